@@ -1,0 +1,111 @@
+"""LangChain documents to the core's chunks, and hits back to documents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from langchain_core.documents import Document
+
+from stratarag import Chunk, Hit
+
+IdKey = str | Callable[[Document], str]
+OURS = "stratarag"
+
+
+def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> list[Chunk]:
+    """One chunk per document, in groups of equal document id, in the order given.
+
+    A text without any id that comes twice is taken once.
+    """
+    if isinstance(documents, Document):
+        raise TypeError("documents must be a list of documents, not one; pass [document]")
+    grouped: defaultdict[str, list[Document]] = defaultdict(list)
+    for document in documents:
+        if not isinstance(document, Document):
+            raise TypeError(
+                f"documents must be LangChain Documents, not {type(document).__name__}; "
+                "for strings there is from_texts"
+            )
+        identity, by_content = document_id(document, id_key)
+        if not (by_content and identity in grouped):
+            grouped[identity].append(document)
+    return [
+        _chunk(document, identity, ordinal)
+        for identity, pieces in grouped.items()
+        for ordinal, document in enumerate(pieces)
+    ]
+
+
+def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
+    """The id that a document is deleted by, and whether it is only a hash of its text.
+
+    Raises
+    ------
+    ValueError
+        If `id_key` is given and the document has no such id.
+    """
+    if id_key is not None:
+        found = id_key(document) if callable(id_key) else document.metadata.get(id_key)
+        if found is None or found == "":
+            raise ValueError(f"a document has no {id_key!r} in its metadata: {sorted(document.metadata)}")
+        return str(found), False
+    if document.id:
+        return document.id, False
+    if source := document.metadata.get("source"):
+        return str(source), False
+    digest = hashlib.blake2b(document.page_content.encode("utf-8", "surrogatepass"), digest_size=16)
+    return digest.hexdigest(), True
+
+
+def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
+    text = document.page_content
+    given = document.metadata.get("start_index")
+    start = given if isinstance(given, int) and not isinstance(given, bool) else -1
+    return Chunk(
+        text=text,
+        document_id=identity,
+        ordinal=ordinal,
+        start=start,
+        end=start + len(text) if start >= 0 else -1,
+        metadata={key: json_native(value) for key, value in document.metadata.items() if key != OURS},
+        ref=document.id or "",
+    )
+
+
+def to_document(hit: Hit) -> Document:
+    """A hit as a document; what we know about it stands under `metadata["stratarag"]`."""
+    ours = {
+        "id": hit.id,
+        "kind": hit.kind,
+        "level": hit.level,
+        "score": float(hit.score),
+        "sources": list(hit.sources),
+        "documents": list(hit.documents),
+    }
+    metadata = {key: json_native(value) for key, value in hit.metadata.items()}
+    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, OURS: ours})
+
+
+def json_native(value: Any) -> Any:
+    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_native(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((json_native(item) for item in value), key=str)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [json_native(item) for item in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return json_native(value.tolist())
+    return str(value)

@@ -1,0 +1,160 @@
+"""Nodes to the core's chunks, metadata filters to its `where`, and hits back to scored nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from llama_index.core.schema import (
+    BaseNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from stratarag import Chunk, Hit
+
+OURS = "stratarag"
+Where = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
+
+
+def document_id(node: BaseNode) -> str:
+    """The document that a node is from; a node of no document is one of its own."""
+    return node.ref_doc_id or node.node_id
+
+
+def to_chunk(node: BaseNode, ordinal: int) -> Chunk:
+    """A node as a chunk. Its text without the metadata, which LlamaIndex would write into it."""
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    return Chunk(
+        text=node.get_content(metadata_mode=MetadataMode.NONE),
+        document_id=document_id(node),
+        ordinal=ordinal,
+        start=-1 if start is None or end is None else start,
+        end=-1 if start is None or end is None else end,
+        metadata={key: json_native(value) for key, value in node.metadata.items() if key != OURS},
+        ref=node.node_id,
+    )
+
+
+def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
+    """The chunks of nodes by document, in the order given."""
+    grouped: dict[str, list[Chunk]] = {}
+    for node in nodes:
+        chunks = grouped.setdefault(document_id(node), [])
+        chunks.append(to_chunk(node, len(chunks)))
+    return grouped
+
+
+def to_node(hit: Hit, held: BaseNode | None) -> NodeWithScore:
+    """A hit as a scored node; what we know about it stands under `metadata["stratarag"]`.
+
+    `held` is the framework's own node for the hit, if its docstore has it: then that is returned, as a
+    copy, with its relationships and templates.
+    """
+    ours = {
+        "id": hit.id,
+        "kind": hit.kind,
+        "level": hit.level,
+        "score": float(hit.score),
+        "sources": list(hit.sources),
+        "documents": list(hit.documents),
+    }
+    if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
+        node = held.model_copy()
+        node.metadata = {**held.metadata, OURS: ours}
+    else:
+        metadata = {key: json_native(value) for key, value in hit.metadata.items()}
+        node = TextNode(id_=hit.ref or hit.id, text=hit.text, metadata={**metadata, OURS: ours})
+        if len(hit.documents) == 1 and hit.documents[0] != node.node_id:
+            node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=hit.documents[0])}
+    # A reader wants it, a prompt and an embedding do not.
+    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, OURS]
+    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, OURS]
+    return NodeWithScore(node=node, score=float(hit.score))
+
+
+def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:
+    """One filter of the core from its own form or from LlamaIndex's.
+
+    Raises
+    ------
+    ValueError
+        If both are given.
+    """
+    if filters is None:
+        return where
+    if where is not None:
+        raise ValueError("give a filter as `where` or as `filters`, not both")
+    return lambda metadata: _admits(filters, metadata)
+
+
+def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
+    results = (
+        _admits(item, metadata) if isinstance(item, MetadataFilters) else _fits(item, metadata.get(item.key))
+        for item in filters.filters
+    )
+    if filters.condition is FilterCondition.OR:
+        return any(results)
+    if filters.condition is FilterCondition.NOT:
+        return not any(results)
+    return all(results)
+
+
+def _fits(test: MetadataFilter, value: Any) -> bool:
+    """One comparison, as LlamaIndex's own store makes it; what cannot be compared does not fit."""
+    if test.operator is FilterOperator.IS_EMPTY:
+        return value is None or value == "" or value == []
+    if value is None:
+        return test.operator in (FilterOperator.NE, FilterOperator.NIN)
+    if test.operator not in _OPERATIONS:
+        raise ValueError(f"filters with the operator {test.operator.value!r} are not supported")
+    try:
+        return bool(_OPERATIONS[test.operator](value, test.value))
+    except (TypeError, AttributeError):
+        return False
+
+
+_OPERATIONS: dict[FilterOperator, Callable[[Any, Any], Any]] = {
+    FilterOperator.EQ: lambda value, wanted: value == wanted,
+    FilterOperator.NE: lambda value, wanted: value != wanted,
+    FilterOperator.GT: lambda value, wanted: value > wanted,
+    FilterOperator.GTE: lambda value, wanted: value >= wanted,
+    FilterOperator.LT: lambda value, wanted: value < wanted,
+    FilterOperator.LTE: lambda value, wanted: value <= wanted,
+    FilterOperator.IN: lambda value, wanted: value in wanted,
+    FilterOperator.NIN: lambda value, wanted: value not in wanted,
+    FilterOperator.ANY: lambda value, wanted: any(item in value for item in wanted),
+    FilterOperator.ALL: lambda value, wanted: all(item in value for item in wanted),
+    FilterOperator.CONTAINS: lambda value, wanted: wanted in value,
+    FilterOperator.TEXT_MATCH: lambda value, wanted: wanted in value,
+    FilterOperator.TEXT_MATCH_INSENSITIVE: lambda value, wanted: wanted.lower() in value.lower(),
+}
+
+
+def json_native(value: Any) -> Any:
+    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_native(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((json_native(item) for item in value), key=str)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [json_native(item) for item in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return json_native(value.tolist()) if hasattr(value, "tolist") else str(value)

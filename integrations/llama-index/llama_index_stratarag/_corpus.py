@@ -1,0 +1,106 @@
+"""What a folder holds, in LlamaIndex's terms: documents, the nodes of each, and what a change leaves of them.
+
+A document of the core is replaced or deleted as a whole. LlamaIndex adds and deletes single nodes; so the
+document is given again, with the nodes it then has. Chunks that stay keep their ids, and cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from llama_index.core.storage.docstore.types import RefDocInfo
+
+from stratarag import Chunk, Index
+
+
+def documents(index: Index) -> Collection[str]:
+    """Ids of the documents in the index."""
+    held: Collection[str] = index._serve().snapshot.documents()
+    return held
+
+
+def chunks_of(index: Index, ids: Collection[str] | None = None) -> dict[str, list[Chunk]]:
+    """The chunks of these documents, or of all, in their order; documents that are not there are left out."""
+    snapshot = index._serve().snapshot
+    rows = np.arange(snapshot.size)
+    if ids is not None:
+        names = snapshot.document_ids(list(range(snapshot.document_count)))
+        numbers = [number for number, name in enumerate(names) if name in set(ids)]
+        rows = np.flatnonzero(np.isin(snapshot.chunk_documents(), numbers))
+    grouped: dict[str, list[Chunk]] = {}
+    for chunk in snapshot.chunks(rows.tolist()):
+        grouped.setdefault(chunk.document_id, []).append(chunk)
+    return grouped
+
+
+def documents_of(index: Index, node_ids: Collection[str]) -> set[str]:
+    """The documents that have any of these nodes."""
+    snapshot = index._serve().snapshot
+    by_ref = [row for rows in snapshot.refs(list(node_ids)).values() for row in rows]
+    rows = [*by_ref, *snapshot.row_of(list(node_ids)).values()]
+    return {chunk.document_id for chunk in snapshot.chunks(rows)}
+
+
+def node_id(chunk: Chunk) -> str:
+    """The framework's id of a chunk; the core's own where another program wrote the folder."""
+    return chunk.ref or chunk.id
+
+
+def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> list[Chunk]:
+    """All chunks of the documents that new chunks belong to; a new one replaces one of the same node id."""
+    held = chunks_of(index, new)
+    result: list[Chunk] = []
+    for document, chunks in new.items():
+        ids = {node_id(chunk) for chunk in chunks}
+        kept = [chunk for chunk in held.get(document, ()) if node_id(chunk) not in ids]
+        result += renumbered([*kept, *chunks])
+    return result
+
+
+def without(index: Index, node_ids: Collection[str]) -> tuple[list[Chunk], list[str], list[str]]:
+    """What deleting nodes leaves.
+
+    Returns
+    -------
+    The chunks that remain of documents that lose some; the documents that lose all; and the node ids
+    that are not in the index.
+    """
+    wanted = set(node_ids)
+    found: set[str] = set()
+    remaining: list[Chunk] = []
+    emptied: list[str] = []
+    for document, chunks in chunks_of(index, documents_of(index, wanted)).items():
+        gone = {node_id(chunk) for chunk in chunks} & wanted
+        found |= gone
+        kept = [chunk for chunk in chunks if node_id(chunk) not in gone]
+        if kept:
+            remaining += renumbered(kept)
+        else:
+            emptied.append(document)
+    return remaining, emptied, [node for node in node_ids if node not in found]
+
+
+def renumbered(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The chunks with ordinals from 0, as the caller's own, without the ids that the core gave them."""
+    return [replace(chunk, ordinal=place, id="") for place, chunk in enumerate(chunks)]
+
+
+def ref_docs(index: Index) -> dict[str, RefDocInfo]:
+    """LlamaIndex's account of the documents in the index."""
+    return {
+        document: RefDocInfo(node_ids=[node_id(chunk) for chunk in chunks], metadata=dict(chunks[0].metadata))
+        for document, chunks in chunks_of(index).items()
+    }
+
+
+def same_texts(index: Index, chunks: Iterable[Chunk]) -> bool:
+    """Whether the folder holds these very texts and no others, whatever their node ids."""
+    given: dict[str, list[str]] = {}
+    for chunk in chunks:
+        if chunk.text.strip():
+            given.setdefault(chunk.document_id, []).append(chunk.text)
+    if set(given) != set(documents(index)):
+        return False
+    return given == {name: [chunk.text for chunk in held] for name, held in chunks_of(index).items()}

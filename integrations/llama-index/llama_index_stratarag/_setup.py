@@ -1,0 +1,73 @@
+"""The arguments with which an index folder is built or opened, kept together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index_stratarag import _corpus
+from llama_index_stratarag._models import to_chat_model, to_embedder
+from stratarag import Chunk, Index, abuild_index, aopen_index, build_index, open_index
+from stratarag.errors import IndexExists
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How to build or open a folder. `llm` and `embed_model` are as the index classes take them."""
+
+    method: str
+    llm: Any = None
+    embed_model: Any = None
+    path: StrPath | None = None
+    config: Any = None
+    budget: Any = None
+    cache: StrPath | None = None
+    progress: bool = False
+
+    def build(self, chunks: Sequence[Chunk]) -> Index:
+        """Build a folder; one that holds these very texts is opened, and gets the new node ids."""
+        try:
+            return build_index(chunks, **self._building())
+        except IndexExists:
+            core = self.open()
+            if not _corpus.same_texts(core, chunks):
+                core.close()
+                raise
+            core.insert(chunks)
+            return core
+
+    async def abuild(self, chunks: Sequence[Chunk]) -> Index:
+        """The async twin of `build`."""
+        try:
+            return await abuild_index(chunks, **self._building())
+        except IndexExists:
+            core = await self.aopen()
+            if not _corpus.same_texts(core, chunks):
+                core.close()
+                raise
+            await core.ainsert(chunks)
+            return core
+
+    def open(self, path: StrPath | None = None) -> Index:
+        """Open a folder: the one given, else `self.path`."""
+        return open_index(path or self.path or "", **self._opening())
+
+    async def aopen(self, path: StrPath | None = None) -> Index:
+        """The async twin of `open`."""
+        return await aopen_index(path or self.path or "", **self._opening())
+
+    def _building(self) -> dict[str, Any]:
+        return {"method": self.method, "path": self.path, "config": self.config} | self._opening()
+
+    def _opening(self) -> dict[str, Any]:
+        return {
+            "llm": to_chat_model(self.llm),
+            "embedder": to_embedder(self.embed_model),
+            "budget": self.budget,
+            "cache": self.cache,
+            "progress": self.progress,
+        }

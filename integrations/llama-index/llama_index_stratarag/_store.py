@@ -1,0 +1,164 @@
+"""What makes `storage_context.persist` and `load_index_from_storage` carry an index folder along.
+
+`StorageContext.persist` asks its stores and never an index. So a store of ours sits among the vector
+stores, and when it is asked, it copies the folders under the persist directory. The directory is not
+told to whoever loads from it; therefore the struct in the persisted index store names the copy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from llama_index.core.storage.index_store import SimpleIndexStore
+from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME, BaseIndexStore
+from llama_index.core.storage.storage_context import StorageContext
+
+from llama_index_stratarag._registry import FolderStruct
+from stratarag.errors import NotAnIndex
+
+NAMESPACE = "stratarag"
+logger = logging.getLogger(__name__)
+
+
+class FolderStore:
+    """A store for `StorageContext.vector_stores` that does one thing: persist index folders."""
+
+    stores_text = True
+    is_embedding_query = False
+
+    def __init__(self, index_store: BaseIndexStore) -> None:
+        self._index_store = index_store
+        self._members: list[tuple[FolderStruct, Callable[[], Path]]] = []
+
+    @classmethod
+    def of(cls, storage_context: StorageContext) -> FolderStore:
+        """The store of a storage context, put there if it has none."""
+        stores: dict[str, Any] = storage_context.vector_stores
+        if not isinstance(stores.get(NAMESPACE), cls):
+            stores[NAMESPACE] = cls(storage_context.index_store)
+        store: FolderStore = stores[NAMESPACE]
+        return store
+
+    def add(self, struct: FolderStruct, folder: Callable[[], Path]) -> None:
+        """Persist the folder of this struct, too."""
+        self._members.append((struct, folder))
+
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Copy the folders beside `persist_path`, a file name in the persist directory.
+
+        No file of that name is written: LlamaIndex would take it for a store of its own on loading.
+        """
+        remote = None if fs is None or "file" in fs.protocol else fs
+        directory = str(PurePosixPath(persist_path).parent) if remote else str(Path(persist_path).parent)
+        copies = [_copied(struct, folder(), directory, remote) for struct, folder in self._members]
+        self._point_to(copies, f"{directory}/{DEFAULT_PERSIST_FNAME}", fs)
+
+    def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> None:
+        """Write the index store once more, with structs that name the copies."""
+        if not isinstance(self._index_store, SimpleIndexStore):
+            return  # a server's index store is not in the directory; it goes on naming the folder in use
+        if not (Path(persisted).exists() if fs is None else fs.exists(persisted)):
+            logger.warning("no %s to note the copy in; load it with path=%r", persisted, copies[0].folder)
+            return
+        for copy in copies:
+            self._index_store.add_index_struct(copy)
+        self._index_store.persist(persist_path=persisted, fs=fs)
+        for struct, _ in self._members:
+            self._index_store.add_index_struct(struct)
+
+
+def _copied(struct: FolderStruct, source: Path, directory: str, remote: Any) -> FolderStruct:
+    """Copy a folder into a persist directory; the struct returned names the copy."""
+    target = f"{directory}/{NAMESPACE}/{_file_name(struct.index_id)}"
+    if remote is not None:
+        if remote.exists(target):
+            remote.rm(target, recursive=True)
+        with tempfile.TemporaryDirectory(prefix="stratarag-") as aside:
+            copy_folder(source, Path(aside) / "index")
+            remote.put(f"{aside}/index/", f"{target}/", recursive=True)
+        return replace(struct, folder=remote.unstrip_protocol(target), relative="")
+    copy_folder(source, Path(target))
+    relative = "" if Path(target).is_absolute() else target
+    return replace(struct, folder=str(Path(target).absolute()), relative=relative)
+
+
+def _file_name(index_id: str) -> str:
+    return quote(index_id, safe="").replace(".", "%2E")
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy an index folder's present state; an earlier copy is replaced once the new one is whole."""
+    if target.exists() and target.samefile(source):
+        return
+    if target.exists() and not _is_index(target):
+        raise NotAnIndex(f"{str(target)!r} is there and is not an index; nothing was copied over it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as aside:
+        fresh = Path(aside) / "new"
+        shutil.copytree(source, fresh, ignore=_passing, copy_function=_copy_file)
+        if target.exists():
+            target.rename(Path(aside) / "old")
+        fresh.rename(target)
+
+
+def _is_index(folder: Path) -> bool:
+    return (folder / "CURRENT").is_file() and (folder / "generations").is_dir()
+
+
+def _passing(directory: str, names: list[str]) -> set[str]:
+    """What belongs to a writer at work or to the past, and not to the index."""
+    if Path(directory).name == "generations":
+        current = (Path(directory).parent / "CURRENT").read_text(encoding="ascii").strip()
+        return set(names) - {current}
+    if "CURRENT" not in names:
+        return set()
+    return {name for name in names if name.startswith(("lock", "journal", "CURRENT.")) or "sqlite-" in name}
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a file; the cache of calls, which others may be writing to, by SQLite's own means."""
+    if Path(source).name != "calls.sqlite":
+        shutil.copy2(source, target)
+        return
+    with closing(sqlite3.connect(source)) as calls, closing(sqlite3.connect(target)) as copy:
+        calls.backup(copy)
+
+
+def located(struct: FolderStruct, owner: object) -> Path:
+    """The folder that a struct names, fetched to a temporary one (as long as `owner` lives) if it is remote.
+
+    Raises
+    ------
+    NotAnIndex
+        If it is not there any more.
+    """
+    if "://" in struct.folder:
+        return _fetched(struct.folder, owner)
+    places = [Path(place) for place in (struct.folder, struct.relative) if place]
+    for place in places:
+        if place.is_dir():
+            return place
+    raise NotAnIndex(
+        f"the index folder {struct.folder!r} is not there; if the persist directory was moved, load with "
+        f"path='<persist directory>/{NAMESPACE}/{_file_name(struct.index_id)}'"
+    )
+
+
+def _fetched(url: str, owner: object) -> Path:
+    # LlamaIndex's own dependency, needed for nothing else here.
+    remote, path = importlib.import_module("fsspec.core").url_to_fs(url)
+    here = tempfile.mkdtemp(prefix="stratarag-")
+    weakref.finalize(owner, shutil.rmtree, here, ignore_errors=True)
+    remote.get(f"{path}/", f"{here}/index/", recursive=True)
+    return Path(here) / "index"

@@ -1,0 +1,105 @@
+"""The retriever of an index: asks the core, and hands out LlamaIndex's own nodes where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import llama_index.core.instrumentation as instrument
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters
+
+from llama_index_stratarag._convert import Where, to_node, to_where
+from stratarag import Hit, Index
+
+if TYPE_CHECKING:
+    from llama_index_stratarag.indices import StrataIndex
+
+dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
+
+
+class StrataRetriever(BaseRetriever):
+    """Retrieves passages and summaries as scored nodes. Made by `index.as_retriever(...)`.
+
+    A passage that came from LlamaIndex has its node's id, and is the docstore's own node where that has
+    it; other nodes have the id of the hit. `metadata["stratarag"]` tells `id`, `kind`, `level`, `score`,
+    `sources` and `documents`; it stays out of prompts and embeddings. No model but the embedding is asked.
+
+    Parameters
+    ----------
+    index
+        The index.
+    similarity_top_k
+        Number of nodes returned; fewer come back only if the index has fewer.
+    view
+        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only.
+    where
+        A metadata filter in the core's form (a mapping or a function on the metadata).
+    filters
+        The same in LlamaIndex's form.
+    options
+        The method's own search options.
+    """
+
+    def __init__(
+        self,
+        index: StrataIndex,
+        similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
+        view: str = "nodes",
+        where: Where | None = None,
+        filters: MetadataFilters | None = None,
+        options: Mapping[str, Any] | None = None,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if similarity_top_k < 1:
+            raise ValueError(f"similarity_top_k must be at least 1, not {similarity_top_k}")
+        self._index = index
+        self.similarity_top_k = similarity_top_k
+        self._request = {
+            "view": view,
+            "where": to_where(where, filters),
+            "method": index.method,
+            **(options or {}),
+        }
+        super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
+
+    @property
+    def core(self) -> Index:
+        """The core's index."""
+        return self._index.core
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the core's `retrieve` and `answer` are given beside the question."""
+        return {"k": self.similarity_top_k, **self._request}
+
+    @dispatcher.span
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        hits = self.core.retrieve(_question(query_bundle), **self.request).hits
+        held = self._index.docstore.get_nodes(_refs(hits), raise_error=False)
+        return _nodes(hits, held)
+
+    @dispatcher.span
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        hits = (await self.core.aretrieve(_question(query_bundle), **self.request)).hits
+        held = await self._index.docstore.aget_nodes(_refs(hits), raise_error=False)
+        return _nodes(hits, held)
+
+
+def _question(query: QueryBundle) -> str:
+    """The text to search with: a query transformation's texts (HyDE, ...) where there are any."""
+    return "\n".join(query.custom_embedding_strs) if query.custom_embedding_strs else query.query_str
+
+
+def _refs(hits: Sequence[Hit]) -> list[str]:
+    return [hit.ref for hit in hits if hit.ref]
+
+
+def _nodes(hits: Sequence[Hit], held: Sequence[BaseNode]) -> list[NodeWithScore]:
+    by_id = {node.node_id: node for node in held}
+    return [to_node(hit, by_id.get(hit.ref)) for hit in hits]

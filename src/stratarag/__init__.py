@@ -1,0 +1,127 @@
+"""Graph RAG methods as drop-in parts for LangChain and LlamaIndex, over one core that knows neither.
+
+>>> import stratarag as sr
+>>> index = sr.build_index(["Ada wrote the letter.", "The letter is in Bremen."], progress=False)
+>>> index.retrieve("Where is the letter?", k=1).hits[0].text
+'The letter is in Bremen.'
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from stratarag import errors as errors
+    from stratarag.config import Config as Config
+    from stratarag.index import Index as Index
+    from stratarag.index import abuild_index as abuild_index
+    from stratarag.index import aestimate as aestimate
+    from stratarag.index import aopen_index as aopen_index
+    from stratarag.index import build_index as build_index
+    from stratarag.index import estimate as estimate
+    from stratarag.index import open_index as open_index
+    from stratarag.methods.lshtree import LSHTreeConfig as LSHTreeConfig
+    from stratarag.models.estimate import Estimate as Estimate
+    from stratarag.models.limits import Budget as Budget
+    from stratarag.models.limits import Limits as Limits
+    from stratarag.models.limits import Prices as Prices
+    from stratarag.models.local import HashingEmbedder as HashingEmbedder
+    from stratarag.models.local import MiniLMEmbedder as MiniLMEmbedder
+    from stratarag.models.local import OnnxEmbedder as OnnxEmbedder
+    from stratarag.pipeline.answer import Answer as Answer
+    from stratarag.pipeline.chunk import ChunkConfig as ChunkConfig
+    from stratarag.pipeline.context import Citation as Citation
+    from stratarag.pipeline.context import Context as Context
+    from stratarag.pipeline.context import Retrieval as Retrieval
+    from stratarag.reading import read_documents as read_documents
+    from stratarag.records import BuildReport as BuildReport
+    from stratarag.records import Chunk as Chunk
+    from stratarag.records import Document as Document
+    from stratarag.records import Failure as Failure
+    from stratarag.records import Hit as Hit
+    from stratarag.records import StreamedDocument as StreamedDocument
+    from stratarag.records import Usage as Usage
+
+_HOMES = {
+    "stratarag.config": ("Config",),
+    "stratarag.index": (
+        "Index",
+        "abuild_index",
+        "aestimate",
+        "aopen_index",
+        "build_index",
+        "estimate",
+        "open_index",
+    ),
+    "stratarag.methods.lshtree": ("LSHTreeConfig",),
+    "stratarag.models.estimate": ("Estimate",),
+    "stratarag.models.limits": ("Budget", "Limits", "Prices"),
+    "stratarag.models.local": ("HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder"),
+    "stratarag.pipeline.answer": ("Answer",),
+    "stratarag.pipeline.chunk": ("ChunkConfig",),
+    "stratarag.pipeline.context": ("Citation", "Context", "Retrieval"),
+    "stratarag.reading": ("read_documents",),
+    "stratarag.records": (
+        "BuildReport",
+        "Chunk",
+        "Document",
+        "Failure",
+        "Hit",
+        "StreamedDocument",
+        "Usage",
+    ),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Answer",
+    "Budget",
+    "BuildReport",
+    "Chunk",
+    "ChunkConfig",
+    "Citation",
+    "Config",
+    "Context",
+    "Document",
+    "Estimate",
+    "Failure",
+    "HashingEmbedder",
+    "Hit",
+    "Index",
+    "LSHTreeConfig",
+    "Limits",
+    "MiniLMEmbedder",
+    "OnnxEmbedder",
+    "Prices",
+    "Retrieval",
+    "StreamedDocument",
+    "Usage",
+    "abuild_index",
+    "aestimate",
+    "aopen_index",
+    "build_index",
+    "errors",
+    "estimate",
+    "open_index",
+    "read_documents",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name == "errors":
+        return import_module("stratarag.errors")
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'stratarag' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

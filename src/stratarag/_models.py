@@ -1,0 +1,127 @@
+"""The models of an index: which ones they are, and a gate to them for each operation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from stratarag.config import Config
+from stratarag.errors import EmbedderMismatch
+from stratarag.models.estimate import CountingGate
+from stratarag.models.gateway import ModelGate
+from stratarag.models.limits import Budget
+from stratarag.models.local import default_embedder
+from stratarag.models.wrap import embedder_name
+from stratarag.pipeline.tokens import TokenCounter, choose
+from stratarag.progress import TqdmProgress
+from stratarag.protocols import CallCache, Progress
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.manifest import Manifest
+from stratarag.store.snapshot import IndexFolder
+
+
+class AnyEmbedder:
+    """Stands in where an index is only looked at: it matches every index and embeds nothing."""
+
+
+class Models:
+    """The chat model, the embedder and what bounds them; the embedder's default depends on the folder.
+
+    Parameters
+    ----------
+    llm, embedder, budget, cache, progress
+        As `build_index` takes them.
+    recorded
+        The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        embedder: Any,
+        *,
+        budget: Budget | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        progress: bool | Progress = False,
+        recorded: Manifest | None = None,
+    ) -> None:
+        self.llm = llm
+        self._recorded = recorded
+        self.embedder = (
+            embedder
+            if embedder is not None
+            else default_embedder(None if recorded is None else recorded.embedder)
+        )
+        self._budget = budget
+        self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
+        self._progress = _progress(progress)
+        self._counter: TokenCounter | None = None
+        self._tokenizer = None if recorded is None else recorded.tokenizer
+
+    @property
+    def count_tokens(self) -> TokenCounter:
+        """Counts tokens as the index always has; chosen once."""
+        if self._counter is None:
+            self._counter = choose(self._tokenizer)
+        return self._counter
+
+    def embedder_name(self, dimension: int) -> str:
+        """The embedder's fingerprint."""
+        return embedder_name(self.embedder, dimension)
+
+    def check_embedder(self, path: str) -> None:
+        """Refuse an embedder other than the one the folder's vectors came from.
+
+        Raises
+        ------
+        EmbedderMismatch
+            Naming both and what can be done.
+        """
+        recorded = self._recorded
+        if recorded is None or isinstance(self.embedder, AnyEmbedder):
+            return
+        given = self.embedder_name(recorded.dimension)
+        if given != recorded.embedder:
+            raise EmbedderMismatch(
+                f"index {path!r} was built with {recorded.embedder!r} ({recorded.dimension} dimensions); "
+                f"the embedder given is {given!r}. Open it with the first, or build a new index with the "
+                "second (model calls come from the cache if you share it; only embeddings are computed again)"
+            )
+
+    def gate(self, folder: IndexFolder, config: Config, *, journal: bool = False) -> ModelGate:
+        """A gate for one operation, with an account, a ledger and a list of failures of its own."""
+        return ModelGate(
+            self.llm,
+            self.embedder,
+            cache=self._shared or folder.calls,
+            vectors=folder.journal if journal else None,
+            budget=self._budget,
+            limits=config.limits,
+            progress=self._progress,
+            count_tokens=self.count_tokens,
+            max_failures=config.max_failures,
+            dimension=self._dimension(folder),
+            prompts=config.prompts,
+        )
+
+    def counting_gate(self, folder: IndexFolder, config: Config) -> CountingGate:
+        """A gate that calls nothing and counts what would be called."""
+        return CountingGate(
+            self.llm,
+            self.embedder,
+            cache=self._shared or folder.calls,
+            limits=config.limits,
+            count_tokens=self.count_tokens,
+            dimension=self._dimension(folder),
+            prompts=config.prompts,
+        )
+
+    def _dimension(self, folder: IndexFolder) -> int | None:
+        return folder.snapshot().manifest.dimension if folder.generation else None
+
+
+def _progress(progress: bool | Progress) -> Progress | None:
+    if isinstance(progress, bool):
+        return TqdmProgress() if progress else None
+    return progress

@@ -1,0 +1,144 @@
+"""One generation, opened for questions: searchers over mapped arrays, texts read by row for the hits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.config import Config, construct
+from stratarag.errors import MethodMissing
+from stratarag.methods import get_method
+from stratarag.methods.base import Description, Found, Mask, Query, Searcher
+from stratarag.pipeline.filters import Where, compile_where
+from stratarag.protocols import Vectors
+from stratarag.records import Hit, Metadata
+from stratarag.store.snapshot import Snapshot
+
+VIEWS = ("nodes", "chunks")
+
+
+class Reader:
+    """Answers searches over a snapshot. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot, config: Config) -> None:
+        self.snapshot = snapshot
+        self._config = config
+        self._searchers: dict[str, Searcher] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods in this generation, the default one first."""
+        return tuple(self.snapshot.manifest.methods)
+
+    def method_name(self, name: str | None) -> str:
+        """The method meant by `name`; None means the first.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder holds no index of that method.
+        """
+        if name is None:
+            return self.methods[0]
+        get_method(name)
+        if name not in self.methods:
+            raise MethodMissing(
+                f"index {str(self.snapshot.path)!r} holds {', '.join(self.methods)}, not {name}; "
+                f"add it with index.add_method({name!r})"
+            )
+        return name
+
+    def options(self, method: str, options: dict[str, Any]) -> Any:
+        """The method's search options, checked."""
+        return construct(get_method(method).options_type, options, f"a search with {method}")
+
+    def search(
+        self,
+        question: str,
+        vector: Vectors,
+        *,
+        k: int,
+        view: str,
+        where: Where | None,
+        method: str,
+        options: Any,
+    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """Hits and their traces, best first."""
+        searcher = self._searcher(method)
+        query = Query(question, vector, k, self._admitted(where), options)
+        found = searcher.nodes(query) if view == "nodes" else searcher.chunks(query)
+        return self._hits(found, method), tuple(found.trace)
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index."""
+        return self._searcher(method).describe()
+
+    def _searcher(self, name: str) -> Searcher:
+        with self._lock:
+            if name not in self._searchers:
+                stored = self.snapshot.method(name)
+                self._searchers[name] = get_method(name).open(
+                    self.snapshot, stored, self._config.method(name)
+                )
+            return self._searchers[name]
+
+    def _admitted(self, where: Where | None) -> Mask | None:
+        if where is None:
+            return None
+        admits = compile_where(where)
+        return np.fromiter(
+            (admits(metadata) for metadata in self.snapshot.chunk_metadata()), np.bool_, self.snapshot.size
+        )
+
+    def _hits(self, found: Found, method: str) -> tuple[Hit, ...]:
+        """Read what was found, chunks and nodes each in one go, and put them back in order."""
+        hits: dict[int, Hit] = {}
+        places = np.flatnonzero(found.is_chunk)
+        for place, hit in zip(places, self._chunk_hits(found, places), strict=True):
+            hits[int(place)] = hit
+        places = np.flatnonzero(~found.is_chunk)
+        for place, hit in zip(places, self._node_hits(found, places, method), strict=True):
+            hits[int(place)] = hit
+        return tuple(hits[place] for place in range(len(found.rows)))
+
+    def _chunk_hits(self, found: Found, places: NDArray[np.intp]) -> list[Hit]:
+        chunks = self.snapshot.chunks(found.rows[places].tolist())
+        return [
+            Hit(
+                id=chunk.id,
+                kind="chunk",
+                level=0,
+                text=chunk.text,
+                score=float(score),
+                sources=(chunk.id,),
+                documents=(chunk.document_id,),
+                metadata=chunk.metadata,
+                ref=chunk.ref,
+            )
+            for chunk, score in zip(chunks, found.scores[places], strict=True)
+        ]
+
+    def _node_hits(self, found: Found, places: NDArray[np.intp], method: str) -> list[Hit]:
+        nodes = self.snapshot.method(method).nodes(found.rows[places].tolist())
+        return [
+            Hit(
+                id=node.id,
+                kind=node.kind,
+                level=node.level,
+                text=node.text,
+                score=float(score),
+                sources=tuple(self.snapshot.ids(node.sources)),
+                documents=self._documents(node.sources),
+                metadata=node.extra,
+            )
+            for node, score in zip(nodes, found.scores[places], strict=True)
+        ]
+
+    def _documents(self, rows: Sequence[int]) -> tuple[str, ...]:
+        numbers = np.unique(self.snapshot.chunk_documents()[np.asarray(rows, dtype=np.int64)])
+        return tuple(self.snapshot.document_ids(numbers.tolist()))

@@ -1,0 +1,100 @@
+"""Every error that stratarag raises on purpose.
+
+    StrataragError
+    ├── BudgetExceeded            a build reached its budget; what is done is kept
+    ├── CallFailed                one model call failed for good (its unit is listed, the build goes on)
+    │   └── ParseFailed           the model answered, and its answer could not be read
+    ├── ModelError                the model refused us: wrong key, bad request; the build stops
+    ├── EmbedderError             an embedder returned something that is not a vector per text
+    ├── TooManyFailures           more units failed than `max_failures` allows
+    ├── MissingExtra              an optional dependency is needed (also an ImportError)
+    ├── NativeUnavailable         the compiled kernels are asked for by name and are not there
+    └── StoreError
+        ├── NotAnIndex            the folder is not an index, or not ours to write in
+        ├── IndexExists           a build would replace an index that holds something else
+        ├── Locked                another writer holds the folder
+        ├── ClosedIndex           the index was closed
+        ├── EmbedderMismatch      the vectors in the folder came from another embedder
+        ├── FormatTooNew          the folder was written by a later version
+        ├── MethodMissing         the folder holds no index of that method
+        └── Damaged               a file is missing, cut short or altered
+
+Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as everywhere in Python.
+"""
+
+from __future__ import annotations
+
+
+class StrataragError(Exception):
+    """Base of every error below."""
+
+
+class BudgetExceeded(StrataragError):
+    """The budget of an operation is used up. Nothing that was paid for is lost."""
+
+
+class CallFailed(StrataragError):
+    """One model call failed after retries; only its own unit of work is affected."""
+
+
+class ParseFailed(CallFailed):
+    """A model answered, but neither its answer nor a repaired one could be read."""
+
+
+class ModelError(StrataragError):
+    """The model rejects every call (authentication, bad request); trying again cannot help."""
+
+
+class EmbedderError(StrataragError):
+    """An embedder returned NaN, a wrong count or a wrong dimension."""
+
+
+class TooManyFailures(StrataragError):
+    """So many units failed that the index would be thin; it is not published."""
+
+
+class MissingExtra(StrataragError, ImportError):
+    """An optional dependency is not installed; the message holds the pip line."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed. Install it with: pip install 'stratarag[{extra}]'")
+
+
+class NativeUnavailable(StrataragError):
+    """The native kernels were not built, and the caller asked for them alone."""
+
+
+class StoreError(StrataragError):
+    """Something about an index folder."""
+
+
+class NotAnIndex(StoreError):
+    """The folder is missing, or holds something that is not an index."""
+
+
+class IndexExists(StoreError):
+    """The folder already holds an index of other documents or another configuration."""
+
+
+class Locked(StoreError):
+    """Another process or object is writing to the folder."""
+
+
+class ClosedIndex(StoreError):
+    """The index was closed; open it again."""
+
+
+class EmbedderMismatch(StoreError):
+    """The embedder given is not the one whose vectors the folder holds."""
+
+
+class FormatTooNew(StoreError):
+    """The folder was written by a later version of stratarag."""
+
+
+class MethodMissing(StoreError):
+    """The folder holds no index of the method that was asked for."""
+
+
+class Damaged(StoreError):
+    """A file of the index is missing, cut short or altered; the message names it."""

@@ -1,0 +1,502 @@
+"""The façade: an index folder with its models, its updates and its questions. No algorithm is here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from stratarag import _sync
+from stratarag._intake import Documents
+from stratarag._models import Models
+from stratarag._serving import VIEWS, Reader
+from stratarag._update import Change, Workshop, update
+from stratarag.config import Config, resolve
+from stratarag.methods import get_method
+from stratarag.models.estimate import Estimate
+from stratarag.models.limits import Budget, Prices
+from stratarag.pipeline.answer import Answer, extract_answer, generate
+from stratarag.pipeline.answer import stream as stream_answer
+from stratarag.pipeline.context import Retrieval
+from stratarag.pipeline.filters import Where
+from stratarag.protocols import Progress
+from stratarag.records import BuildReport
+from stratarag.store.snapshot import IndexFolder
+
+StrPath = str | os.PathLike[str]
+
+
+async def abuild_index(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    path: StrPath | None = None,
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+) -> Index:
+    """Build an index; see `build_index`."""
+    methods = _method_names(method)
+    settings = resolve(config)
+    models = Models(llm, embedder, budget=budget, cache=cache, progress=progress)
+    folder = await asyncio.to_thread(IndexFolder.create, None if path is None else Path(path))
+    index = Index(folder, models, settings)
+    try:
+        index.last_report = await index._update(Change("build", methods, documents))
+    except BaseException:
+        folder.abandon()
+        raise
+    return index
+
+
+def build_index(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    path: StrPath | None = None,
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+) -> Index:
+    """Build an index of documents and return it, open.
+
+    A build that was stopped or killed resumes when it is called again with the same arguments: no model
+    call that was answered is made twice. Over an index of the very same documents, methods and settings
+    it does nothing and opens that.
+
+    Parameters
+    ----------
+    documents
+        Strings, `Document`s, or `Chunk`s (already split: nothing splits them again).
+    method
+        `"lshtree"`, or a list of methods to build over one extraction; the first is the default of
+        `retrieve`.
+    path
+        The index folder; None means a private temporary one, gone when the index is closed.
+    llm
+        A chat model (see `protocols.ChatModel`); None works without one: extractive summaries.
+    embedder
+        An embedder (see `protocols.Embedder`); None means the local default.
+    config
+        A `Config`, a method's own settings, or a mapping of settings.
+    budget
+        Where to stop; see `Budget`.
+    cache
+        A file of model calls to share among indexes; None keeps them in the folder.
+    progress
+        True shows progress bars, or a `Progress` of your own.
+
+    Raises
+    ------
+    ValueError
+        If there are no documents or only blank ones, or an id comes twice with different content.
+    IndexExists
+        If the folder holds an index of something else.
+    NotAnIndex
+        If the folder holds other files.
+    BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
+        As `errors` tells. What was done is kept in the folder's cache.
+    """
+    return _sync.run(abuild_index(documents, method, path, llm, embedder, config, budget, cache, progress))
+
+
+async def aopen_index(
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    *,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = False,
+) -> Index:
+    """Open an index; see `open_index`."""
+    folder = await asyncio.to_thread(IndexFolder.open, Path(path))
+    try:
+        manifest = folder.snapshot().manifest
+        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=manifest)
+        models.check_embedder(str(path))
+        return Index(folder, models, resolve(manifest.config))
+    except BaseException:
+        folder.close()
+        raise
+
+
+def open_index(
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    *,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = False,
+) -> Index:
+    """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
+
+    Parameters are those of `build_index`; the settings are read from the folder.
+
+    Raises
+    ------
+    NotAnIndex, FormatTooNew, Damaged
+        If the folder holds no index that this version can read.
+    EmbedderMismatch
+        If the embedder is not the one that the index was built with.
+    """
+    return _sync.run(aopen_index(path, llm, embedder, budget=budget, cache=cache, progress=progress))
+
+
+async def aestimate(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    prices: Prices | None = None,
+) -> Estimate:
+    """What a build would cost; see `estimate`."""
+    models = Models(llm, None, cache=cache, progress=False)
+    index = Index(IndexFolder.create(None), models, resolve(config))
+    try:
+        return await index._estimate(Change("estimate", _method_names(method), documents), prices)
+    finally:
+        index.close()
+
+
+def estimate(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    prices: Prices | None = None,
+) -> Estimate:
+    """What `build_index` with the same arguments would cost, without a single model call.
+
+    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
+    from the texts and our prompts; output tokens are what each prompt asks for; the grouping of summaries
+    follows random vectors, as real ones are not known yet. Calls that `cache` holds count as cached.
+    """
+    return _sync.run(aestimate(documents, method, llm, config, cache, prices))
+
+
+def _method_names(method: str | Sequence[str]) -> tuple[str, ...]:
+    names = (method,) if isinstance(method, str) else tuple(dict.fromkeys(method))
+    if not names:
+        raise ValueError("name at least one method")
+    return tuple(get_method(name).name for name in names)
+
+
+class Index:
+    """An open index. Made by `build_index` and `open_index`; a context manager.
+
+    Questions may be asked from several threads and tasks at once. They see the generation that was
+    current when the index was opened or last updated through this object.
+
+    Attributes
+    ----------
+    last_report
+        What the last build, insert or delete through this object did; None after opening.
+    """
+
+    def __init__(self, folder: IndexFolder, models: Models, config: Config) -> None:
+        self._folder = folder
+        self._models = models
+        self._config = config
+        self._reader: Reader | None = None
+        self.last_report: BuildReport | None = None
+
+    # What it is
+
+    @property
+    def path(self) -> Path:
+        """The index folder."""
+        return self._folder.path
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation that questions see; each update publishes the next."""
+        return self._serve().snapshot.manifest.generation
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods in the folder, the default one first."""
+        return self._serve().methods
+
+    @property
+    def has_llm(self) -> bool:
+        """Whether a chat model was given; without one, answers are extractive."""
+        return self._models.llm is not None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.path)!r}, generation={self._folder.generation})"
+
+    def close(self) -> None:
+        """Let go of the folder (and remove it, if it was private and temporary). May be called twice."""
+        self._reader = None
+        self._folder.close()
+
+    # Updates
+
+    async def ainsert(self, documents: Documents) -> BuildReport:
+        """Add or update documents; see `insert`."""
+        return await self._update(Change("insert", self.methods, documents))
+
+    def insert(self, documents: Documents) -> BuildReport:
+        """Add documents; one whose id is there already is ignored if it is the same, else replaced.
+
+        The result equals a build over all documents; summaries that did not change are kept.
+        Blank documents are skipped and listed. Raises as `build_index` does.
+        """
+        return _sync.run(self.ainsert(documents))
+
+    async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
+        """Remove documents; see `delete`."""
+        wanted = tuple(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+        present = self._serve().snapshot.documents()
+        missing = [identity for identity in wanted if identity not in present]
+        if missing and not missing_ok:
+            raise KeyError(
+                f"no document {missing[0]!r} in the index "
+                f"({len(missing)} of {len(wanted)} ids unknown); pass missing_ok=True to ignore that"
+            )
+        known = tuple(identity for identity in wanted if identity in present)
+        return await self._update(Change("delete", self.methods, removed=known))
+
+    def delete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
+        """Remove documents by id and everything that came from them alone.
+
+        Summaries that they contributed to are written again without them; no trace of their text stays
+        in the folder, cached calls included (a shared `cache` file is the caller's and stays as it is).
+
+        Raises
+        ------
+        KeyError
+            If an id is not in the index, unless `missing_ok`.
+        """
+        return _sync.run(self.adelete(ids, missing_ok=missing_ok))
+
+    async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
+        """Add a method; see `add_method`."""
+        (name,) = _method_names(method)
+        if config is not None:
+            methods = {**self._config.methods, name: config}
+            self._config = replace(self._config, methods=methods)
+        names = tuple(dict.fromkeys([*self.methods, name]))
+        return await self._update(Change("add method", names))
+
+    def add_method(self, method: str, config: Any = None) -> BuildReport:
+        """Build another method over the same corpus and extraction; what is there stays as it is."""
+        return _sync.run(self.aadd_method(method, config))
+
+    async def aestimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
+        """What an insert would cost; see `estimate`."""
+        return await self._estimate(Change("estimate", self.methods, documents), prices)
+
+    def estimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
+        """What inserting these documents would cost, without a model call; see `stratarag.estimate`."""
+        return _sync.run(self.aestimate(documents, prices))
+
+    async def _update(self, change: Change) -> BuildReport:
+        gate = self._models.gate(self._folder, self._config)
+        report = await update(self._workshop(gate), change)
+        self._reader = None
+        self.last_report = report
+        return report
+
+    async def _estimate(self, change: Change, prices: Prices | None) -> Estimate:
+        gate = self._models.counting_gate(self._folder, self._config)
+        await update(self._workshop(gate, publish=False), change)
+        return gate.estimate(prices)
+
+    def _workshop(self, gate: Any, *, publish: bool = True) -> Workshop:
+        return Workshop(
+            folder=self._folder,
+            gate=gate,
+            config=self._config,
+            models=self._models,
+            publish=publish,
+        )
+
+    # Questions
+
+    async def aretrieve(
+        self,
+        q: str,
+        k: int = 10,
+        view: str = "nodes",
+        where: Where | None = None,
+        method: str | None = None,
+        **options: Any,
+    ) -> Retrieval:
+        """Search; see `retrieve`."""
+        _check_question(q, k, view)
+        began = time.perf_counter()
+        reader = self._serve()
+        name = reader.method_name(method)
+        checked = reader.options(name, options)
+        gate = self._models.gate(self._folder, self._config)
+        with gate.stage("retrieve"):
+            vector = await gate.embed_query(q)
+        hits, trace = await asyncio.to_thread(
+            reader.search, q, vector, k=k, view=view, where=where, method=name, options=checked
+        )
+        usage = replace(gate.ledger.total, seconds=time.perf_counter() - began)
+        return Retrieval(q, name, view, hits, trace, usage, self._models.count_tokens)
+
+    def retrieve(
+        self,
+        q: str,
+        k: int = 10,
+        view: str = "nodes",
+        where: Where | None = None,
+        method: str | None = None,
+        **options: Any,
+    ) -> Retrieval:
+        """Search the index.
+
+        Parameters
+        ----------
+        q
+            The question.
+        k
+            Number of hits; fewer come back only if the index has fewer.
+        view
+            `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages.
+        where
+            A metadata filter (see `pipeline.filters.compile_where`). A summary passes only if every
+            passage below it does.
+        method
+            Which of the folder's methods; None means the first.
+        **options
+            The method's search options (for the LSH tree: `mode`, `k_per_level`, `levels`).
+
+        Raises
+        ------
+        ValueError
+            If the question is blank, `k < 1`, or a filter, view or option is not valid.
+        MethodMissing
+            If the folder holds no index of that method.
+        EmbedderError
+            If the embedder's answer is not a vector of the index's dimension.
+        """
+        return _sync.run(self.aretrieve(q, k, view, where, method, **options))
+
+    async def aretrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
+        """Search for several questions at once; see `retrieve`."""
+        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
+
+    def retrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
+        """Search for several questions at once; results in their order. Options as in `retrieve`."""
+        return _sync.run(self.aretrieve_many(questions, k, **options))
+
+    async def aanswer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
+        """Answer a question; see `answer`."""
+        retrieval = await self.aretrieve(q, k, **options)
+        gate = self._models.gate(self._folder, self._config)
+        with gate.stage("answer"):
+            if gate.has_llm and retrieval.hits:
+                text, citations = await generate(retrieval, gate, max_tokens=max_tokens)
+            else:
+                text, citations = await extract_answer(retrieval, gate)
+        usage = retrieval.usage + gate.ledger.total
+        return Answer(text, citations, retrieval, extractive=not gate.has_llm, usage=usage)
+
+    def answer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
+        """Answer a question from what `retrieve` finds, with citations.
+
+        With a chat model it writes the answer from a context of at most `max_tokens`; without one the
+        answer consists of the best supported sentences, word for word (`Answer.extractive`).
+        Options as in `retrieve`.
+        """
+        return _sync.run(self.aanswer(q, k, max_tokens=max_tokens, **options))
+
+    async def astream(
+        self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any
+    ) -> AsyncIterator[str]:
+        """The answer in pieces; see `stream`."""
+        if not self.has_llm:
+            yield (await self.aanswer(q, k, max_tokens=max_tokens, **options)).text
+            return
+        retrieval = await self.aretrieve(q, k, **options)
+        gate = self._models.gate(self._folder, self._config)
+        async for piece in stream_answer(retrieval, gate, max_tokens=max_tokens):
+            yield piece
+
+    def stream(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Iterator[str]:
+        """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
+        return _sync.iterate(self.astream(q, k, max_tokens=max_tokens, **options))
+
+    # Upkeep
+
+    def stats(self) -> dict[str, Any]:
+        """What the index holds: documents, chunks, nodes by method and level, bytes, settings."""
+        reader = self._serve()
+        manifest = reader.snapshot.manifest
+        described = {name: reader.describe(name) for name in reader.methods}
+        return {
+            "path": str(self.path),
+            "generation": manifest.generation,
+            "documents": reader.snapshot.document_count,
+            "chunks": reader.snapshot.size,
+            "methods": {
+                name: {"nodes": dict(found.nodes), **found.details} for name, found in described.items()
+            },
+            "embedder": manifest.embedder,
+            "dimension": manifest.dimension,
+            "tokenizer": manifest.tokenizer,
+            "bytes": self._folder.bytes_on_disk(),
+            "interrupted": self._folder.interrupted(),
+        }
+
+    async def astats(self) -> dict[str, Any]:
+        """See `stats`."""
+        return await asyncio.to_thread(self.stats)
+
+    def verify(self) -> list[str]:
+        """Check every file of the index against its checksum and its meaning.
+
+        Returns the problems found, one readable line each; an empty list means the index is sound.
+        """
+        return self._folder.verify()
+
+    async def averify(self) -> list[str]:
+        """See `verify`."""
+        return await asyncio.to_thread(self.verify)
+
+    def _serve(self) -> Reader:
+        """The reader of the current generation; made when first asked for."""
+        if self._reader is None or self._folder.closed:
+            self._reader = Reader(self._folder.snapshot(), self._config)
+        return self._reader
+
+
+def _check_question(q: str, k: int, view: str) -> None:
+    if not isinstance(q, str):
+        raise TypeError(f"the question must be a string, not {type(q).__name__}")
+    if not q.strip():
+        raise ValueError("the question is blank")
+    if not isinstance(k, int) or isinstance(k, bool):
+        raise TypeError(f"k must be a whole number, not {type(k).__name__} {k!r}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if view not in VIEWS:
+        raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")

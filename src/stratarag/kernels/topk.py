@@ -1,0 +1,180 @@
+"""The k rows of largest inner product: exact by scanning, or through a sketch of sign bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.hamming import Codes, hamming, pack
+from stratarag.kernels.lsh import hyperplanes
+
+Matrix = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Ranking = tuple[Rows, NDArray[np.float32]]
+
+SCAN_LIMIT = 20_000
+"""Up to this many rows a scan takes a few milliseconds, and nothing has to be approximated."""
+
+SKETCH_BITS = 512
+"""Bits of a sketch per vector, whatever its dimension."""
+
+SHORTLIST = 1024
+"""Rows of a sketch's shortlist that are ranked exactly, at least."""
+
+_PER_RESULT = 16
+_ROUNDING = 1e-5
+_SEED = 0
+
+
+def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -> Ranking:
+    """The rows of largest inner product with a query, exactly.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension); may be memory-mapped.
+    query
+        Shape (dimension,).
+    k
+        Number of results; fewer are returned where fewer rows are admitted.
+    mask
+        Admitted rows, shape (n,); None admits all.
+
+    Returns
+    -------
+    Rows and their inner products, both of shape (min(k, admitted),), best first and of equals the lower row
+    first. Equal vectors have equal scores: the results' scores do not depend on where the rows lie.
+
+    Raises
+    ------
+    ValueError
+        If `k` is below 1, or shapes do not fit.
+    """
+    _check(vectors, query, k, mask)
+    if mask is None:
+        return _best(vectors, query, k, np.arange(len(vectors)), np.asarray(vectors) @ query)
+    rows = np.flatnonzero(mask)
+    return _best(vectors, query, k, rows, _scores(vectors, query, rows))
+
+
+def top_k_many(
+    vectors: Matrix, queries: Matrix, k: int, *, mask: Mask | None = None, memory: int = 64_000_000
+) -> list[Ranking]:
+    """`top_k` for each of many queries, shape (m, dimension), with one matrix product per block.
+
+    `memory` bounds the block of scores, in bytes.
+    """
+    if queries.ndim != 2:
+        raise ValueError(f"expected queries of shape (m, dimension), not {queries.shape}")
+    step = max(1, memory // (4 * max(len(vectors), 1)))
+    rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
+    results: list[Ranking] = []
+    for start in range(0, len(queries), step):
+        block = queries[start : start + step]
+        _check(vectors, block[0], k, mask)
+        scores = block @ np.asarray(vectors).T
+        results += [
+            _best(vectors, query, k, rows, row if mask is None else row[rows])
+            for query, row in zip(block, scores, strict=True)
+        ]
+    return results
+
+
+def _check(vectors: Matrix, query: Matrix, k: int, mask: Mask | None) -> None:
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if vectors.ndim != 2 or query.shape != vectors.shape[1:]:
+        raise ValueError(f"a query of shape {query.shape} does not fit vectors of shape {vectors.shape}")
+    if mask is not None and (mask.shape != vectors.shape[:1] or mask.dtype != np.bool_):
+        raise ValueError(
+            f"a mask has one boolean per row: shape {vectors.shape[:1]}, not {mask.dtype} {mask.shape}"
+        )
+
+
+def _scores(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+    """Inner products of chosen rows; all are computed where gathering them would cost more."""
+    if 4 * len(rows) > len(vectors):
+        return (np.asarray(vectors) @ query)[rows]
+    return np.asarray(vectors[rows]) @ query
+
+
+def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
+    """The best k of scored rows.
+
+    A matrix product rounds differently from row to row, so whatever may belong to the best k is scored again
+    by one fixed order of additions before it is ranked.
+    """
+    if len(rows) > k:
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        rows = rows[scores >= threshold - _ROUNDING * max(1.0, abs(float(threshold)))]
+    exact = (np.asarray(vectors[rows], dtype=np.float64) * query).sum(axis=1).astype(np.float32)
+    order = np.lexsort((rows, -exact))[:k]
+    return rows[order], exact[order]
+
+
+@lru_cache(maxsize=8)
+def _planes(dimension: int) -> Matrix:
+    """Normals of the sketch's hyperplanes as columns, the same in every process."""
+    return np.ascontiguousarray(hyperplanes(SKETCH_BITS, dimension, _SEED).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Signs of mean-centred vectors under random projections; a shortlist by them is ranked exactly.
+
+    The share of bits in which two codes differ estimates the angle between the centred vectors (see ERRATA
+    L1). Centring takes out what all vectors of an embedding model have in common, which tells none apart.
+
+    Parameters
+    ----------
+    mean
+        Shape (dimension,).
+    codes
+        Packed bits, shape (n, SKETCH_BITS / 64).
+    """
+
+    mean: Matrix
+    codes: Codes
+
+    @classmethod
+    def build(cls, vectors: Matrix, *, batch: int = 8192) -> Sketch:
+        """Sketch vectors of shape (n, dimension), a batch at a time."""
+        total = np.zeros(vectors.shape[1], dtype=np.float64)
+        for start in range(0, len(vectors), batch):
+            total += vectors[start : start + batch].sum(axis=0, dtype=np.float64)
+        mean = (total / max(len(vectors), 1)).astype(np.float32)
+        codes = [_encode(vectors[start : start + batch], mean) for start in range(0, len(vectors), batch)]
+        return cls(mean, np.concatenate(codes) if codes else _encode(vectors, mean))
+
+    def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> Ranking:
+        """As `top_k(vectors, query, k, mask=mask)`, up to what the shortlist misses.
+
+        The shortlist grows with `k`. A mask that admits few rows is scanned exactly.
+        """
+        _check(vectors, query, k, mask)
+        if len(self.codes) != len(vectors):
+            raise ValueError(f"a sketch of {len(self.codes)} vectors does not fit {len(vectors)} vectors")
+        admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))
+        size = max(SHORTLIST, _PER_RESULT * k)
+        if admitted <= max(SCAN_LIMIT, size):
+            return top_k(vectors, query, k, mask=mask)
+        distances = hamming(_encode(query[None], self.mean)[0], self.codes)
+        if mask is not None:
+            distances[~mask] = np.iinfo(distances.dtype).max
+        rows = _nearest(distances, size)
+        return _best(vectors, query, k, rows, np.asarray(vectors[rows]) @ query)
+
+
+def _encode(vectors: Matrix, mean: Matrix) -> Codes:
+    return pack((vectors - mean) @ _planes(len(mean)) > 0)
+
+
+def _nearest(distances: NDArray[np.uint16], size: int) -> Rows:
+    """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
+    border = np.partition(distances, size - 1)[size - 1]
+    below, at = np.flatnonzero(distances < border), np.flatnonzero(distances == border)
+    return np.union1d(below, at[: size - len(below)])

@@ -1,0 +1,140 @@
+"""What a method is, seen from outside: it turns a corpus into nodes and arrays, and searches them.
+
+A method never touches a file. It reads a `Corpus`, asks the gate for model calls, and returns a
+`Built`; whoever called it stores that. An update is a build over the changed corpus that is handed
+the previous index: what is made of the same members has the same id, and is taken over, not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.models.gateway import Gate
+from stratarag.protocols import Rows, Vectors
+from stratarag.records import Metadata, Node
+
+Mask = NDArray[np.bool_]
+
+
+class Corpus(Protocol):
+    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        ...
+
+    @property
+    def vectors(self) -> Vectors:
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped. Zero where there is none."""
+        ...
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids."""
+        ...
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        ...
+
+
+class Stored(Protocol):
+    """A method's index as it lies in the store."""
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of `Built.arrays`, memory-mapped."""
+        ...
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at these rows of `Built.nodes`."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those nodes that exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together."""
+
+    nodes: Sequence[Node]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question on its way through a search.
+
+    `allowed` marks the chunks that a filter admits, shape (corpus size,); None admits all.
+    `options` are the method's own, already validated.
+    """
+
+    text: str
+    vector: Vectors
+    k: int
+    allowed: Mask | None = None
+    options: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A search's ranking, best first. A row of `Found.chunks` is of the corpus, others are of the nodes."""
+
+    rows: Rows
+    scores: NDArray[np.float32]
+    is_chunk: Mask
+    trace: Sequence[Metadata] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """How an index presents itself in `stats()`."""
+
+    nodes: Mapping[str, int]
+    details: Metadata = field(default_factory=dict)
+
+
+class Searcher(Protocol):
+    """An opened index: arrays mapped, nothing of the text loaded."""
+
+    def nodes(self, query: Query) -> Found:
+        """The method's own ranking, at most `query.k` results, of nodes and chunks."""
+        ...
+
+    def chunks(self, query: Query) -> Found:
+        """Source passages ranked by what the method found, at most `query.k`."""
+        ...
+
+    def describe(self) -> Description:
+        """Counts for `stats()`."""
+        ...
+
+
+class Build(Protocol):
+    """Index a corpus; what `previous` already holds of it is taken over."""
+
+    async def __call__(self, corpus: Corpus, gate: Gate, *, config: Any, previous: Stored | None) -> Built:
+        """See `Method`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One of the methods: its name, its settings, and its two verbs.
+
+    `build` is pure but for the gate: same corpus, config and answers, same result. `open` makes a stored
+    index searchable without reading any text.
+    """
+
+    name: str
+    config_type: type[Any]
+    options_type: type[Any]
+    build: Build
+    open: Callable[[Corpus, Stored, Any], Searcher]

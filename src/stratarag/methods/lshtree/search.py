@@ -1,0 +1,108 @@
+"""Searching the tree: top-k over all levels together, or from each level (paper 004, 4.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.methods.base import Corpus, Description, Found, Mask, Query, Stored
+from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
+from stratarag.pipeline.filters import nodes_allowed
+from stratarag.pipeline.nearest import Nearest
+
+SUMMARY_SHARE = 0.3
+"""Weight of the best summary above a passage in the passage's own ranking (view `chunks`)."""
+
+
+class TreeSearcher:
+    """An opened tree. Level 0 are the corpus' chunks, levels 1 and up the summaries."""
+
+    def __init__(self, corpus: Corpus, stored: Stored, config: LSHTreeConfig) -> None:
+        self._corpus = corpus
+        self._levels: NDArray[np.int16] = stored.arrays["levels"]
+        self._indptr: NDArray[np.int64] = stored.arrays["sources.indptr"]
+        self._indices: NDArray[np.int64] = stored.arrays["sources.indices"]
+        self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
+        self._summaries = Nearest(stored.arrays["vectors"], stored.arrays, "nodes")
+        self._config = config
+
+    def nodes(self, query: Query) -> Found:
+        """Chunks and summaries by cosine similarity, best first."""
+        options: LSHTreeOptions = query.options or LSHTreeOptions()
+        levels = self._searched(options)
+        if options.mode == "collapsed":
+            return _merge([self._level(query, levels, query.k)], query.k)
+        k = options.k_per_level or query.k
+        return _merge([self._level(query, (level,), k) for level in levels], query.k)
+
+    def chunks(self, query: Query) -> Found:
+        """Passages by their own similarity plus `SUMMARY_SHARE` of that of the best summary above them.
+
+        Candidates are the nearest passages and the passages below the nearest summaries.
+        """
+        breadth = max(4 * query.k, 40)
+        rows, _ = self._chunks.search(query.vector, breadth, query.allowed)
+        summaries, similarities = self._summaries.search(query.vector, breadth, self._admitted(query))
+        best = np.zeros(self._corpus.size, dtype=np.float32)
+        below = [rows]
+        for row, similarity in zip(summaries[::-1], similarities[::-1], strict=True):
+            sources = self._indices[self._indptr[row] : self._indptr[row + 1]]
+            best[sources] = np.maximum(best[sources], similarity)
+            if self._levels[row] == 1:
+                below.append(sources)
+        candidates = np.unique(np.concatenate(below))
+        own = self._corpus.vectors[candidates] @ query.vector
+        scores = own + SUMMARY_SHARE * best[candidates]
+        order = np.lexsort((candidates, -scores))[: query.k]
+        trace = [
+            {"similarity": float(own[i]), "summary_similarity": float(best[candidates[i]])} for i in order
+        ]
+        return Found(candidates[order], scores[order], np.ones(len(order), dtype=np.bool_), trace)
+
+    def describe(self) -> Description:
+        """Nodes per level."""
+        levels, counts = np.unique(self._levels, return_counts=True)
+        nodes = {"chunks": self._corpus.size, "summaries": len(self._levels)}
+        per_level = {str(level): int(count) for level, count in zip(levels, counts, strict=True)}
+        return Description(nodes, {"levels": {"0": self._corpus.size, **per_level}})
+
+    def _searched(self, options: LSHTreeOptions) -> tuple[int, ...]:
+        present = tuple(range(int(self._levels.max(initial=0)) + 1))
+        if options.levels is None:
+            return present
+        absent = sorted(set(options.levels) - set(present))
+        if absent:
+            raise ValueError(f"level {absent[0]} is not in this tree, which has levels 0 to {present[-1]}")
+        return options.levels
+
+    def _admitted(self, query: Query) -> Mask | None:
+        return None if query.allowed is None else nodes_allowed(self._indptr, self._indices, query.allowed)
+
+    def _level(self, query: Query, levels: tuple[int, ...], k: int) -> Found:
+        """The nearest members of some levels, as one ranking."""
+        found = []
+        if 0 in levels:
+            found.append(_found(*self._chunks.search(query.vector, k, query.allowed), is_chunk=True))
+        above = [level for level in levels if level > 0]
+        if above:
+            admitted = self._admitted(query)
+            if len(above) < int(self._levels.max(initial=0)):
+                wanted = np.isin(self._levels, above)
+                admitted = wanted if admitted is None else admitted & wanted
+            found.append(_found(*self._summaries.search(query.vector, k, admitted), is_chunk=False))
+        return _merge(found, k)
+
+
+def _found(rows: NDArray[np.int64], scores: NDArray[np.float32], *, is_chunk: bool) -> Found:
+    trace = [{"similarity": float(score)} for score in scores]
+    return Found(rows, scores, np.full(len(rows), is_chunk), trace)
+
+
+def _merge(parts: list[Found], k: int) -> Found:
+    """The best `k` of several rankings; of equals, chunks before summaries, lower rows first."""
+    rows = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
+    scores = np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)])
+    is_chunk = np.concatenate([np.zeros(0, np.bool_), *(part.is_chunk for part in parts)])
+    trace = [entry for part in parts for entry in part.trace]
+    order = np.lexsort((rows, ~is_chunk, -scores))[:k]
+    return Found(rows[order], scores[order], is_chunk[order], [trace[i] for i in order])

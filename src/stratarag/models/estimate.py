@@ -1,0 +1,194 @@
+"""What an operation would cost: the same gate, counting instead of calling."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stratarag.models.flights import Flight
+from stratarag.models.gateway import ModelGate
+from stratarag.models.limits import Limits, Prices
+from stratarag.models.prompt import Order
+from stratarag.models.request import CountTokens, approximate_tokens
+from stratarag.models.wrap import embedder_name
+from stratarag.protocols import CallCache, Progress, Vectors
+from stratarag.records import Usage
+
+T = TypeVar("T")
+DEFAULT_DIMENSION = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an operation would cost, per stage. `cost` is None where prices are not known.
+
+    Calls that the cache answers are counted apart and are free. Output tokens are the tasks' typical
+    lengths; repairs of unreadable answers come on top.
+    """
+
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+    cost: float | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all stages."""
+        return sum(self.stages.values(), Usage())
+
+    @property
+    def calls(self) -> int:
+        """Model calls."""
+        return self.usage.calls
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens in all prompts."""
+        return self.usage.input_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens in all answers, as expected."""
+        return self.usage.output_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-native: the totals, the cost, and the stages."""
+        return {
+            **_counts(self.usage),
+            "cost": self.cost,
+            "stages": {name: _counts(usage) for name, usage in self.stages.items()},
+        }
+
+    def __str__(self) -> str:
+        header = ("stage", "calls", "cached", "tokens in", "tokens out", "embedded")
+        rows = [(name, *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING]
+        rows.append(("total", *_cells(self.usage)))
+        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+        lines = [_line(row, widths) for row in (header, *rows)]
+        lines.append(
+            "cost: " + ("unknown (no prices were given)" if self.cost is None else f"{self.cost:.2f}")
+        )
+        return "\n".join(lines)
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    counts = asdict(usage)
+    del counts["seconds"]
+    return counts
+
+
+_NOTHING = _counts(Usage())
+
+
+def _cells(usage: Usage) -> tuple[str, ...]:
+    return tuple(
+        f"{count:,}"
+        for count in (
+            usage.calls,
+            usage.cached_calls,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.embedded_texts,
+        )
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join((row[0].ljust(widths[0]), *numbers))
+
+
+class _NamedModel:
+    """Stands for a model of which only the name matters here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def acomplete(self, prompt: str) -> str:
+        raise AssertionError("an estimate calls no model")
+
+
+class PseudoEmbedder:
+    """Unit vectors in directions that depend on the whole text only; nothing is near anything else."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self.dimension = dimension
+
+    async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
+        """One pseudo-random direction per text, shape (len(texts), dimension)."""
+        return np.stack([self._direction(text) for text in texts])
+
+    async def aembed_query(self, text: str) -> Vectors:
+        """The direction of a question."""
+        return self._direction(text)
+
+    def _direction(self, text: str) -> Vectors:
+        seed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        generator = np.random.default_rng(int.from_bytes(seed, "little"))
+        return generator.standard_normal(self.dimension, dtype=np.float32)
+
+
+class CountingGate(ModelGate):
+    """A gate that calls nothing and writes nothing.
+
+    All but the request itself is `ModelGate`'s: prompts, keys, cache, stages. An answer is what the
+    task's `placeholder` says, and an identical prompt later on counts as cached, as it would be.
+
+    Parameters
+    ----------
+    llm
+        The model that would be called, for its name in the cache; its name alone will do. None: none.
+    embedder
+        The embedder that would be used.
+    dimension
+        Of the vectors; of those that exist, if there are any.
+    cache, limits, progress, count_tokens
+        As for `ModelGate`.
+    """
+
+    def __init__(
+        self,
+        llm: object | None,
+        embedder: object | None,
+        *,
+        cache: CallCache | None = None,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+        count_tokens: CountTokens = approximate_tokens,
+        dimension: int | None = None,
+    ) -> None:
+        size = dimension or DEFAULT_DIMENSION
+        super().__init__(
+            _NamedModel(llm) if isinstance(llm, str) else llm,
+            None if embedder is None else PseudoEmbedder(embedder_name(embedder, size), size),
+            cache=cache,
+            limits=limits,
+            progress=progress,
+            count_tokens=count_tokens,
+            dimension=dimension,
+        )
+        self._asked: set[str] = set()
+
+    def _known(self, order: Order[T]) -> tuple[bool, Any]:
+        if order.key in self._asked:
+            return True, order.task.placeholder(order.values)
+        return super()._known(order)
+
+    async def _obtain(self, flight: Flight, order: Order[T]) -> tuple[str, T]:
+        self._asked.add(order.key)
+        scope = self._scope_for(order.task.name)
+        usage = Usage(1, 0, self.count_tokens(order.prompt), order.task.expected_output_tokens)
+        scope.ledger.add(scope.stage, usage)
+        return "", order.task.placeholder(order.values)
+
+    def _reread(self, order: Order[T], answer: str) -> T:
+        return order.task.placeholder(order.values)
+
+    def estimate(self, prices: Prices | None = None) -> Estimate:
+        """What was counted so far."""
+        total = self.ledger.total
+        cost = None if prices is None else prices.cost(total.input_tokens, total.output_tokens)
+        return Estimate(self.ledger.stages, cost)

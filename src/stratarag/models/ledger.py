@@ -1,0 +1,46 @@
+"""What each stage cost, as it happens."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from stratarag.records import Usage
+
+
+class Ledger:
+    """Sums of `Usage` per stage, in the order in which the stages began. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stages: dict[str, Usage] = {}
+
+    def add(self, stage: str, usage: Usage) -> None:
+        """Add to what the stage cost so far."""
+        with self._lock:
+            self._stages[stage] = self._stages.get(stage, Usage()) + usage
+
+    @property
+    def stages(self) -> dict[str, Usage]:
+        """Usage per stage; a copy."""
+        with self._lock:
+            return dict(self._stages)
+
+    @property
+    def total(self) -> Usage:
+        """Usage of all stages together."""
+        return sum(self.stages.values(), Usage())
+
+
+@dataclass
+class Scope:
+    """A stage that is under way, and how far it is. `total` is None where nobody knows."""
+
+    ledger: Ledger
+    stage: str
+    total: int | None
+    done: int = 0
+
+    def progress(self) -> str:
+        """For people: `97 of 250 done`."""
+        return f"{self.done:,} done" if self.total is None else f"{self.done:,} of {self.total:,} done"

@@ -1,0 +1,147 @@
+"""Slots and token buckets: how many requests at the same time, and how many a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from stratarag.models.limits import Limits, Sleep
+
+
+class Bucket:
+    """A token bucket: `per_minute` units, evenly over time, with one second's worth of burst.
+
+    Over any minute at most 61/60 of the rate pass. Asking for more than there is runs into debt, and
+    whoever comes next waits for it: so a request larger than the bucket passes too, in its turn.
+    """
+
+    def __init__(self, per_minute: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = per_minute / 60.0
+        self._size = max(1.0, self._rate)
+        self._level = self._size
+        self._clock = clock
+        self._then = clock()
+        self._lock = threading.Lock()
+
+    def take(self, amount: float) -> float:
+        """Take an amount and return the seconds to wait before using it. Negative amounts give back."""
+        with self._lock:
+            now = self._clock()
+            self._level = min(self._size, self._level + (now - self._then) * self._rate)
+            self._then = now
+            self._level = min(self._size, self._level - amount)
+            return max(0.0, -self._level / self._rate)
+
+
+class Slots:
+    """So many at the same time, first come first served, from any thread and any event loop.
+
+    `asyncio.Semaphore` belongs to one loop; an index is used from several (the caller's, and the
+    background loop of the synchronous API), and its models have one limit.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """Slots that nobody holds."""
+        return self._free
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Hold one slot; it is released however the block ends."""
+        await self._acquire()
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _acquire(self) -> None:
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            with self._lock:
+                queued = turn in self._waiting
+                if queued:
+                    self._waiting.remove(turn)
+            # Not queued any more: the slot was, or is about to be, handed to us.
+            if turn.done() and not turn.cancelled():
+                self._release()
+            raise
+
+    def _release(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._free += 1
+                    return
+                turn = self._waiting.popleft()
+            if turn.get_loop() is asyncio.get_running_loop():
+                if turn.done():  # cancelled, and not yet told
+                    continue
+                turn.set_result(None)
+                return
+            try:
+                turn.get_loop().call_soon_threadsafe(self._hand_over, turn)
+            except RuntimeError:  # that loop is closed, and nobody waits there any more
+                continue
+            return
+
+    def _hand_over(self, turn: asyncio.Future[None]) -> None:
+        if turn.done():
+            self._release()
+        else:
+            turn.set_result(None)
+
+
+class Limiter:
+    """Slots and rates together.
+
+    Parameters
+    ----------
+    limits
+        What the service allows.
+    sleep, clock
+        Replaced in tests.
+    """
+
+    def __init__(
+        self, limits: Limits, *, sleep: Sleep = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.slots = Slots(limits.concurrency)
+        self._sleep = sleep
+        rates = limits.requests_per_minute, limits.tokens_per_minute
+        self._requests, self._tokens = (None if rate is None else Bucket(rate, clock=clock) for rate in rates)
+
+    async def pace(self, tokens: int) -> None:
+        """Wait until one more request of so many tokens is within the rates."""
+        takes = [(self._requests, 1), (self._tokens, tokens)]
+        delay = max((bucket.take(amount) for bucket, amount in takes if bucket is not None), default=0.0)
+        if not delay:
+            return
+        try:
+            await self._sleep(delay)
+        except BaseException:
+            for bucket, amount in takes:
+                if bucket is not None:
+                    bucket.take(-amount)
+            raise
+
+    def correct(self, tokens: int) -> None:
+        """Take note that a request used so many tokens more than was said (fewer, if negative)."""
+        if self._tokens is not None:
+            self._tokens.take(tokens)

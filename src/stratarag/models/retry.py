@@ -1,0 +1,242 @@
+"""Which errors of a model are worth another attempt, and when.
+
+Models come from many libraries, none of which is imported here: status codes and class names, which
+those libraries share, decide.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from stratarag.errors import CallFailed, ModelError, StrataragError
+from stratarag.models.limits import Limits, Sleep
+
+T = TypeVar("T")
+
+
+class Verdict(Enum):
+    """What follows from an error."""
+
+    AGAIN = "again"  # passing: try again later
+    UNIT = "unit"  # this unit fails, others may do
+    STOP = "stop"  # every call would fail
+
+
+_AGAIN = re.compile(
+    r"RateLimit|TooManyRequests|Timeout|TimedOut|Connect|ServiceUnavailable|InternalServer|Overloaded"
+)
+_STOP = re.compile(
+    r"Authentication|Unauthorized|PermissionDenied|Forbidden|BadRequest|InvalidRequest|NotFoundError"
+)
+# A bad request because of this one text, where the next may be fine; and a limit that waiting will not lift.
+_UNIT_CODES = {
+    "context_length_exceeded",
+    "string_above_max_length",
+    "content_filter",
+    "content_policy_violation",
+}
+_STOP_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found"}
+
+
+def judge(error: BaseException) -> Verdict:
+    """What to do about an error that a model raised; unknown errors concern their own unit only."""
+    for each in _chain(error):
+        verdict = _judge_one(each)
+        if verdict is not None:
+            return verdict
+    return Verdict.UNIT
+
+
+def _judge_one(error: BaseException) -> Verdict | None:
+    if isinstance(error, StrataragError):
+        return Verdict.UNIT
+    code = _code(error)
+    if code in _UNIT_CODES:
+        return Verdict.UNIT
+    if code in _STOP_CODES:
+        return Verdict.STOP
+    status = status_of(error)
+    if status is not None:
+        if status in (408, 409, 425, 429) or status >= 500:
+            return Verdict.AGAIN
+        return Verdict.STOP if status in (400, 401, 402, 403, 404) else Verdict.UNIT
+    if isinstance(error, TimeoutError | ConnectionError):
+        return Verdict.AGAIN
+    names = " ".join(base.__name__ for base in type(error).__mro__ if base.__module__ != "builtins")
+    if _AGAIN.search(names):
+        return Verdict.AGAIN
+    return Verdict.STOP if _STOP.search(names) else None
+
+
+def _chain(error: BaseException, depth: int = 4) -> Iterator[BaseException]:
+    """The error and what caused it: libraries wrap each other's errors."""
+    current: BaseException | None = error
+    for _ in range(depth):
+        if current is None:
+            return
+        yield current
+        current = current.__cause__
+
+
+def _code(error: BaseException) -> str | None:
+    code = getattr(error, "code", None)
+    body = getattr(error, "body", None)
+    if not isinstance(code, str) and isinstance(body, dict):
+        inner = body.get("error")
+        code = (inner if isinstance(inner, dict) else body).get("code")
+    return code if isinstance(code, str) else None
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error carries, wherever its library puts it."""
+    response = getattr(error, "response", None)
+    places = [
+        (error, ("status_code", "http_status", "status", "code")),
+        (response, ("status_code", "status")),
+    ]
+    for holder, names in places:
+        for name in names:
+            value = getattr(holder, name, None)
+            if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600:
+                return value
+    return None
+
+
+def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float:
+    """Seconds that the service asks us to wait; 0 if it does not say.
+
+    Parameters
+    ----------
+    error
+        What the model raised: a `retry_after` attribute or a Retry-After header is looked for.
+    now
+        Seconds since the epoch, for headers that hold a date.
+    """
+    for each in _chain(error):
+        headers = getattr(getattr(each, "response", None), "headers", None)
+        found = [
+            getattr(each, "retry_after", None),
+            _header(headers),
+            _header(getattr(each, "headers", None)),
+        ]
+        for value in found:
+            seconds = _seconds(value, now)
+            if seconds is not None:
+                return max(0.0, seconds)
+    return 0.0
+
+
+def _header(headers: Any) -> Any:
+    get = getattr(headers, "get", None)
+    return None if get is None else get("retry-after") or get("Retry-After")
+
+
+def _seconds(value: Any, now: Callable[[], float]) -> float | None:
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return parsedate_to_datetime(str(value)).timestamp() - now()
+    except ValueError:
+        return None
+
+
+def describe(error: BaseException, longest: int = 300) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    if len(text) > longest:
+        text = text[:longest] + " ..."
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+async def persevere(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    limits: Limits,
+    sleep: Sleep,
+    worthwhile: Callable[[], bool] = lambda: True,
+) -> T:
+    """Attempt until it works, until the error is not a passing one, or until `limits.retries` are used.
+
+    Pauses are random and grow exponentially, and are as long as the service asks, if it asks.
+
+    Parameters
+    ----------
+    attempt
+        Makes one attempt.
+    limits
+        Number of retries and the longest pause.
+    sleep
+        Passes the time of a pause.
+    worthwhile
+        Asked before another attempt: whether anybody still wants the result.
+    """
+
+    def again(error: BaseException) -> bool:
+        if not isinstance(error, Exception) or judge(error) is not Verdict.AGAIN or not worthwhile():
+            return False
+        return retry_after(error) <= limits.longest_wait
+
+    # Nearly every first attempt works, and then costs nothing more; a failed one is told to tenacity
+    # as its first.
+    failed: list[Exception] = []
+    try:
+        return await attempt()
+    except Exception as error:
+        if not again(error):
+            raise
+        failed.append(error)
+
+    async def next_attempt() -> T:
+        if failed:
+            raise failed.pop()
+        return await attempt()
+
+    return await _retrying(limits, sleep, again)(next_attempt)
+
+
+def _retrying(limits: Limits, sleep: Sleep, again: Callable[[BaseException], bool]) -> AsyncRetrying:
+    growing = wait_random_exponential(multiplier=0.5, max=limits.longest_wait)
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = retry_after(error) if error is not None else 0.0
+        return max(asked, growing(state))
+
+    async def pause(seconds: float) -> None:
+        await sleep(seconds)
+
+    return AsyncRetrying(
+        stop=stop_after_attempt(limits.retries + 1),
+        wait=wait,
+        retry=retry_if_exception(again),
+        sleep=pause,
+        reraise=True,
+    )
+
+
+def translate(error: Exception, *, who: str, attempts: int) -> StrataragError:
+    """Our error for one that a model raised: the whole operation's, or its own unit's."""
+    if isinstance(error, StrataragError):
+        return error
+    if judge(error) is Verdict.STOP:
+        return ModelError(
+            f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings; "
+            "what was paid for is kept, and the same command goes on from there"
+        )
+    tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    asked = retry_after(error)
+    note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
+    return CallFailed(f"{who} failed after {tried}: {describe(error)}{note}")

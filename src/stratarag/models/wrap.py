@@ -1,0 +1,174 @@
+"""The objects that callers give us, synchronous or not, as one asynchronous shape.
+
+An asynchronous method is preferred where there is one. A synchronous one runs in a thread of the
+gate's own pool, since asyncio's default pool has few threads on small machines and others use it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from stratarag.errors import CallFailed
+
+R = TypeVar("R")
+_NAMES = ("name", "model_name", "model", "model_id")
+_END = object()
+_Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
+
+
+class Threads:
+    """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="stratarag-model")
+
+    async def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Call a blocking function without blocking the loop; context variables travel along."""
+        context = contextvars.copy_context()
+        call = functools.partial(context.run, function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+
+def _given_name(model: object) -> str | None:
+    for attribute in _NAMES:
+        value = getattr(model, attribute, None)
+        if isinstance(value, str) and value:
+            return value
+    value = getattr(getattr(model, "metadata", None), "model_name", None)
+    return value if isinstance(value, str) and value else None
+
+
+def model_name(model: object) -> str:
+    """How the cache of calls knows a model: its `name`, `model_name` or `model`, else its class."""
+    return _given_name(model) or type(model).__qualname__
+
+
+def is_named(embedder: object) -> bool:
+    """Whether an embedder says which one it is."""
+    return _given_name(embedder) is not None
+
+
+def embedder_name(embedder: object, dimension: int | None) -> str:
+    """How an index knows an embedder: its `name`, its model's name, or its class and dimension.
+
+    A model's name gets the `dimensions` that the embedder asks of it, if it does: the same model at
+    another length makes other vectors.
+    """
+    name = getattr(embedder, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    given = _given_name(embedder)
+    if given is None:
+        return f"{type(embedder).__qualname__}-{dimension}"
+    wanted = getattr(embedder, "dimensions", None)
+    return f"{given}-{wanted}" if isinstance(wanted, int) and not isinstance(wanted, bool) else given
+
+
+def _takes_schema(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.name == "schema" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+class Chat:
+    """A chat model.
+
+    Raises
+    ------
+    TypeError
+        If the object has neither `complete` nor `acomplete`.
+    """
+
+    def __init__(self, model: object, threads: Threads) -> None:
+        self.name = model_name(model)
+        self._threads = threads
+        self._model = model
+        self._async = getattr(model, "acomplete", None)
+        self._sync = getattr(model, "complete", None)
+        chosen = self._async or self._sync
+        if chosen is None:
+            raise TypeError(
+                f"llm of type {type(model).__qualname__} has neither complete(prompt) nor acomplete(prompt)"
+            )
+        self._with_schema = _takes_schema(chosen)
+
+    async def complete(self, prompt: str, schema: type[Any] | None) -> str:
+        """The model's answer. `schema` is passed on only to models that take one."""
+        keywords = {"schema": schema} if self._with_schema else {}
+        if self._async is not None:
+            answer = await self._async(prompt, **keywords)
+        else:
+            answer = await self._threads.run(self._sync, prompt, **keywords)  # type: ignore[arg-type]
+        return _text(answer, self.name)
+
+    async def stream(self, prompt: str) -> AsyncGenerator[str, None]:
+        """The answer in pieces; in one piece where the model cannot stream."""
+        if (astream := getattr(self._model, "astream", None)) is not None:
+            source = astream(prompt)
+            async for piece in await source if inspect.isawaitable(source) else source:
+                yield _text(piece, self.name)
+        elif (stream := getattr(self._model, "stream", None)) is not None:
+            pieces = iter(await self._threads.run(stream, prompt))
+            while (piece := await self._threads.run(next, pieces, _END)) is not _END:
+                yield _text(piece, self.name)
+        else:
+            yield await self.complete(prompt, None)
+
+
+def _text(answer: object, name: str) -> str:
+    """A string, or the text of a framework's response object."""
+    for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
+        if isinstance(value, str):
+            return value
+    raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected")
+
+
+class Embedding:
+    """An embedder.
+
+    Raises
+    ------
+    TypeError
+        If the object has neither `embed_documents` nor `aembed_documents`.
+    """
+
+    def __init__(self, embedder: object, threads: Threads) -> None:
+        self.embedder = embedder
+        self._threads = threads
+        self._many = self._pair("embed_documents")
+        self._one = self._pair("embed_query")
+        if self._many == (None, None):
+            raise TypeError(
+                f"embedder of type {type(embedder).__qualname__} has neither embed_documents(texts) "
+                "nor aembed_documents(texts)"
+            )
+
+    def _pair(self, name: str) -> _Pair:
+        return getattr(self.embedder, f"a{name}", None), getattr(self.embedder, name, None)
+
+    async def documents(self, texts: list[str]) -> Sequence[Any]:
+        """Whatever the embedder returns for these texts."""
+        result: Sequence[Any] = await self._run(self._many, texts)
+        return result
+
+    async def query(self, text: str) -> Any:
+        """Whatever the embedder returns for a question."""
+        if self._one == (None, None):
+            vectors = await self.documents([text])
+            return vectors[0]
+        return await self._run(self._one, text)
+
+    async def _run(self, pair: _Pair, given: Any) -> Any:
+        native, blocking = pair
+        if native is not None:
+            return await native(given)
+        assert blocking is not None
+        return await self._threads.run(blocking, given)

@@ -1,0 +1,107 @@
+"""Answers with citations: from the model where there is one, else the best supported sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stratarag.models.gateway import Gate, Task
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.chunk import sentences
+from stratarag.pipeline.context import Citation, Context, Retrieval
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.records import Hit, Usage
+
+ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
+NOTHING_FOUND = "Nothing in the index answers this question."
+_NUMBER = re.compile(r"\[(\d{1,4})\]")
+_SENTENCES_WEIGHED = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and what it rests on.
+
+    `citations` explain the bracketed numbers in `text`. `extractive` says that no model wrote the
+    answer: it consists of sentences of the sources, word for word.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+    retrieval: Retrieval
+    extractive: bool
+    usage: Usage = field(default_factory=Usage)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+async def generate(retrieval: Retrieval, gate: Gate, *, max_tokens: int) -> tuple[str, tuple[Citation, ...]]:
+    """Let the model answer from the context of a retrieval; returns the text and what it cites."""
+    context = retrieval.context(max_tokens)
+    task = Task(
+        name="answer",
+        prompt=ANSWER_PROMPT,
+        parse=plain_text,
+        expected_output_tokens=300,
+        placeholder=lambda values: "answer",
+    )
+    values = {"context": context.text, "question": retrieval.query}
+    text = await gate.call(task, values, item=retrieval.query, sources=_sources(context))
+    return text, cited(text, context)
+
+
+def stream(retrieval: Retrieval, gate: Gate, *, max_tokens: int) -> AsyncIterator[str]:
+    """The same in pieces, as the model writes them."""
+    values = {"context": retrieval.context(max_tokens).text, "question": retrieval.query}
+    return gate.stream(ANSWER_PROMPT, values, stage="answer")
+
+
+def cited(text: str, context: Context) -> tuple[Citation, ...]:
+    """The citations whose numbers occur in a text, in the order of their numbers."""
+    numbers = {int(number) for number in _NUMBER.findall(text)}
+    return tuple(citation for citation in context.citations if citation.number in numbers)
+
+
+def _sources(context: Context) -> list[str]:
+    return sorted({source for citation in context.citations for source in citation.sources})
+
+
+async def extract_answer(
+    retrieval: Retrieval, gate: Gate, *, count: int = 3
+) -> tuple[str, tuple[Citation, ...]]:
+    """The sentences of the hits that are nearest to the question, each with the number of its source.
+
+    A sentence is weighed by its own similarity to the question plus half of its hit's rank weight,
+    so that a likely sentence of a well-supported passage wins over a lucky one of a poor passage.
+    """
+    candidates = _candidates(retrieval.hits)
+    if not candidates:
+        return NOTHING_FOUND, ()
+    question = await gate.embed_query(retrieval.query)
+    vectors = await gate.embed("answer", [sentence for _, sentence in candidates])
+    support = np.array([0.5 / (1 + rank) for rank, _ in candidates], dtype=np.float32)
+    order = np.argsort(-(vectors @ question + support), kind="stable")[:count]
+    numbers: dict[int, int] = {}
+    parts = []
+    for index in order:
+        rank, sentence = candidates[int(index)]
+        number = numbers.setdefault(rank, len(numbers) + 1)
+        parts.append(f"{sentence} [{number}]")
+    return " ".join(parts), tuple(_citation(number, retrieval.hits[rank]) for rank, number in numbers.items())
+
+
+def _candidates(hits: Sequence[Hit]) -> list[tuple[int, str]]:
+    seen: dict[str, int] = {}
+    for rank, hit in enumerate(hits):
+        for start, end in sentences(hit.text):
+            seen.setdefault(" ".join(hit.text[start:end].split()), rank)
+    found = [(rank, sentence) for sentence, rank in seen.items() if sentence]
+    return found[:_SENTENCES_WEIGHED]
+
+
+def _citation(number: int, hit: Hit) -> Citation:
+    return Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents)

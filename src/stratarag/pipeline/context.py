@@ -1,0 +1,111 @@
+"""From hits to what a model or a reader gets: a numbered, deduplicated context within a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from stratarag.records import Hit, Metadata, Usage
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """What a bracketed number in a context or an answer stands for."""
+
+    number: int
+    id: str
+    kind: str
+    text: str
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text of numbered passages, `[1] ...`, and what the numbers mean. `str()` gives the text."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    tokens: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The result of a search: hits, best first, with the reasons and the cost.
+
+    `trace[i]` tells why `hits[i]` is there, in the method's own terms.
+    """
+
+    query: str
+    method: str
+    view: str
+    hits: tuple[Hit, ...]
+    trace: tuple[Metadata, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    count_tokens: CountTokens = field(default=len, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def context(self, max_tokens: int = 4000) -> Context:
+        """The hits as one text, best first, each with a number, without repeats, within `max_tokens`.
+
+        A hit whose text is contained in one that is already there is left out. A hit that does not fit
+        is skipped, and shorter ones after it may still come; if not even the best fits, it is cut.
+        """
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        return build_context(self.hits, max_tokens, self.count_tokens)
+
+
+def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
+    """Number the hits and join them within a token budget; see `Retrieval.context`."""
+    lines: list[str] = []
+    citations: list[Citation] = []
+    spent = 0
+    for hit in _without_repeats(hits):
+        number = len(citations) + 1
+        line = f"[{number}] {hit.text.strip()}"
+        cost = count_tokens(line) + 1
+        if spent + cost > max_tokens:
+            if citations:
+                continue
+            line = clip(line, max_tokens, count_tokens)
+            cost = count_tokens(line)
+        lines.append(line)
+        citations.append(Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents))
+        spent += cost
+    text = "\n\n".join(lines)
+    return Context(text, tuple(citations), count_tokens(text) if text else 0)
+
+
+def _without_repeats(hits: Sequence[Hit]) -> Iterator[Hit]:
+    seen: list[str] = []
+    for hit in hits:
+        text = hit.text.strip()
+        if text and not any(text in earlier for earlier in seen):
+            seen.append(text)
+            yield hit
+
+
+def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text, cut at a space where there is one, of at most `max_tokens`."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(text[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    border = text.rfind(" ", 0, low + 1)
+    return text[: border if border > low // 2 else low].rstrip()

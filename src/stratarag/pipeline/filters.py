@@ -1,0 +1,114 @@
+"""Metadata filters: from a `where` to the chunks it admits, and from those to the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.records import Metadata
+
+Where = Mapping[str, Any] | Callable[[Metadata], bool]
+Predicate = Callable[[Metadata], bool]
+_MISSING = object()
+
+
+def compile_where(where: Where) -> Predicate:
+    """Turn a filter into a predicate on a chunk's metadata.
+
+    A mapping admits a chunk if every key fits: a plain value by equality, a list by membership, or a
+    mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). A value in the metadata that is itself
+    a list fits if any item of it does (for `$ne` and `$nin`: if every item does). A missing key fits
+    only `$ne` and `$nin`; values that cannot be compared do not fit. A callable is taken as it is.
+
+    Raises
+    ------
+    ValueError
+        If an operator is unknown.
+    TypeError
+        If `where` is neither a mapping nor callable.
+    """
+    if callable(where):
+        return where
+    if not isinstance(where, Mapping):
+        raise TypeError(
+            f"`where` must be a mapping or a function on metadata, not {type(where).__name__}: {where!r}"
+        )
+    tests = [(key, test) for key, condition in where.items() for test in _tests(key, condition)]
+    return lambda metadata: all(test(metadata.get(key, _MISSING)) for key, test in tests)
+
+
+def _tests(key: str, condition: Any) -> list[Callable[[Any], bool]]:
+    if isinstance(condition, Mapping):
+        unknown = sorted(set(condition) - set(_OPERATORS))
+        if unknown:
+            raise ValueError(
+                f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
+            )
+        return [_OPERATORS[name](operand) for name, operand in condition.items()]
+    if isinstance(condition, Collection) and not isinstance(condition, str | bytes):
+        return [_OPERATORS["$in"](condition)]
+    return [_OPERATORS["$eq"](condition)]
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if value is _MISSING:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _compare(operation: Callable[[Any, Any], bool]) -> Callable[[Any], Callable[[Any], bool]]:
+    def bind(operand: Any) -> Callable[[Any], bool]:
+        def fits(item: Any) -> bool:
+            try:
+                return bool(operation(item, operand))
+            except TypeError:
+                return False
+
+        return lambda value: any(fits(item) for item in _items(value))
+
+    return bind
+
+
+def _negate(positive: Callable[[Any], Callable[[Any], bool]]) -> Callable[[Any], Callable[[Any], bool]]:
+    def bind(operand: Any) -> Callable[[Any], bool]:
+        test = positive(operand)
+        return lambda value: not test(value)
+
+    return bind
+
+
+_equal = _compare(lambda item, operand: item == operand)
+_member = _compare(lambda item, operand: item in operand)
+_OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
+    "$eq": _equal,
+    "$ne": _negate(_equal),
+    "$gt": _compare(lambda item, operand: item > operand),
+    "$gte": _compare(lambda item, operand: item >= operand),
+    "$lt": _compare(lambda item, operand: item < operand),
+    "$lte": _compare(lambda item, operand: item <= operand),
+    "$in": _member,
+    "$nin": _negate(_member),
+}
+
+
+def nodes_allowed(
+    indptr: NDArray[np.int64], indices: NDArray[np.int64], allowed: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The nodes that a filter admits: those of which *every* source chunk is admitted.
+
+    Parameters
+    ----------
+    indptr, indices
+        Sources of node i are chunk rows `indices[indptr[i]:indptr[i + 1]]`.
+    allowed
+        The admitted chunks, shape (chunks,).
+
+    Returns
+    -------
+    Mask of shape (nodes,). A node without sources is admitted by no filter (`provenance.allowed_under`).
+    """
+    forbidden = np.concatenate(([0], np.cumsum(~allowed[indices], dtype=np.int64)))
+    return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))

@@ -1,0 +1,15 @@
+"""Prompts are Markdown files beside the code that uses them; a user may replace any by its name."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from stratarag.models.gateway import Prompt
+
+
+@cache
+def load_prompt(package: str, name: str) -> Prompt:
+    """The prompt `prompts/<name>.md` of a package, known to users as `<last part of package>/<name>`."""
+    template = files(package).joinpath("prompts", f"{name}.md").read_text("utf-8")
+    return Prompt(name=f"{package.rsplit('.', 1)[-1]}/{name}", template=template)

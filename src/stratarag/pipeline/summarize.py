@@ -1,0 +1,126 @@
+"""Summaries of groups of texts: by the model where there is one, else from the texts' own sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.models.gateway import CallItem, Gate, Prompt, Task
+from stratarag.models.local import HashingEmbedder
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.chunk import sentences
+from stratarag.pipeline.context import CountTokens, clip
+
+MEMBER_TOKENS = 8000
+"""Bound on what the members of one group may take of a prompt, shared among them."""
+REPEAT = 0.75
+"""Cosine similarity from which a sentence is held to repeat one that was chosen."""
+_CANDIDATES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one summary is made of. `sources` are ids of the chunks below it."""
+
+    item: str
+    texts: Sequence[str]
+    sources: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary, and whether the model that should have written it failed."""
+
+    text: str
+    failed: bool = False
+
+
+def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
+    """The model call that writes one summary of about `max_tokens`."""
+    return Task(
+        name=prompt.name,
+        prompt=prompt,
+        parse=plain_text,
+        expected_output_tokens=max_tokens,
+        placeholder=lambda values: _placeholder(values, max_tokens),
+    )
+
+
+def _placeholder(values: Mapping[str, str], max_tokens: int) -> str:
+    words = values["passages"].split()
+    return " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
+
+
+async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
+    """One summary per group, in order.
+
+    Without a model each is extractive (`extract`). Where the model fails for a group, its summary is
+    extractive too, is marked `failed`, and the failure is in the gate's list.
+    """
+    held = list(groups)
+    if not gate.has_llm:
+        return [Summary(extract(group.texts, max_tokens, gate.count_tokens)) for group in held]
+    task = summary_task(prompt, max_tokens)
+    answers = await gate.map(task, list(_items(held, gate.count_tokens, max_tokens)))
+    return [
+        Summary(extract(group.texts, max_tokens, gate.count_tokens), failed=True)
+        if answer is None
+        else Summary(clip(answer, 2 * max_tokens, gate.count_tokens))
+        for group, answer in zip(held, answers, strict=True)
+    ]
+
+
+def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
+    for group in groups:
+        share = MEMBER_TOKENS // max(1, len(group.texts))
+        passages = "\n\n".join(
+            f"<passage>\n{clip(text, share, count_tokens)}\n</passage>" for text in group.texts
+        )
+        values = {"passages": passages, "words": str(max(10, max_tokens * 3 // 4))}
+        yield CallItem(values=values, item=group.item, sources=group.sources)
+
+
+def extract(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
+    """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
+
+    Centrality is the cosine of a sentence's vector to the sum of all sentences' vectors (degree
+    centrality of LexRank, without its n x n matrix). The vectors are of hashed words: they cost
+    nothing, where the index's own embedder may be paid per sentence. A sentence whose similarity to
+    a chosen one reaches `REPEAT` is passed over. If no sentence fits, the most central one is cut.
+    """
+    candidates = _sentences(texts)
+    if not candidates:
+        return ""
+    vectors = np.asarray(_sentence_embedder().embed_documents(candidates), dtype=np.float32)
+    centrality = vectors @ vectors.sum(axis=0)
+    chosen: list[int] = []
+    spent = 0
+    for index in np.argsort(-centrality, kind="stable"):
+        cost = count_tokens(candidates[index]) + 1
+        if spent + cost > max_tokens or _repeats(vectors, int(index), chosen):
+            continue
+        chosen.append(int(index))
+        spent += cost
+    if not chosen:
+        return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
+    return " ".join(candidates[index] for index in sorted(chosen))
+
+
+def _sentences(texts: Sequence[str]) -> list[str]:
+    """Distinct sentences in order; of very long groups an even share of each text."""
+    share = max(1, _CANDIDATES // max(1, len(texts)))
+    found = (" ".join(text[start:end].split()) for text in texts for start, end in sentences(text)[:share])
+    return list(dict.fromkeys(sentence for sentence in found if sentence))
+
+
+def _repeats(vectors: NDArray[np.float32], index: int, chosen: list[int]) -> bool:
+    return bool(chosen) and float((vectors[chosen] @ vectors[index]).max()) >= REPEAT
+
+
+@cache
+def _sentence_embedder() -> HashingEmbedder:
+    return HashingEmbedder()

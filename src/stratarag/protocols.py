@@ -1,0 +1,98 @@
+"""What stratarag asks of the objects that it is given. Structural: nothing has to be inherited."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Vectors = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A language model. `acomplete(prompt, *, schema=None)` is used instead where it exists.
+
+    `schema`, a pydantic model class, is what the answer should satisfy; a model without structured
+    output may ignore it. `name` (optional) identifies the model in the cache of calls, and
+    `astream(prompt)` / `stream(prompt)` (optional) yield an answer in pieces.
+    """
+
+    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        """The model's answer as text (JSON text where `schema` was honoured)."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to vectors. `aembed_documents` and `aembed_query` are used instead where they exist.
+
+    `name` (optional) is the embedder's fingerprint; without it, the class and the dimension are.
+    """
+
+    def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """One vector per text, in order."""
+        ...
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """The vector of a question."""
+        ...
+
+
+class Progress(Protocol):
+    """Told how far a build is. Called from the thread of the build; must not block."""
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins; `total` is None where the number of items is not known."""
+        ...
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """`count` more items of the stage are done."""
+        ...
+
+    def finish(self, stage: str) -> None:
+        """The stage is over, well or not."""
+        ...
+
+
+class CallCache(Protocol):
+    """Answers of models by content id. Safe to use from several threads."""
+
+    def get(self, key: str) -> str | None:
+        """The stored answer, or None."""
+        ...
+
+    def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
+        """Store an answer that parsed; kept when it returns.
+
+        `sources` are the chunk ids that the prompt quotes, so that deleting a chunk finds its calls.
+        """
+        ...
+
+
+class VectorJournal(Protocol):
+    """Vectors that were computed and are not published yet, so that a stopped build keeps them."""
+
+    def get(self, keys: Sequence[str]) -> Mapping[str, Vectors]:
+        """Those keys that are there, each with its vector of shape (dimension,)."""
+        ...
+
+    def put(self, keys: Sequence[str], vectors: Vectors) -> None:
+        """Store one row of `vectors`, shape (len(keys), dimension), per key."""
+        ...
+
+
+class Mapper(Protocol):
+    """Where the work of a stage runs: here, on asyncio and threads, unless another is given."""
+
+    async def map(
+        self, function: Callable[[T], Awaitable[R]], items: Iterable[T], *, concurrency: int
+    ) -> list[R]:
+        """`function` over all items, results in order; the first error ends it and is raised."""
+        ...

@@ -1,0 +1,258 @@
+"""The values that cross stages. Frozen, plain, and free of behaviour beyond their own consistency."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Metadata = Mapping[str, Any]
+
+
+def content_id(*parts: str) -> str:
+    """A stable id of 128 bits in hexadecimal, from the parts and the borders between them."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+def digest_blocks(blocks: Iterable[str]) -> str:
+    """The content hash of a text, whatever blocks it arrives in."""
+    digest = hashlib.blake2b(digest_size=16)
+    for block in blocks:
+        digest.update(block.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with the id by which it is updated and deleted.
+
+    Parameters
+    ----------
+    id
+        Unique in the corpus, chosen by the caller.
+    text
+        The whole text.
+    metadata
+        JSON-native values, for filters and for the caller; not part of the text.
+    """
+
+    id: str
+    text: str
+    metadata: Metadata = field(default_factory=dict)
+
+    def blocks(self) -> Iterator[str]:
+        """The text in pieces; here in one."""
+        yield self.text
+
+    @property
+    def digest(self) -> str:
+        """Content hash of the text."""
+        return digest_blocks(self.blocks())
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedDocument:
+    """A document too large to hold: its text is read in blocks each time it is needed.
+
+    `read` returns a fresh iterator over the text from its start.
+    """
+
+    id: str
+    read: Callable[[], Iterator[str]]
+    metadata: Metadata = field(default_factory=dict)
+
+    def blocks(self) -> Iterator[str]:
+        """The text in pieces."""
+        return self.read()
+
+    @property
+    def digest(self) -> str:
+        """Content hash of the text (reads it once)."""
+        return digest_blocks(self.blocks())
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of a document, the unit of provenance.
+
+    Made by the chunker, or by the caller (then nothing splits it again).
+
+    Parameters
+    ----------
+    text
+        The passage.
+    document_id
+        The document it is from.
+    ordinal
+        Its place in the document, from 0.
+    start, end
+        Character offsets in the document's text; -1 where a caller's own split has none.
+    metadata
+        The document's metadata, and the passage's own.
+    id
+        Content id (document, text and the how-manieth repetition of that text in it).
+        Left empty by callers: it is computed when the corpus is assembled.
+    ref
+        The caller's own id of this passage (a framework's node id); empty if there is none.
+    """
+
+    text: str
+    document_id: str
+    ordinal: int = 0
+    start: int = -1
+    end: int = -1
+    metadata: Metadata = field(default_factory=dict)
+    id: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMention:
+    """An entity as one chunk speaks of it. `type` and `description` may be empty."""
+
+    name: str
+    type: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationMention:
+    """A relation between two entities as one chunk states it, with the strength the extractor gives it."""
+
+    source: str
+    target: str
+    description: str = ""
+    strength: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticUnit:
+    """One independent event or fact of a chunk, and the names of the entities in it."""
+
+    text: str
+    entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What one chunk says, in the schema that all methods share.
+
+    `terms` are candidates: lower-case phrases that become entities only if the whole corpus supports
+    them, which is decided when extractions are merged.
+    """
+
+    units: tuple[SemanticUnit, ...] = ()
+    entities: tuple[EntityMention, ...] = ()
+    relations: tuple[RelationMention, ...] = ()
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A derived thing of a method's index: a summary, a community, an attribute.
+
+    Parameters
+    ----------
+    id
+        Stable: derived from what the node is made of.
+    kind
+        `summary`, `entity`, `community`, ... as the method's documentation lists them.
+    level
+        0 for what is closest to the text.
+    text
+        What is embedded, shown and cited.
+    sources
+        Rows of the chunks that contributed, ascending.
+    extra
+        JSON-native values of the method's own.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    sources: Sequence[int]
+    extra: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved thing and where it comes from.
+
+    `sources` are ids of chunks, `documents` ids of documents, both in the order of the corpus.
+    `score` is comparable within one retrieval only; higher is better. `ref` is the caller's own id
+    of a chunk, where it gave one.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    score: float
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A unit of work that a model could not do, and why."""
+
+    stage: str
+    item: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an operation cost, in total or for one stage."""
+
+    calls: int = 0
+    cached_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    embedded_texts: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.cached_calls + other.cached_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.embedded_texts + other.embedded_texts,
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build, insert or delete did.
+
+    `skipped` names blank documents and duplicates, `failures` the units a model could not do.
+    """
+
+    operation: str
+    generation: int
+    documents: int
+    chunks: int
+    nodes: Mapping[str, int]
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all stages."""
+        return sum(self.stages.values(), Usage())

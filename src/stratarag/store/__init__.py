@@ -1,0 +1,29 @@
+"""The only place where an index folder's files are touched.
+
+    folder                      an index
+    ├── CURRENT                 number of the generation in use; its rename is the moment of publishing
+    ├── generations/<n>/        never changed once published
+    │   ├── manifest.json       how it was made; size and checksum of every file
+    │   ├── corpus.sqlite       documents, chunks, nodes
+    │   └── arrays/**.npy       vectors, sources, a method's own arrays; memory-mapped
+    ├── calls.sqlite            answers of models
+    ├── journal.sqlite          only while an operation is unfinished or a purge is due
+    ├── lock, lock.json         the writer's lock, and who holds it
+    └── stratarag-index         marks the folder as ours from its first moment
+
+    snapshot    IndexFolder: create, open, write, verify; Snapshot: a generation opened for reading
+    staging     Staging: the next generation while it is made, up to its publishing
+    view        what both of these read: the corpus, and a method's nodes
+    assembly    documents that arrive, and how they and the previous corpus become the next
+    tables      the tables of a generation and the queries on them
+    arrays      arrays as files
+    manifest    the description of a generation; versions of the format and their migration
+    calls       the cache of model calls, and purging it
+    journal     what a killed operation leaves for the next try
+    layout      names, atomic steps, cleaning up
+    lock        one writer at a time
+    database    SQLite connections and errors
+    verify      the full check
+"""
+
+from __future__ import annotations

@@ -1,0 +1,209 @@
+"""The cache of model calls: answers by the content of the question, with the chunks they were made from."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sqlite3
+import threading
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from stratarag.errors import FormatTooNew, StoreError
+from stratarag.store.database import (
+    Database,
+    batches,
+    connect_frozen,
+    connect_shared,
+    marks,
+    named_errors,
+)
+from stratarag.store.lock import now
+
+APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, answer TEXT NOT NULL,
+    task TEXT NOT NULL, model TEXT NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS call_sources (
+    number INTEGER NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (number, chunk)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS calls_by_chunk ON call_sources (chunk);
+CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
+"""
+_PUT = """
+INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
+RETURNING number
+"""
+
+
+class SqliteCalls:
+    """Answers of models, kept in one SQLite file that threads and processes may share.
+
+    The file is made by the first `put`, and opened by the first `get` that finds it. An answer is safe
+    from a killed process as soon as `put` returns. Where the file cannot be written (a read-only
+    folder) what it holds is used and nothing is added; one warning says so.
+
+    Parameters
+    ----------
+    path
+        The file; its folder is created if need be.
+
+    Raises
+    ------
+    StoreError
+        On first use, if the file is something else than a cache of calls.
+    OSError
+        From `put`, on a full disk.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._database: Database | None = None
+        self._read_only = False
+        self._opening = threading.Lock()
+
+    def get(self, key: str) -> str | None:
+        """The answer stored under the key."""
+        database = self._open(create=False)
+        if database is None:
+            return None
+        found = database.rows("SELECT answer FROM calls WHERE key = ?", (key,))
+        return str(found[0][0]) if found else None
+
+    def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
+        """Store an answer. `sources` are the chunks whose text went into the question.
+
+        An answer that is stored twice is replaced, and keeps the sources of both.
+        """
+        database = self._open(create=True)
+        if database is None:
+            return
+        with database.transaction() as connection:
+            number = connection.execute(_PUT, (key, answer, task, model, now())).fetchone()[0]
+            connection.executemany(
+                "INSERT OR IGNORE INTO call_sources VALUES (?, ?)", ((number, chunk) for chunk in sources)
+            )
+
+    def purge(self, chunks: Iterable[str]) -> int:
+        """Remove every call that one of these chunks went into, without a trace in the file.
+
+        `secure_delete` alone is not enough: when SQLite splits and merges pages it leaves stale copies
+        of records in their unused parts. So the file is rewritten too, and its log emptied.
+
+        Returns
+        -------
+        Number of calls removed.
+
+        Raises
+        ------
+        StoreError, OSError
+            If another process is reading, or the disk is full: what is left can be done by calling again.
+        """
+        database = self._open(create=False)
+        if database is None:
+            return 0
+        if self._read_only:
+            raise StoreError(f"{self.path}: deleted chunks cannot be purged from a file opened read-only")
+        removed = 0
+        for batch in batches(chunks):
+            with database.transaction() as connection:
+                removed += _remove(connection, batch)
+        self._rewrite(database)
+        return removed
+
+    def _rewrite(self, database: Database) -> None:
+        """Leave nothing of what was deleted; `unswept` makes sure that a crash does not skip this."""
+        with database.use() as connection:
+            if connection.execute("SELECT 1 FROM unswept").fetchone():
+                connection.execute("VACUUM")
+                connection.execute("DELETE FROM unswept")
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
+
+    def check(self) -> list[str]:
+        """What SQLite's own integrity check finds wrong; empty if the file is sound or absent."""
+        database = self._open(create=False)
+        if database is None:
+            return []
+        found = [str(row[0]) for row in database.rows("PRAGMA integrity_check(5)")]
+        return [] if found == ["ok"] else [f"{self.path.name}: {problem}" for problem in found]
+
+    def close(self) -> None:
+        """Close the file; using it again opens it again."""
+        with self._opening:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _open(self, *, create: bool) -> Database | None:
+        database = self._database
+        if database is None:
+            with self._opening:
+                if self._database is None and (create or self.path.exists()):
+                    self._database = self._connect()
+                database = self._database
+        return None if create and self._read_only else database
+
+    def _connect(self) -> Database | None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return Database(self.path, lambda: _connect_writable(self.path), reopen=True)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+        self._read_only = True
+        warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
+        if not self.path.exists():
+            return None
+        return Database(self.path, lambda: connect_frozen(self.path), reopen=False)
+
+
+def _connect_writable(path: Path) -> sqlite3.Connection:
+    """Open the cache and make its tables, unless the file is something else (then it stays as it is)."""
+    if path.exists():
+        with named_errors(path), contextlib.closing(sqlite3.connect(path)) as probe:
+            _require_cache(probe, path)
+    connection = connect_shared(path)
+    with named_errors(path):
+        try:
+            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+                connection.executescript(
+                    f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
+                    f"PRAGMA user_version = {VERSION}; COMMIT;"
+                )
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
+    application = probe.execute("PRAGMA application_id").fetchone()[0]
+    tables = probe.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION and (application or tables):
+        raise StoreError(f"{path} is an SQLite file of something else, not a cache of model calls")
+    version = probe.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise FormatTooNew(f"{path}: a cache of format {version}; this version reads up to {VERSION}")
+
+
+def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
+    numbers = [
+        row[0]
+        for row in connection.execute(
+            f"SELECT DISTINCT number FROM call_sources WHERE chunk IN ({marks(len(chunks))})", chunks
+        )
+    ]
+    for batch in batches(numbers):
+        connection.execute(f"DELETE FROM calls WHERE number IN ({marks(len(batch))})", batch)
+        connection.execute(f"DELETE FROM call_sources WHERE number IN ({marks(len(batch))})", batch)
+    if numbers:
+        connection.execute("INSERT OR IGNORE INTO unswept VALUES (1)")
+    return len(numbers)

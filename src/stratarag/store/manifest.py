@@ -1,0 +1,166 @@
+"""What a generation is made of: the format's version, how it was built, and a checksum of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from stratarag.errors import Damaged, FormatTooNew
+
+FORMAT = 1
+
+# MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = ()
+
+
+def _version() -> str:
+    try:
+        return version("stratarag")
+    except PackageNotFoundError:  # imported from a source tree that was never installed
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """Size in bytes and SHA-256 (hexadecimal) of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The description of one generation, written last and read first.
+
+    Parameters
+    ----------
+    methods
+        Configuration of each method whose index is in the folder, by name, the first one first.
+    embedder, dimension
+        Fingerprint of the embedder, and the length of its vectors.
+    tokenizer
+        What counted the tokens of chunks.
+    config
+        Configuration of the corpus: chunking, extraction, models.
+    prompts
+        Fingerprints of the prompts, by name.
+    stratarag
+        Version of the package that wrote it.
+    generation, documents, chunks, nodes
+        Number of the generation, and counts (nodes: per method). Filled on publishing.
+    files
+        Every file of the generation by its path in it. Filled on publishing.
+    """
+
+    methods: Mapping[str, Mapping[str, Any]]
+    embedder: str
+    dimension: int
+    tokenizer: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    stratarag: str = field(default_factory=_version)
+    generation: int = 0
+    documents: int = 0
+    chunks: int = 0
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """The text of `manifest.json`; `checksum` covers everything else in it."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["files"] = {name: asdict(entry) for name, entry in self.files.items()}
+        content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
+        return json.dumps({**content, "checksum": _checksum(content)}, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, path: Path) -> Manifest:
+        """Read a manifest of this or an earlier format.
+
+        Raises
+        ------
+        FormatTooNew
+            If a later version of stratarag wrote it.
+        Damaged
+            If it is not a manifest, was altered, or names a file outside of its generation.
+        """
+        try:
+            content = json.loads(text)
+            number = int(content["format"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise Damaged(f"{path}: not a manifest ({error!r})") from error
+        if number > FORMAT:
+            raise FormatTooNew(
+                f"{path}: format {number}, written by stratarag {content.get('stratarag', '(unknown)')}; "
+                f"this version reads up to format {FORMAT}: upgrade stratarag"
+            )
+        if content.pop("checksum", None) != _checksum(content):
+            raise Damaged(f"{path}: the content does not agree with its checksum")
+        for migrate in MIGRATIONS[number - 1 :]:
+            content = migrate(content)
+        try:
+            return cls._from_content(content)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Damaged(f"{path}: {error}") from error
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Manifest:
+        files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
+        for name in files:
+            check_inside(name)
+        known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+        return cls(**{**known, "files": files})
+
+    @classmethod
+    def read(cls, directory: Path) -> Manifest:
+        """The manifest of a generation; every file it names must be there at its full size."""
+        path = directory / "manifest.json"
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise Damaged(f"{path}: not a manifest ({error})") from error
+        manifest = cls.from_json(text, path=path)
+        root = os.path.realpath(directory)
+        for name, entry in manifest.files.items():
+            _check_file(directory, root, name, entry)
+        return manifest
+
+
+def _check_file(directory: Path, root: str, name: str, entry: FileEntry) -> None:
+    path = directory / name
+    if not os.path.realpath(path).startswith(root + os.sep):  # a link may lead out where the name does not
+        raise Damaged(f"{path}: leads out of the index folder")
+    size = path.stat().st_size
+    if size != entry.bytes:
+        raise Damaged(f"{path}: {size} bytes, but {entry.bytes} were written")
+
+
+def check_inside(name: str) -> None:
+    """Refuse a file name that is absolute, climbs with `..`, or means different things on other systems.
+
+    Raises
+    ------
+    ValueError
+        If the path could leave the folder.
+    """
+    parts = PurePosixPath(name).parts
+    if (
+        not parts
+        or PurePosixPath(name).is_absolute()
+        or PureWindowsPath(name).anchor
+        or ".." in parts
+        or "\\" in name
+        or "\0" in name
+    ):
+        raise ValueError(f"the path {name!r} leaves the index folder")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()

@@ -1,0 +1,392 @@
+"""The next generation while it is made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.errors import MethodMissing
+from stratarag.protocols import Rows, Vectors
+from stratarag.records import Chunk, Metadata, Node
+from stratarag.store.arrays import check_name, create_array, fingerprint, open_array, write_array
+from stratarag.store.assembly import Assembled, Scratch, assemble
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.journal import Journal
+from stratarag.store.layout import (
+    CORPUS,
+    MANIFEST,
+    SCRATCH,
+    Layout,
+    remove_ours,
+    sync_directory,
+    sync_file,
+)
+from stratarag.store.manifest import FileEntry, Manifest
+from stratarag.store.tables import Tables, to_json
+from stratarag.store.view import (
+    CHUNK_DOCUMENTS,
+    INDICES,
+    INDPTR,
+    VECTORS,
+    CorpusView,
+    StoredMethod,
+    array_file,
+)
+
+if TYPE_CHECKING:
+    from stratarag.store.snapshot import Snapshot
+
+_COPIED_ROWS = 1 << 14  # vectors copied at a time
+
+
+class Staging(CorpusView):
+    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, add vectors and methods, `publish`.
+
+    From `assemble` on it reads like a snapshot, in the new row numbers. Nothing of it is visible to
+    readers before `publish`, and all of it is gone if that is never called.
+
+    Attributes
+    ----------
+    base
+        The generation this one follows; None for the first.
+    published
+        Whether `publish` was called.
+    """
+
+    def __init__(
+        self, layout: Layout, number: int, base: Snapshot | None, journal: Journal, calls: SqliteCalls
+    ) -> None:
+        self.base = base
+        self.published = False
+        self._layout = layout
+        self._number = number
+        self._journal = journal
+        self._calls = calls
+        self._directory = layout.partial(number)
+        self._scratch: Scratch | None = None
+        self._assembled: Assembled | None = None
+        self._writable: NDArray[Any] | None = None
+        self._kept_vectors: Vectors | None = None
+        self._methods: dict[str, StoredMethod] = {}
+        self._files: dict[str, FileEntry] = {}
+
+    # Documents
+
+    def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
+        """Add a document, replacing the one of that id that the previous generation may have.
+
+        Chunks are written as they come, whatever their number, and get their ids here. A chunk's
+        metadata may repeat its document's.
+
+        Raises
+        ------
+        ValueError
+            If the document was already added, a chunk is of another document, or metadata (named with
+            its key) has no JSON form. Nothing of the document is kept then.
+        RuntimeError
+            After `assemble`.
+        """
+        if self._assembled is not None:
+            raise RuntimeError("documents must be added before assemble()")
+        self._open_scratch().add(document_id, digest, metadata, chunks)
+
+    def _open_scratch(self) -> Scratch:
+        if self._scratch is None:
+            (self._directory / "arrays").mkdir(parents=True)
+            self._scratch = Scratch(self._directory / SCRATCH)
+        return self._scratch
+
+    def assemble(self, *, removed: Collection[str]) -> None:
+        """Make the corpus: the previous documents without `removed`, and those added.
+
+        Raises
+        ------
+        KeyError
+            If a document to be removed is not in the previous generation.
+        """
+        if self._assembled is not None:
+            raise RuntimeError("assemble() was already called")
+        before = {} if self.base is None else self.base.documents()
+        for identity in removed:
+            if identity not in before:
+                raise KeyError(f"no document {identity!r} in generation {self._number - 1}")
+        scratch = self._open_scratch()
+        scratch.seal(removed)
+        previous = None
+        if self.base is not None:
+            previous = self._layout.generation(self.base.manifest.generation) / CORPUS
+        self._assembled = assemble(self._directory / CORPUS, scratch.path, previous)
+        scratch.path.unlink()
+        self._files[CHUNK_DOCUMENTS] = write_array(
+            self._directory / CHUNK_DOCUMENTS, self._assembled.chunk_documents
+        )
+
+    @property
+    def _tables(self) -> Tables:
+        return self._corpus.tables
+
+    @property
+    def _corpus(self) -> Assembled:
+        if self._assembled is None:
+            raise RuntimeError("call assemble() first")
+        return self._assembled
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents."""
+        return int(self._tables.database.rows("SELECT COUNT(*) FROM documents")[0][0])
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+        return self._corpus.chunk_documents
+
+    def known_rows(self) -> tuple[Rows, Rows]:
+        """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
+        return self._corpus.rows_now, self._corpus.rows_before
+
+    def same_rows(self) -> bool:
+        """Whether every chunk has the row it had before, and none came or went."""
+        if self.base is None:
+            return False
+        now, before = self.known_rows()
+        return self.size == self.base.size == len(now) and bool(np.array_equal(now, before))
+
+    # Vectors
+
+    def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
+        """A writable, memory-mapped array of shape (size, dimension), part of this generation.
+
+        Rows of `known_rows` hold their previous vectors, unless `copy_known` is off (as after a change
+        of the embedder); all others are zero. On a full disk this fails, not a later assignment.
+
+        Raises
+        ------
+        ValueError
+            If vectors are to be copied that have another dimension.
+        """
+        if self._files.get(VECTORS) or self._writable is not None:
+            raise ValueError("this generation has its vectors already")
+        copied = self.base.vectors if self.base is not None and copy_known else None
+        now, before = self.known_rows()
+        if copied is not None and len(now) and copied.shape[1] != dimension:
+            raise ValueError(f"the previous vectors have {copied.shape[1]} dimensions, not {dimension}")
+        self._writable = create_array(self._directory / VECTORS, (self.size, dimension), np.float32)
+        target: Vectors = np.asarray(self._writable)
+        if copied is not None:
+            for start in range(0, len(now), _COPIED_ROWS):
+                part = slice(start, start + _COPIED_ROWS)
+                target[now[part]] = copied[before[part]]
+        return target
+
+    def keep_vectors(self) -> None:
+        """Take over the previous vectors as they are, without a copy where the file system can link.
+
+        Raises
+        ------
+        ValueError
+            If rows changed.
+        """
+        self._require_same_rows("vectors")
+        self._take_over(VECTORS)
+        self._kept_vectors = open_array(self._directory / VECTORS)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of this generation, once they are created."""
+        if self._kept_vectors is not None:
+            return self._kept_vectors
+        if self._writable is None:
+            raise RuntimeError("call create_vectors() first")
+        return np.asarray(self._writable)
+
+    # Methods
+
+    def put_method(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store what a method built. `sources` of nodes are rows of this generation.
+
+        Raises
+        ------
+        ValueError
+            If the method is there already, two nodes share an id, sources are not ascending rows of this
+            corpus, an array's name is unsafe or reserved, or something has no plain form.
+        """
+        self._require_new(name)
+        if reserved := {INDPTR, INDICES} & set(arrays):
+            raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes' sources")
+        indptr, indices = _compressed(nodes, self.size)
+        try:
+            with self._tables.database.transaction() as connection:
+                connection.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)", _records(name, nodes))
+        except sqlite3.IntegrityError as error:
+            raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
+        for array, values in {**arrays, INDPTR: indptr, INDICES: indices}.items():
+            file = array_file(name, check_name(array, "array name"))
+            (self._directory / file).parent.mkdir(parents=True, exist_ok=True)
+            self._files[file] = write_array(self._directory / file, values)
+        self._open_method(name)
+
+    def keep_method(self, name: str) -> None:
+        """Take over a method's index from the previous generation.
+
+        Raises
+        ------
+        ValueError
+            If any chunk came, went or moved: the sources of nodes, and whatever rows the method's arrays
+            hold, are row numbers, and would point at other chunks.
+        MethodMissing
+            If the previous generation does not hold it.
+        """
+        self._require_new(name)
+        self._require_same_rows(f"method {name!r}")
+        if self.base is None or name not in self.base.manifest.methods:
+            raise MethodMissing(f"the previous generation holds no {name!r} to keep")
+        (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
+        for array in self.base.method(name).arrays:
+            self._take_over(array_file(name, array))
+        with self._tables.database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO nodes SELECT * FROM before.nodes WHERE method = ? ORDER BY row", (name,)
+            )
+        self._open_method(name)
+
+    def method(self, name: str) -> StoredMethod:
+        """The index of a method that was put or kept."""
+        if name not in self._methods:
+            raise MethodMissing(f"no {name!r} was put in this generation yet")
+        return self._methods[name]
+
+    def _require_new(self, name: str) -> None:
+        check_name(name, "method name")
+        if name in self._methods:
+            raise ValueError(f"this generation has its {name!r} already")
+        if self._assembled is None:
+            raise RuntimeError("call assemble() first")
+
+    def _require_same_rows(self, what: str) -> None:
+        if not self.same_rows():
+            raise ValueError(f"{what} cannot be kept as it is: chunks came, went or changed their rows")
+
+    def _take_over(self, file: str) -> None:
+        assert self.base is not None
+        source = self._layout.generation(self.base.manifest.generation) / file
+        try:
+            os.link(source, self._directory / file)
+        except OSError:  # a file system without links
+            shutil.copyfile(source, self._directory / file)
+            sync_file(self._directory / file)
+        self._files[file] = self.base.manifest.files[file]
+
+    def _open_method(self, name: str) -> None:
+        folder = (self._directory / array_file(name, "x")).parent
+        arrays = {path.name[: -len(".npy")]: open_array(path) for path in sorted(folder.iterdir())}
+        self._methods[name] = StoredMethod(name, self._tables, arrays)
+
+    # The end
+
+    def publish(self, manifest: Manifest) -> int:
+        """Make this the current generation, and return its number.
+
+        Counts, the number and checksums are filled in. Readers see the new generation from one moment
+        on, or the previous one if the process dies before. Calls that deleted chunks went into are
+        purged, and older generations removed, on leaving the writer's block; a process that dies before
+        leaves that to the next writer.
+
+        Raises
+        ------
+        ValueError
+            If the manifest does not fit: its methods are not those put or kept, its dimension is not
+            that of the vectors.
+        OSError
+            On a full disk; the previous generation stays.
+        """
+        if self.published:
+            raise RuntimeError("publish() was already called")
+        sealed = self._seal(manifest)
+        if self._calls.path.exists() and (gone := self._gone()):
+            self._journal.plan_purge(self._number, gone)
+        self._write_manifest(sealed)
+        self._layout.adopt(self._number)
+        self.published = True
+        return self._number
+
+    def _seal(self, manifest: Manifest) -> Manifest:
+        dimension = self.vectors.shape[1]
+        if manifest.dimension != dimension:
+            raise ValueError(f"the manifest says {manifest.dimension} dimensions, the vectors have {dimension}")
+        if set(manifest.methods) != set(self._methods):
+            raise ValueError(f"the manifest names {sorted(manifest.methods)}, put were {sorted(self._methods)}")
+        counted = replace(
+            manifest,
+            generation=self._number,
+            documents=self.document_count,
+            chunks=self.size,
+            nodes={name: self._methods[name].size for name in manifest.methods},
+        )
+        self._close_files()
+        for file in (CORPUS, VECTORS):
+            if file not in self._files:
+                sync_file(self._directory / file)
+                self._files[file] = fingerprint(self._directory / file)
+        return replace(counted, files=dict(sorted(self._files.items())))
+
+    def _gone(self) -> list[str]:
+        if self.base is None:
+            return []
+        gone = np.ones(self.base.size, dtype=np.bool_)
+        gone[self._corpus.rows_before] = False
+        return self.base.ids(np.flatnonzero(gone).tolist())
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        path = self._directory / MANIFEST
+        path.write_text(manifest.to_json(), encoding="utf-8")
+        sync_file(path)
+        for folder, _, _ in os.walk(self._directory):
+            sync_directory(Path(folder))
+
+    def _close_files(self) -> None:
+        if isinstance(self._writable, np.memmap):
+            self._writable.flush()
+        if self._assembled is not None:
+            self._assembled.tables.database.close()
+
+    def discard(self) -> None:
+        """Remove what was staged and not published; nothing happens otherwise."""
+        if self._scratch is not None:
+            self._scratch.close()
+        self._close_files()
+        self._writable = None
+        remove_ours(self._directory)
+
+
+def _compressed(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The sources of nodes in compressed rows, checked."""
+    indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter((len(node.sources) for node in nodes), np.int64, len(nodes)), out=indptr[1:])
+    indices = np.fromiter(chain.from_iterable(node.sources for node in nodes), np.int64, int(indptr[-1]))
+    wrong = (indices < 0) | (indices >= size)
+    wrong[1:] |= np.diff(indices) <= 0
+    starts = indptr[:-1][np.diff(indptr) > 0]
+    wrong[starts] = (indices[starts] < 0) | (indices[starts] >= size)  # a node's first has none before it
+    if wrong.any():
+        node = nodes[int(np.searchsorted(indptr, np.flatnonzero(wrong)[0], side="right")) - 1]
+        raise ValueError(
+            f"node {node.id!r}: sources must be ascending rows below {size}, not {list(node.sources)[:10]}"
+        )
+    return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
+
+
+def _records(method: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
+    for row, node in enumerate(nodes):
+        extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
+        yield method, row, node.id, node.kind, int(node.level), node.text, extra
+
+

@@ -1,0 +1,107 @@
+"""The full check of an index folder: checksums, SQLite's own check, and what the numbers must obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.errors import StrataragError
+from stratarag.store.arrays import fingerprint, open_array
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.database import connect_frozen, named_errors
+from stratarag.store.layout import CORPUS, Layout
+from stratarag.store.manifest import Manifest
+from stratarag.store.view import CHUNK_DOCUMENTS, INDICES, INDPTR, VECTORS, array_file
+
+_ROWS = 1 << 16  # vectors looked at at a time
+
+
+def verify(layout: Layout, calls: SqliteCalls) -> list[str]:
+    """The problems of a folder, one readable line each, with the file's name first."""
+    try:
+        current = layout.current()
+        if current == 0:
+            return ["CURRENT: missing; no generation was ever published"]
+        directory = layout.generation(current)
+        manifest = Manifest.read(directory)
+        problems = list(_files(directory, manifest))
+        if not problems:
+            problems = [*_tables(directory, manifest), *_arrays(directory, manifest)]
+        return problems + calls.check()
+    except FileNotFoundError as error:
+        return [f"{error.filename}: missing"]
+    except (StrataragError, OSError) as error:
+        return [str(error)]
+
+
+def _files(directory: Path, manifest: Manifest) -> Iterator[str]:
+    for name, entry in manifest.files.items():
+        found = fingerprint(directory / name)
+        if found != entry:
+            yield (
+                f"{name}: altered (SHA-256 {found.sha256[:12]}..., {found.bytes} bytes; "
+                f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
+            )
+
+
+def _tables(directory: Path, manifest: Manifest) -> Iterator[str]:
+    path = directory / CORPUS
+    with named_errors(path), closing(connect_frozen(path)) as connection:
+        for (problem,) in connection.execute("PRAGMA integrity_check(5)"):
+            if problem != "ok":
+                yield f"{CORPUS}: {problem}"
+        expected = [("documents", "number", "1", manifest.documents), ("chunks", "row", "1", manifest.chunks)]
+        for name, count in manifest.nodes.items():
+            expected.append(("nodes", "row", f"method = '{name}'", count))
+        for table, number, scope, count in expected:
+            sql = (
+                f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} WHERE {scope}"
+            )
+            rows, ids, last = connection.execute(sql).fetchone()
+            if not rows == ids == last + 1 == count:
+                yield (
+                    f"{CORPUS}: {table} ({scope}): {rows} rows, {ids} different ids, last number {last}; "
+                    f"the manifest says {count}"
+                )
+
+
+def _arrays(directory: Path, manifest: Manifest) -> Iterator[str]:
+    vectors = open_array(directory / VECTORS)
+    if vectors.shape != (manifest.chunks, manifest.dimension):
+        yield f"{VECTORS}: shape {vectors.shape}, not {(manifest.chunks, manifest.dimension)}"
+    elif not _finite(vectors):
+        yield f"{VECTORS}: holds values that are not finite"
+    documents = open_array(directory / CHUNK_DOCUMENTS)
+    if documents.shape != (manifest.chunks,) or not _within(documents, manifest.documents):
+        yield f"{CHUNK_DOCUMENTS}: not one of {manifest.documents} documents for each of {manifest.chunks} chunks"
+    for name, count in manifest.nodes.items():
+        yield from _sources(directory, name, count, manifest.chunks)
+    for name in manifest.files:
+        if name.endswith("vectors.npy") and name != VECTORS and not _finite(open_array(directory / name)):
+            yield f"{name}: holds values that are not finite"
+
+
+def _sources(directory: Path, method: str, nodes: int, chunks: int) -> Iterator[str]:
+    indptr = open_array(directory / array_file(method, INDPTR))
+    indices = open_array(directory / array_file(method, INDICES))
+    if len(indptr) != nodes + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        yield f"{array_file(method, INDPTR)}: does not divide the sources among {nodes} nodes"
+    if not _within(indices, chunks):
+        yield f"{array_file(method, INDICES)}: points at chunks beyond the {chunks} that exist"
+
+
+def _finite(values: NDArray[Any]) -> bool:
+    if values.dtype.kind != "f":
+        return True
+    return all(
+        bool(np.isfinite(values[start : start + _ROWS]).all()) for start in range(0, len(values), _ROWS)
+    )
+
+
+def _within(rows: NDArray[Any], size: int) -> bool:
+    return not rows.size or (int(rows.min()) >= 0 and int(rows.max()) < size)

@@ -1,0 +1,141 @@
+"""Reading a corpus and the nodes over it; the same for a published generation and one being made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.protocols import Vectors
+from stratarag.records import Chunk, Metadata, Node
+from stratarag.store.tables import Tables, from_json
+
+INDPTR, INDICES = "sources.indptr", "sources.indices"
+VECTORS, CHUNK_DOCUMENTS = "arrays/vectors.npy", "arrays/chunk_documents.npy"
+
+
+def array_file(method: str, name: str) -> str:
+    """Path of a method's array in its generation."""
+    return f"arrays/methods/{method}/{name}.npy"
+
+
+class StoredMethod:
+    """A method's index as it lies in the store.
+
+    Attributes
+    ----------
+    size
+        Number of nodes.
+    arrays
+        The method's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
+        node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`.
+    """
+
+    def __init__(self, name: str, tables: Tables, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.name = name
+        self.arrays = MappingProxyType(dict(arrays))
+        self.size = len(arrays[INDPTR]) - 1
+        self._tables = tables
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at these rows, in their order.
+
+        Raises
+        ------
+        IndexError
+            If a row does not exist.
+        """
+        indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
+        return [
+            Node(
+                id=identity,
+                kind=kind,
+                level=level,
+                text=text,
+                sources=tuple(indices[indptr[row] : indptr[row + 1]].tolist()),
+                extra=from_json(extra),
+            )
+            for row, identity, kind, level, text, extra in self._tables.nodes(self.name, rows, self.size)
+        ]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those nodes that exist."""
+        return self._tables.node_rows(self.name, ids)
+
+
+class CorpusView(ABC):
+    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0.
+
+    Safe to use from several threads. A row that does not exist is an `IndexError`.
+    """
+
+    @property
+    @abstractmethod
+    def _tables(self) -> Tables: ...
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Vectors:
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none."""
+
+    @abstractmethod
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+
+    @property
+    @abstractmethod
+    def document_count(self) -> int:
+        """Number of documents."""
+
+    @abstractmethod
+    def method(self, name: str) -> StoredMethod:
+        """The index of a method; `MethodMissing` if there is none."""
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return self._tables.size
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids. `ids(range(size))` maps the rows of this generation to what every generation knows."""
+        return self._tables.ids(rows)
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        return self._tables.texts(rows)
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        """Whole chunks, with the document's metadata merged under their own."""
+        return self._tables.chunks(rows)
+
+    def row_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by chunk id; ids that are not there are left out."""
+        return self._tables.row_of(ids)
+
+    def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
+        """Rows by the caller's own ids of passages; those not there are left out."""
+        return self._tables.refs(refs)
+
+    def documents(self) -> dict[str, str]:
+        """Digests by document id, sorted by id."""
+        return self._tables.documents()
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        """Document ids by their place in the sorted ids, as `chunk_documents` has them."""
+        return self._tables.document_ids(numbers)
+
+    def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
+        """Metadata by document id; of all documents if `ids` is None."""
+        return self._tables.document_metadata(ids)
+
+    def chunk_metadata(self) -> list[Metadata]:
+        """Each chunk's metadata, in row order. Chunks without any of their own share their document's."""
+        of_documents = list(self.document_metadata().values())
+        merged = [of_documents[number] for number in self.chunk_documents().tolist()]
+        for row, own in self._tables.own_metadata().items():
+            merged[row] = {**merged[row], **own}
+        return merged

@@ -1,0 +1,21 @@
+"""What all tests share: where real data may be, and how often heavy trials run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=12, help="how many child processes the kill trial kills")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real corpora beside the checkout; tests that need it are skipped where it is not."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no real corpora beside this checkout")
+    return SHARED_DATA

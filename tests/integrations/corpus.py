@@ -1,0 +1,28 @@
+"""What both frameworks' tests index: short passages in which words decide what is near."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TOPICS = {
+    "harbour": "ships cranes tide pilot quay lantern",
+    "orchard": "apples grafting blossom bees cider ladder",
+    "observatory": "telescope comet dome lens stars tripod",
+    "foundry": "bronze mould furnace bell casting hammer",
+}
+
+
+def passages() -> list[tuple[str, str, dict[str, Any]]]:
+    """Id, text and metadata of 24 passages, six on each topic."""
+    return [
+        (
+            f"{topic}-{number}",
+            f"In year {1900 + number} the {topic} kept its {word}. The keeper of the {word} wrote it down.",
+            {"topic": topic, "year": 1900 + number},
+        )
+        for topic, words in TOPICS.items()
+        for number, word in enumerate(words.split())
+    ]
+
+
+QUESTION = "Who kept the comet at the observatory?"

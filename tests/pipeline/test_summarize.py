@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from stratarag.pipeline.summarize import extract
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+TEXTS = [
+    "The lighthouse keeper repaired the lamp. Ada brought him oil. It rained.",
+    "The lamp of the lighthouse burns oil. The keeper of the lighthouse is old. Cats sleep.",
+    "The lighthouse keeper repaired the lamp. Bread was baked.",
+]
+
+
+def test_sentences_are_taken_word_for_word_and_in_order() -> None:
+    summary = extract(TEXTS, 20, words)
+    whole = " ".join(TEXTS)
+    places = [whole.index(part.strip()) for part in summary.split(". ") if part.strip()]
+    assert places == sorted(places)
+    assert words(summary) <= 20
+
+
+def test_the_common_subject_wins_over_asides() -> None:
+    summary = extract(TEXTS, 14, words)
+    assert "lighthouse" in summary
+    assert "Bread" not in summary
+
+
+def test_repeats_come_once() -> None:
+    assert extract(TEXTS, 500, words).count("repaired the lamp") == 1
+    assert extract(["Same words here."] * 5, 500, words) == "Same words here."
+
+
+def test_one_endless_sentence_is_cut() -> None:
+    assert 0 < words(extract(["word " * 900], 30, words)) <= 30
+
+
+def test_no_text_no_summary() -> None:
+    assert extract([], 30, words) == ""
+    assert extract(["   "], 30, words) == ""

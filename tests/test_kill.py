@@ -1,0 +1,125 @@
+"""Real kills: a child process dies at a random point, and nothing that was paid for is lost.
+
+`pytest tests/test_kill.py --kills 60` is the full trial.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import stratarag as sr
+from stratarag.errors import NotAnIndex
+from stratarag.testing import FakeEmbedder
+from tests.kill_child import documents, perform
+from tests.methods.contract import state
+
+CHILD = Path(__file__).with_name("kill_child.py")
+OPERATIONS = ("build", "insert", "delete")
+
+
+def spawn(folder: Path, operation: str, log: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(CHILD), str(folder), operation, str(log)], stderr=subprocess.PIPE
+    )
+
+
+def finished(folder: Path, operation: str, log: Path) -> float:
+    """Run a child to its end; returns its seconds."""
+    began = time.perf_counter()
+    child = spawn(folder, operation, log)
+    _, errors = child.communicate(timeout=120)
+    assert child.returncode == 0, errors.decode()
+    return time.perf_counter() - began
+
+
+def answered(folder: Path) -> set[str]:
+    """Digests of the prompts whose answers the folder keeps."""
+    calls = folder / "calls.sqlite"
+    if not calls.exists():
+        return set()
+    with sqlite3.connect(calls) as connection:
+        try:
+            answers = [row[0] for row in connection.execute("SELECT answer FROM calls")]
+        except sqlite3.OperationalError:  # killed before the table was made
+            return set()
+    return {digest for answer in answers for digest in re.findall(r"digest([0-9a-f]{24})", answer)}
+
+
+def contents(folder: Path) -> dict[str, object]:
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        assert index.verify() == []
+        return state(index, "lshtree")
+
+
+@pytest.fixture(scope="module")
+def stages(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[Path | None, dict[str, object], float]]:
+    """For each operation: the folder before it, the contents after it, and how long it takes."""
+    base = tmp_path_factory.mktemp("stages")
+    folder, log = base / "work", base / "log"
+    before: Path | None = None
+    found = {}
+    for operation in OPERATIONS:
+        seconds = finished(folder, operation, log)
+        found[operation] = (before, contents(folder), seconds)
+        before = base / f"after-{operation}"
+        shutil.copytree(folder, before)
+    return found
+
+
+def test_kills(
+    stages: dict[str, tuple[Path | None, dict[str, object], float]],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    chance = random.Random(20)
+    interrupted = 0
+    for number in range(request.config.getoption("--kills")):
+        operation = OPERATIONS[number % len(OPERATIONS)]
+        before, after, seconds = stages[operation]
+        folder, log = tmp_path / f"{number}", tmp_path / f"{number}.log"
+        if before is not None:
+            shutil.copytree(before, folder)
+        old = contents(folder) if before is not None else None
+        child = spawn(folder, operation, log)
+        time.sleep(chance.uniform(0.25, 1.0) * seconds)
+        interrupted += child.poll() is None
+        child.kill()
+        child.communicate()
+        _check_after_kill(folder, old, after)
+        _check_finishing(folder, operation, log, after)
+        shutil.rmtree(folder)
+    assert interrupted > 0
+
+
+def _check_after_kill(folder: Path, old: dict[str, object] | None, new: dict[str, object]) -> None:
+    """The folder opens at the old or at the new generation, whole."""
+    try:
+        assert contents(folder) in (old, new)
+    except NotAnIndex:
+        assert old is None
+
+
+def _check_finishing(folder: Path, operation: str, log: Path, after: dict[str, object]) -> None:
+    """Finishing gives what an uninterrupted run gives, and asks nothing that was answered before."""
+    kept = answered(folder) if folder.exists() else set()
+    second = log.with_suffix(".second")
+    perform(folder, operation, second)
+    asked = second.read_text().split()
+    assert not kept & set(asked)
+    assert len(asked) == len(set(asked))
+    assert contents(folder) == after
+
+
+def test_the_documents_of_the_trial_differ() -> None:
+    assert len({document.text for document in documents(0, 160)}) == 160

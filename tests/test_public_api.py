@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import stratarag as sr
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert sr.__all__ == sorted(sr.__all__)
+    for name in sr.__all__:
+        assert getattr(sr, name) is not None
+    assert set(sr.__all__) <= set(dir(sr))
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'bild_index'"):
+        sr.bild_index  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["build_index", "estimate", "open_index"])
+def test_twins_have_the_same_parameters(name: str) -> None:
+    assert (
+        inspect.signature(getattr(sr, name)).parameters
+        == inspect.signature(getattr(sr, f"a{name}")).parameters
+    )
+
+
+def test_every_method_of_index_has_its_twin() -> None:
+    public = {name for name, _ in inspect.getmembers(sr.Index, inspect.isfunction) if name[0] != "_"}
+    for name in (
+        "add_method",
+        "answer",
+        "delete",
+        "estimate",
+        "insert",
+        "retrieve",
+        "retrieve_many",
+        "stream",
+    ):
+        twin = inspect.signature(getattr(sr.Index, f"a{name}")).parameters
+        assert inspect.signature(getattr(sr.Index, name)).parameters == twin
+        public -= {name, f"a{name}"}
+    assert public == {"close", "stats", "astats", "verify", "averify"}
+
+
+def test_the_core_knows_no_framework() -> None:
+    result = run(
+        """
+        import sys
+        sys.modules["llama_index"] = sys.modules["langchain_core"] = sys.modules["langchain"] = None
+        import stratarag as sr
+        for name in sr.__all__:
+            getattr(sr, name)
+        import stratarag.cli, stratarag.testing
+        """
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_nothing_heavy_is_imported() -> None:
+    result = run(
+        """
+        import sys
+        import stratarag
+        heavy = {"numpy", "scipy", "sklearn", "igraph", "networkx", "pydantic", "onnxruntime", "tiktoken"}
+        print(sorted(heavy & set(sys.modules)))
+        """
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_errors_have_one_root() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(sr.errors, inspect.isclass)]
+    assert len(kinds) > 10
+    assert all(issubclass(kind, sr.errors.StrataragError) for kind in kinds)
+    drawn = sr.errors.__doc__ or ""
+    assert all(kind.__name__ in drawn for kind in kinds)

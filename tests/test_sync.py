@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from stratarag import _sync
+
+flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
+
+
+async def _flag() -> str:
+    await asyncio.sleep(0)
+    return flag.get()
+
+
+def test_it_runs_in_a_script_and_in_a_thread() -> None:
+    assert _sync.run(_flag()) == "unset"
+    results: list[str] = []
+    thread = threading.Thread(target=lambda: results.append(_sync.run(_flag())))
+    thread.start()
+    thread.join()
+    assert results == ["unset"]
+
+
+async def test_it_runs_inside_a_running_loop() -> None:
+    assert _sync.run(_flag()) == "unset"
+
+
+def test_context_variables_travel_along() -> None:
+    token = flag.set("mine")
+    try:
+        assert _sync.run(_flag()) == "mine"
+    finally:
+        flag.reset(token)
+
+
+def test_errors_come_back_as_they_are() -> None:
+    async def fail() -> None:
+        raise KeyError("that one")
+
+    with pytest.raises(KeyError, match="that one"):
+        _sync.run(fail())
+
+
+def test_a_call_from_the_background_loop_is_refused_instead_of_hanging() -> None:
+    async def nested() -> str:
+        return _sync.run(_flag())
+
+    with pytest.raises(RuntimeError, match="async twin"):
+        _sync.run(nested())
+
+
+def test_an_iterator_is_closed_when_the_caller_stops() -> None:
+    closed: list[bool] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            for number in range(10):
+                yield number
+        finally:
+            closed.append(True)
+
+    source = _sync.iterate(numbers())
+    assert [next(source), next(source)] == [0, 1]
+    source.close()
+    assert closed == [True]
+    assert list(_sync.iterate(numbers())) == list(range(10))
