@@ -49,7 +49,7 @@ def main() -> None:
     count = 1_000 if parser.parse_args().small else 10_000
     ideal = count * LATENCY / CONCURRENCY
     for kind in (ScriptedChatModel, BlockingChatModel):
-        seconds = asyncio.run(measure(kind(latency=LATENCY), count))
+        seconds = asyncio.run(measure(kind("A summary.", latency=LATENCY), count))
         ratio = f"{seconds / ideal:.3f} x the ideal {ideal:g} s"
         print(f"{kind.__name__}: {count:,} calls in {seconds:.2f} s, {ratio}")
 

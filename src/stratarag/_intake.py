@@ -99,12 +99,12 @@ def _canonical(metadata: Metadata, document_id: str) -> str:
 def take_in(
     coming: Iterable[Arrival],
     existing: Mapping[str, str],
-    add: Callable[[Arrival], int],
+    add: Callable[[Arrival], bool],
 ) -> Intake:
     """Add what is new or changed, and tell what became of each document.
 
-    `existing` holds the digests of what the index has; `add` stores a document and returns its number of
-    chunks. A blank document is skipped. A repeated id with the same content is skipped too.
+    `existing` holds the digests of what the index has; `add` stores a document and tells whether it has any
+    text. A blank document is skipped. A repeated id with the same content is skipped too.
 
     Raises
     ------

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from stratarag._intake import Documents, Intake, arrivals, take_in
+from stratarag._intake import Arrival, Documents, Intake, arrivals, take_in
 from stratarag._models import Models
 from stratarag.config import Config
+from stratarag.errors import IndexExists
 from stratarag.methods import get_method
 from stratarag.models.gateway import Gate
 from stratarag.records import BuildReport
@@ -52,6 +54,8 @@ async def update(shop: Workshop, change: Change) -> BuildReport:
     with shop.folder.writer(change.operation) as staging:
         before = staging.base
         intake = await asyncio.to_thread(_take_in, shop, change, staging)
+        if before is not None and change.operation == "build":
+            _check_same(before, intake, change, shop)
         if before is not None and _nothing_to_do(before, change, intake):
             return _report(shop, change, intake, before, before.manifest.generation)
         await asyncio.to_thread(staging.assemble, removed=change.removed)
@@ -67,7 +71,40 @@ def _take_in(shop: Workshop, change: Change, staging: Staging) -> Intake:
     existing = staging.base.documents() if staging.base is not None else {}
     with shop.gate.stage("read"):
         coming = arrivals(change.documents, shop.config.chunking, shop.models.count_tokens)
-        return take_in(coming, existing, lambda a: staging.add(a.id, a.digest, a.metadata, a.chunks()))
+        return take_in(coming, existing, lambda arrival: _add(staging, arrival))
+
+
+def _add(staging: Staging, arrival: Arrival) -> bool:
+    """Store a document; False if it has no text."""
+    chunks = arrival.chunks()
+    first = next(chunks, None)
+    if first is None:
+        return False
+    staging.add(arrival.id, arrival.digest, arrival.metadata, chain([first], chunks))
+    return True
+
+
+def _check_same(before: Snapshot, intake: Intake, change: Change, shop: Workshop) -> None:
+    """A build may meet an index of the very same things, left by a build that was not seen to finish."""
+    same_documents = (
+        not intake.added and not intake.updated and len(intake.unchanged) == before.document_count
+    )
+    same_methods = tuple(change.methods) == tuple(before.manifest.methods)
+    same_settings = shop.config.to_dict() == before.manifest.config
+    if not (same_documents and same_methods and same_settings):
+        differs = [
+            name
+            for name, same in (
+                ("documents", same_documents),
+                ("methods", same_methods),
+                ("settings", same_settings),
+            )
+            if not same
+        ]
+        raise IndexExists(
+            f"{str(before.path)!r} holds an index already, of other {' and '.join(differs)}. Open it with "
+            "open_index and use insert, delete or add_method, or build in another folder"
+        )
 
 
 def _nothing_to_do(before: Snapshot, change: Change, intake: Intake) -> bool:
@@ -77,16 +114,13 @@ def _nothing_to_do(before: Snapshot, change: Change, intake: Intake) -> bool:
 
 async def _embed(staging: Staging, gate: Gate) -> None:
     """Fill the vectors of the corpus: those of known chunks are copied, the others computed."""
-    known, earlier = await asyncio.to_thread(staging.known_rows)
     fresh = np.ones(staging.size, dtype=np.bool_)
-    fresh[known] = False
+    fresh[staging.known_rows()[0]] = False
     rows = np.flatnonzero(fresh)
     vectors = None
     if staging.base is not None:
-        vectors = staging.create_vectors(staging.base.manifest.dimension)
-        for start in range(0, len(known), _EMBED_ROWS):
-            part = slice(start, start + _EMBED_ROWS)
-            vectors[known[part]] = staging.base.vectors[earlier[part]]
+        dimension = staging.base.manifest.dimension
+        vectors = await asyncio.to_thread(staging.create_vectors, dimension)
     with gate.stage("embed chunks", len(rows)):
         for start in range(0, len(rows), _EMBED_ROWS):
             batch = rows[start : start + _EMBED_ROWS]

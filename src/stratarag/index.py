@@ -316,7 +316,7 @@ class Index:
         return _sync.run(self.aestimate(documents, prices))
 
     async def _update(self, change: Change) -> BuildReport:
-        gate = self._models.gate(self._folder, self._config)
+        gate = self._models.gate(self._folder, self._config, journal=True)
         report = await update(self._workshop(gate), change)
         self._reader = None
         self.last_report = report

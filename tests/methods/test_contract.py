@@ -381,12 +381,8 @@ def test_wrong_names(call: Caller, method: str) -> None:
 
 def test_another_embedder_is_refused(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(6), method=method, path=tmp_path / "idx").close()
-
-    class Other(FakeEmbedder):
-        name = "other"
-
     with pytest.raises(EmbedderMismatch, match="other"):
-        call(sr, "open_index", tmp_path / "idx", embedder=Other())
+        call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder(name="other"))
 
 
 def test_a_closed_index(call: Caller, method: str) -> None:

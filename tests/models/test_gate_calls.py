@@ -40,6 +40,16 @@ async def test_the_key_depends_on_model_prompt_and_schema() -> None:
     assert len(cache.entries) == 4
 
 
+async def test_a_users_template_takes_the_place_of_ours() -> None:
+    model = ScriptedChatModel("fine")
+    through = gate(model, prompts={"echo": "Describe {{text}}!", "other": "{{nothing}}"})
+    await through.call(TEXT, {"text": "x"}, item="i")
+    assert model.prompts == ["Describe x!"]
+    assert through.prompts_used["echo"] != TEXT.prompt.fingerprint
+    with pytest.raises(ValueError, match="no place for text"):
+        await gate(model, prompts={"echo": "Describe it"}).call(TEXT, {"text": "x"}, item="i")
+
+
 async def test_one_repair_then_failure() -> None:
     model = ScriptedChatModel(["nonsense", GOOD])
     through = gate(model)

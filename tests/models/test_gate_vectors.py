@@ -194,6 +194,8 @@ async def test_without_an_embedder() -> None:
     assert (through.dimension, through.embedder) == (None, None)
     with pytest.raises(EmbedderError, match="embedder="):
         await through.embed_query("x")
+    with pytest.raises(EmbedderError, match="object has neither embed_documents"):
+        await gate(object()).embed("chunks", texts(1))
 
 
 def test_names() -> None:

@@ -26,6 +26,14 @@ def test_names_must_agree() -> None:
         prompt.render({"name": "x", "nmae": "y"})
 
 
+def test_a_partial_template_may_leave_out_some_values() -> None:
+    ours = Prompt("p", "{{a}} {{b}}")
+    assert ours.replaced_by({"p": "only {{a}}"}).render({"a": "x", "b": "y"}) == "only x"
+    assert ours.replaced_by({"q": "only {{a}}"}) is ours
+    with pytest.raises(ValueError, match="no place for a, b"):
+        ours.replaced_by({"p": "nothing"}).render({"a": "x", "b": "y"})
+
+
 def test_the_fingerprint_follows_the_template_alone() -> None:
     assert Prompt("a", "t").fingerprint == Prompt("b", "t").fingerprint
     assert Prompt("a", "t").fingerprint != Prompt("a", "u").fingerprint

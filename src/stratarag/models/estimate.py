@@ -145,7 +145,7 @@ class CountingGate(ModelGate):
         The embedder that would be used.
     dimension
         Of the vectors; of those that exist, if there are any.
-    cache, limits, progress, count_tokens
+    cache, limits, progress, count_tokens, prompts
         As for `ModelGate`.
     """
 
@@ -159,6 +159,7 @@ class CountingGate(ModelGate):
         progress: Progress | None = None,
         count_tokens: CountTokens = approximate_tokens,
         dimension: int | None = None,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
@@ -169,6 +170,7 @@ class CountingGate(ModelGate):
             progress=progress,
             count_tokens=count_tokens,
             dimension=dimension,
+            prompts=prompts,
         )
         self._asked: set[str] = set()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from stratarag.errors import (
@@ -67,6 +68,8 @@ class ModelGate:
         The share of a stage's units that may fail before the stage does.
     dimension
         Of vectors that exist already; new ones must match.
+    prompts
+        Templates, by the names of the prompts in whose place they are used.
     sleep
         Replaced in tests.
     """
@@ -84,6 +87,7 @@ class ModelGate:
         count_tokens: CountTokens = approximate_tokens,
         max_failures: float = 0.2,
         dimension: int | None = None,
+        prompts: Mapping[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -96,6 +100,7 @@ class ModelGate:
         self._progress = progress
         self._count_tokens = count_tokens
         self._max_failures = max_failures
+        self._templates = dict(prompts or {})
         self._flights = Flights()
         threads = Threads(4 * max(self.limits.concurrency, self.limits.embed_concurrency))
         self._requests = (
@@ -278,8 +283,12 @@ class ModelGate:
 
     def _order(self, task: Task[T], item: CallItem) -> Order[T]:
         requests = self._sender(task.name)
-        self.prompts_used.setdefault(task.prompt.name, task.prompt.fingerprint)
-        return Order.of(task, item, requests.chat.name)
+        return Order.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.name)
+
+    def _prompt(self, prompt: Prompt) -> Prompt:
+        used = prompt.replaced_by(self._templates)
+        self.prompts_used.setdefault(used.name, used.fingerprint)
+        return used
 
     def _sender(self, task: str) -> Requests:
         if self._requests is None:
@@ -335,7 +344,7 @@ class ModelGate:
     async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
         """An answer in pieces, as the model writes it; counted, not cached."""
         requests = self._sender(prompt.name)
-        text = prompt.render(values)
+        text = self._prompt(prompt).render(values)
         scope = Scope(self.ledger, stage, None)
         started = time.perf_counter()
         try:

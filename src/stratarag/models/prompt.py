@@ -25,11 +25,13 @@ class Prompt:
     """A template in which `{{name}}` stands for a value.
 
     Values are put in once and not looked at again, so braces in a document's text are safe. Single
-    braces, as in JSON examples, are plain text.
+    braces, as in JSON examples, are plain text. A `partial` template, such as one that a user puts in
+    the place of ours, may leave out some of the values, but not all of them.
     """
 
     name: str
     template: str
+    partial: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -47,17 +49,24 @@ class Prompt:
         Raises
         ------
         ValueError
-            If a name of the template has no value, or a value has no place in the template.
+            If a name of the template has no value, or a value has no place in the template (in a partial
+            one: if none has).
         """
         names = self.names
         if missing := sorted(names - values.keys()):
             raise ValueError(f"prompt {self.name!r} needs a value for {', '.join(missing)}")
-        if unknown := sorted(values.keys() - names):
+        unknown = sorted(values.keys() - names)
+        if unknown and not (self.partial and names):
             raise ValueError(
                 f"prompt {self.name!r} has no place for {', '.join(unknown)}; "
                 f"it knows {', '.join(sorted(names)) or 'no names'}"
             )
         return _NAME.sub(lambda match: values[match[1]], self.template)
+
+    def replaced_by(self, templates: Mapping[str, str]) -> Prompt:
+        """The prompt with the template that is given for its name, if there is one."""
+        template = templates.get(self.name)
+        return self if template is None else Prompt(self.name, template, partial=True)
 
 
 @dataclass(frozen=True)

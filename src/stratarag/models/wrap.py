@@ -132,24 +132,13 @@ def _text(answer: object, name: str) -> str:
 
 
 class Embedding:
-    """An embedder.
-
-    Raises
-    ------
-    TypeError
-        If the object has neither `embed_documents` nor `aembed_documents`.
-    """
+    """An embedder. What it cannot do is an error when it is needed: an index may never embed again."""
 
     def __init__(self, embedder: object, threads: Threads) -> None:
         self.embedder = embedder
         self._threads = threads
         self._many = self._pair("embed_documents")
         self._one = self._pair("embed_query")
-        if self._many == (None, None):
-            raise TypeError(
-                f"embedder of type {type(embedder).__qualname__} has neither embed_documents(texts) "
-                "nor aembed_documents(texts)"
-            )
 
     def _pair(self, name: str) -> _Pair:
         return getattr(self.embedder, f"a{name}", None), getattr(self.embedder, name, None)
@@ -170,5 +159,9 @@ class Embedding:
         native, blocking = pair
         if native is not None:
             return await native(given)
-        assert blocking is not None
+        if blocking is None:
+            raise TypeError(
+                f"embedder of type {type(self.embedder).__qualname__} has neither embed_documents(texts) "
+                "nor aembed_documents(texts)"
+            )
         return await self._threads.run(blocking, given)

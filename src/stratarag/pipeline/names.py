@@ -26,24 +26,23 @@ UNSPACED = (
     "\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # Articles that are no part of names. Those that are (El Salvador, Los Angeles, La Paz, Die Hard) stay.
-_ARTICLES = "the an a der das den dem eine ein il gli het een ο η το οι τα τον την των του της".split()
+_ARTICLES = "the|an?|de[rnm]|das|eine?|il|gli|het|een|ο|η|το|οι|τα|τον|την|των|του|της"
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:[+#]++(?!\w))?")
 _WORD = re.compile(rf"\w[\w{MARKS}]*(?:[+#]++(?!\w))?")
 _RUN = re.compile(rf"[{UNSPACED}]+|\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:[+#]++(?!\w))?")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
-_PLAIN = str.maketrans(dict.fromkeys("\u2019\u2018\u201b\u02bc\u02bb\u00b4\u2032\uff07`", "'") | {"_": " "})
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u2018\u201b\u02bc\u02bb\u00b4\u2032\uff07", "'"))
 _IGNORED = re.compile(
     "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0652\u200b\u200e\u200f\u2060\ufe00-\ufe0f\ufeff]"
 )
 _POSSESSIVE = re.compile(r"(?<=\w)'s\b")
-_ELISION = re.compile(r"\b(qu|[cdjlmnst])'(?=[^\W\d_]{2})")
-_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_INNER_APOSTROPHE = re.compile(r"(?<=\w)(?<!\b[cdjlmnst])(?<!\bqu)'(?=\w)")
 # "j. r. r. tolkien" and "j.r.r. tolkien" become "jrr. tolkien", "u.s.a" becomes "usa".
 _INITIALS = re.compile(r"(?<!\w)([^\W\d_])\.(?:[ -]?(?=[^\W\d_]\.)|(?=[^\W\d_](?!\w)))")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_ARTICLE = re.compile(rf"[\W_]*\b(?:({'|'.join(_ARTICLES)})\b([\W_]+)|l )(?=\w)")
+_ARTICLE = re.compile(rf"\W*(?:\b({_ARTICLES})\b(\W+)(?!and\b)|\bl')(?=\w)")
 
 
 def canonical(name: str) -> str:
@@ -58,10 +57,60 @@ def canonical(name: str) -> str:
     -------
     A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
     """
-    folded = _fold(name)
-    kept = ""
-    while not kept and (article := _ARTICLE.match(folded)):
-        if article[1] and ("." in article[2] or not article[2].isspace()):
-            pass
-        folded = folded[article.end() :]
+    kept, folded = _without_articles(_fold(name))
     return kept + " ".join(_split(folded))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as names are compared, in order.
+
+    A run of Chinese, Japanese, Korean, Thai or other unspaced writing gives its character bigrams (a run
+    of one character gives that), so that a name is found inside a run.
+    """
+    folded = _fold(text)
+    if folded.isascii() or not _UNSPACED.search(folded):
+        return _split(folded)
+    found: list[str] = []
+    for run in _RUN.findall(folded):
+        if len(run) > 2 and _UNSPACED.match(run):
+            found.extend(map("".join, zip(run, run[1:], strict=False)))
+        else:
+            found.append(run)
+    return found
+
+
+def _fold(text: str) -> str:
+    """Case, compatibility forms and apostrophes unified; other punctuation still there."""
+    folded = text.lower() if text.isascii() else _fold_unicode(text)
+    if "_" in folded:
+        folded = folded.replace("_", " ")
+    if "'" in folded:
+        folded = _INNER_APOSTROPHE.sub("", _POSSESSIVE.sub("", folded))
+    if "." in folded:
+        folded = _INITIALS.sub(r"\1", folded)
+    if "," in folded:
+        folded = _THOUSANDS.sub("", folded)
+    return folded.replace("&", " and ")
+
+
+def _fold_unicode(text: str) -> str:
+    folded = text.translate(_APOSTROPHES)
+    while True:  # folding can make characters that compose, and composing ones that fold: twice, rarely more
+        again = _IGNORED.sub("", unicodedata.normalize("NFKC", folded.casefold()))
+        if again == folded:
+            return folded
+        folded = again
+
+
+def _split(folded: str) -> list[str]:
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _without_articles(folded: str) -> tuple[str, str]:
+    """What of an apparent article is kept (the initial of "A. Milne", the A of "A-Team"), and the rest."""
+    while article := _ARTICLE.match(folded):
+        word, gap = article.groups()
+        folded = folded[article.end() :]
+        if word and ("." in gap or not any(map(str.isspace, gap))):
+            return f"{word}-", folded
+    return "", folded

@@ -16,6 +16,7 @@
     view        what both of these read: the corpus, and a method's nodes
     assembly    documents that arrive, and how they and the previous corpus become the next
     tables      the tables of a generation and the queries on them
+    nodes       nodes as records, and their sources as arrays
     arrays      arrays as files
     manifest    the description of a generation; versions of the format and their migration
     calls       the cache of model calls, and purging it
@@ -24,6 +25,9 @@
     lock        one writer at a time
     database    SQLite connections and errors
     verify      the full check
+
+A published generation is never written to again. Whatever must survive a killed process is in the two
+SQLite files beside the generations.
 """
 
 from __future__ import annotations

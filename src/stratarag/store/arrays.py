@@ -40,7 +40,7 @@ def write_array(path: Path, array: NDArray[Any]) -> FileEntry:
         raise ValueError(f"array {path.stem!r} holds Python objects; only plain numbers and text are stored")
     data = array.reshape(-1).view(np.uint8)
     with path.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, np.lib.format.header_data_from_array_1_0(array))  # type: ignore[no-untyped-call]
+        np.lib.format.write_array_header_2_0(file, np.lib.format.header_data_from_array_1_0(array))
         for start in range(0, data.size, BLOCK):
             file.write(data[start : start + BLOCK].data)
         file.flush()

@@ -158,11 +158,12 @@ def _statements(script: str) -> list[str]:
 class Assembled:
     """The next generation's tables, still writable for nodes.
 
-    `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
+    `documents` is their number; `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
     `rows_before` are the chunks that the previous generation has too, ascending in `rows_now`.
     """
 
     tables: Tables
+    documents: int
     chunk_documents: NDArray[np.int32]
     rows_now: Rows
     rows_before: Rows
@@ -205,6 +206,7 @@ def _attach(connection: sqlite3.Connection, scratch: Path, previous: Path | None
 
 def _read_plan(connection: sqlite3.Connection, database: Database) -> Assembled:
     size = connection.execute("SELECT COUNT(*) FROM scratch.plan").fetchone()[0]
+    count = connection.execute("SELECT COUNT(*) FROM main.documents").fetchone()[0]
     documents = np.fromiter(
         (row[0] for row in connection.execute("SELECT document FROM scratch.plan ORDER BY row")),
         np.int32,
@@ -212,4 +214,4 @@ def _read_plan(connection: sqlite3.Connection, database: Database) -> Assembled:
     )
     pair = np.dtype([("now", np.int64), ("before", np.int64)])
     known = np.fromiter(connection.execute(_KNOWN), pair)
-    return Assembled(Tables(database, size), documents, known["now"].copy(), known["before"].copy())
+    return Assembled(Tables(database, size), count, documents, known["now"].copy(), known["before"].copy())

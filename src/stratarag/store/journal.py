@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from stratarag.store.database import Database, batches, connect_shared, marks, n
 from stratarag.store.lock import now
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS operation (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, started TEXT);
+CREATE TABLE IF NOT EXISTS operation (
+    one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, started TEXT, generation INTEGER
+);
 CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -28,10 +31,11 @@ CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NO
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation that was begun and not finished."""
+    """An operation that was begun, when, and the generation that it is to publish."""
 
     name: str
     started: str
+    generation: int
 
     def __str__(self) -> str:
         return f"{self.name}, begun {self.started}"
@@ -55,11 +59,12 @@ class Journal:
 
     def begin(self, operation: Operation) -> None:
         """Record the operation that is under way."""
-        self._write([("INSERT OR REPLACE INTO operation VALUES (1, ?, ?)", operation.name, operation.started)])
+        sql = "INSERT OR REPLACE INTO operation VALUES (1, ?, ?, ?)"
+        self._write([(sql, operation.name, operation.started, operation.generation)])
 
     def operation(self) -> Operation | None:
         """The unfinished operation, if there is one."""
-        found = self._read("SELECT name, started FROM operation")
+        found = self._read("SELECT name, started, generation FROM operation")
         return Operation(*found[0]) if found else None
 
     def get(self, keys: Sequence[str]) -> dict[str, Vectors]:
@@ -108,7 +113,7 @@ class Journal:
 
     def settle(self, *, purged: bool, finished: bool) -> None:
         """Forget what is done, and remove the file when nothing is left in it."""
-        statements = [("DELETE FROM purges",)] if purged else []
+        statements: list[tuple[Any, ...]] = [("DELETE FROM purges",)] if purged else []
         if finished:
             statements += [("DELETE FROM operation",), ("DELETE FROM vectors",)]
         self._write(statements)
@@ -132,12 +137,12 @@ class Journal:
         for suffix in ("-wal", "-shm", ""):
             yield self.path.with_name(self.path.name + suffix)
 
-    def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[str, ...]]:
+    def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._database is None and not self.path.exists():
             return []
         return self._open().rows(sql, parameters)
 
-    def _write(self, statements: Sequence[tuple[str, ...]]) -> None:
+    def _write(self, statements: Sequence[tuple[Any, ...]]) -> None:
         with self._open().transaction() as connection:
             for sql, *parameters in statements:
                 connection.execute(sql, parameters)
@@ -166,6 +171,6 @@ class Journal:
         return connection
 
 
-def begun(name: str) -> Operation:
+def begun(name: str, generation: int) -> Operation:
     """An operation that begins now."""
-    return Operation(name, now())
+    return Operation(name, now(), generation)

@@ -95,6 +95,8 @@ class Manifest:
             number = int(content["format"])
         except (ValueError, TypeError, KeyError) as error:
             raise Damaged(f"{path}: not a manifest ({error!r})") from error
+        if number < 1:
+            raise Damaged(f"{path}: format {number} does not exist")
         if number > FORMAT:
             raise FormatTooNew(
                 f"{path}: format {number}, written by stratarag {content.get('stratarag', '(unknown)')}; "

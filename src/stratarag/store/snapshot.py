@@ -21,7 +21,7 @@ from stratarag.protocols import Vectors
 from stratarag.store.arrays import open_array
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.database import Database, connect_frozen
-from stratarag.store.journal import Journal, begun
+from stratarag.store.journal import Journal, Operation, begun
 from stratarag.store.layout import CORPUS, MARKER, Layout, remove_ours
 from stratarag.store.lock import WriterLock
 from stratarag.store.manifest import Manifest
@@ -258,16 +258,13 @@ class IndexFolder:
             self._recover()
             earlier = self.journal.operation()
             base = self.snapshot() if self.generation else None
-            staging = Staging(self._layout, self._layout.next_number(), base, self.journal, self.calls)
+            number = self._layout.next_number()
+            staging = Staging(self._layout, number, base, self.journal, self.calls, self._clean_up)
             try:
-                self.journal.begin(begun(operation))
+                self.journal.begin(begun(operation, number))
                 yield staging
-                if staging.published:
-                    self._clean_up()
-                elif earlier is not None:
-                    self.journal.begin(earlier)
-                else:
-                    self.journal.settle(purged=False, finished=True)
+                if not staging.published:
+                    self._forget(earlier)
             finally:
                 staging.discard()
                 self.journal.close()
@@ -275,8 +272,17 @@ class IndexFolder:
     def _recover(self) -> None:
         """Bring the folder to where the last writer would have left it. Only under the lock."""
         if self.journal.exists():
-            self.journal.settle(purged=self._purge(), finished=False)
+            operation = self.journal.operation()
+            published = operation is not None and operation.generation <= self.generation
+            self.journal.settle(purged=self._purge(), finished=published)
         self._layout.sweep()
+
+    def _forget(self, earlier: Operation | None) -> None:
+        """After an operation that had nothing to do: what was interrupted before it still is."""
+        if earlier is None:
+            self.journal.settle(purged=False, finished=True)
+        else:
+            self.journal.begin(earlier)
 
     def _clean_up(self) -> None:
         """After publishing: purge, forget the operation, remove older generations."""
@@ -315,7 +321,7 @@ class IndexFolder:
             return None
         except OSError:
             return "an operation that cannot be named, since the folder is read-only"
-        return None if operation is None else str(operation)
+        return str(operation) if operation and operation.generation > self.generation else None
 
     def bytes_on_disk(self) -> int:
         """Size of all files in the folder, in bytes."""

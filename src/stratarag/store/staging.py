@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,8 @@ from stratarag.store.layout import (
     sync_file,
 )
 from stratarag.store.manifest import FileEntry, Manifest
-from stratarag.store.tables import Tables, to_json
+from stratarag.store.nodes import compressed_sources, node_records
+from stratarag.store.tables import Tables
 from stratarag.store.view import (
     CHUNK_DOCUMENTS,
     INDICES,
@@ -63,7 +63,13 @@ class Staging(CorpusView):
     """
 
     def __init__(
-        self, layout: Layout, number: int, base: Snapshot | None, journal: Journal, calls: SqliteCalls
+        self,
+        layout: Layout,
+        number: int,
+        base: Snapshot | None,
+        journal: Journal,
+        calls: SqliteCalls,
+        finish: Callable[[], None],
     ) -> None:
         self.base = base
         self.published = False
@@ -71,6 +77,7 @@ class Staging(CorpusView):
         self._number = number
         self._journal = journal
         self._calls = calls
+        self._finish = finish
         self._directory = layout.partial(number)
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
@@ -143,7 +150,7 @@ class Staging(CorpusView):
     @property
     def document_count(self) -> int:
         """Number of documents."""
-        return int(self._tables.database.rows("SELECT COUNT(*) FROM documents")[0][0])
+        return self._corpus.documents
 
     def chunk_documents(self) -> NDArray[np.int32]:
         """The place of each chunk's document in the sorted document ids, shape (size,)."""
@@ -222,10 +229,11 @@ class Staging(CorpusView):
         self._require_new(name)
         if reserved := {INDPTR, INDICES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes' sources")
-        indptr, indices = _compressed(nodes, self.size)
+        indptr, indices = compressed_sources(nodes, self.size)
         try:
             with self._tables.database.transaction() as connection:
-                connection.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)", _records(name, nodes))
+                sql = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)"
+                connection.executemany(sql, node_records(name, nodes))
         except sqlite3.IntegrityError as error:
             raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
         for array, values in {**arrays, INDPTR: indptr, INDICES: indices}.items():
@@ -296,9 +304,9 @@ class Staging(CorpusView):
         """Make this the current generation, and return its number.
 
         Counts, the number and checksums are filled in. Readers see the new generation from one moment
-        on, or the previous one if the process dies before. Calls that deleted chunks went into are
-        purged, and older generations removed, on leaving the writer's block; a process that dies before
-        leaves that to the next writer.
+        on, or the previous one if the process dies before. Then the calls that deleted chunks went into
+        are purged, and older generations removed; a process that dies before has done leaves that to
+        the next writer.
 
         Raises
         ------
@@ -316,14 +324,15 @@ class Staging(CorpusView):
         self._write_manifest(sealed)
         self._layout.adopt(self._number)
         self.published = True
+        self._finish()
         return self._number
 
     def _seal(self, manifest: Manifest) -> Manifest:
         dimension = self.vectors.shape[1]
         if manifest.dimension != dimension:
-            raise ValueError(f"the manifest says {manifest.dimension} dimensions, the vectors have {dimension}")
+            raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors have {dimension}")
         if set(manifest.methods) != set(self._methods):
-            raise ValueError(f"the manifest names {sorted(manifest.methods)}, put were {sorted(self._methods)}")
+            raise ValueError(f"the manifest names {list(manifest.methods)}, there are {list(self._methods)}")
         counted = replace(
             manifest,
             generation=self._number,
@@ -365,28 +374,3 @@ class Staging(CorpusView):
         self._close_files()
         self._writable = None
         remove_ours(self._directory)
-
-
-def _compressed(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The sources of nodes in compressed rows, checked."""
-    indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter((len(node.sources) for node in nodes), np.int64, len(nodes)), out=indptr[1:])
-    indices = np.fromiter(chain.from_iterable(node.sources for node in nodes), np.int64, int(indptr[-1]))
-    wrong = (indices < 0) | (indices >= size)
-    wrong[1:] |= np.diff(indices) <= 0
-    starts = indptr[:-1][np.diff(indptr) > 0]
-    wrong[starts] = (indices[starts] < 0) | (indices[starts] >= size)  # a node's first has none before it
-    if wrong.any():
-        node = nodes[int(np.searchsorted(indptr, np.flatnonzero(wrong)[0], side="right")) - 1]
-        raise ValueError(
-            f"node {node.id!r}: sources must be ascending rows below {size}, not {list(node.sources)[:10]}"
-        )
-    return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
-
-
-def _records(method: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
-    for row, node in enumerate(nodes):
-        extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
-        yield method, row, node.id, node.kind, int(node.level), node.text, extra
-
-

@@ -151,8 +151,8 @@ class Tables:
         self, columns: str, table: str, rows: Sequence[int], size: int, *fixed: str
     ) -> dict[int, tuple[Any, ...]]:
         wanted = _plain(rows)
-        if wanted and not (0 <= min(wanted) and max(wanted) < size):
-            bad = next(row for row in wanted if not 0 <= row < size)
+        bad = next((row for row in wanted if not 0 <= row < size), None)
+        if bad is not None:
             raise IndexError(f"row {bad} of {table} does not exist; there are {size}")
         scope = "method = ? AND " if fixed else ""
         if len(wanted) > 1 and wanted == list(range(wanted[0], wanted[0] + len(wanted))):
@@ -172,7 +172,8 @@ class Tables:
 
 def _plain(rows: Sequence[int]) -> list[int]:
     """Python integers: SQLite takes no other."""
-    return np.asarray(rows, dtype=np.int64).tolist()
+    plain: list[int] = np.asarray(rows, dtype=np.int64).tolist()
+    return plain
 
 
 def _chunk(record: tuple[Any, ...], document_id: str, metadata: dict[str, Any]) -> Chunk:

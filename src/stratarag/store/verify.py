@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -55,19 +56,23 @@ def _tables(directory: Path, manifest: Manifest) -> Iterator[str]:
         for (problem,) in connection.execute("PRAGMA integrity_check(5)"):
             if problem != "ok":
                 yield f"{CORPUS}: {problem}"
-        expected = [("documents", "number", "1", manifest.documents), ("chunks", "row", "1", manifest.chunks)]
+        yield from _count(connection, "documents", "number", manifest.documents)
+        yield from _count(connection, "chunks", "row", manifest.chunks)
         for name, count in manifest.nodes.items():
-            expected.append(("nodes", "row", f"method = '{name}'", count))
-        for table, number, scope, count in expected:
-            sql = (
-                f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} WHERE {scope}"
-            )
-            rows, ids, last = connection.execute(sql).fetchone()
-            if not rows == ids == last + 1 == count:
-                yield (
-                    f"{CORPUS}: {table} ({scope}): {rows} rows, {ids} different ids, last number {last}; "
-                    f"the manifest says {count}"
-                )
+            yield from _count(connection, "nodes", "row", count, name)
+
+
+def _count(
+    connection: sqlite3.Connection, table: str, number: str, expected: int, *method: str
+) -> Iterator[str]:
+    scope = "WHERE method = ?" if method else ""
+    sql = f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} {scope}"
+    rows, ids, last = connection.execute(sql, method).fetchone()
+    if not rows == ids == last + 1 == expected:
+        yield (
+            f"{CORPUS}: {' '.join([table, *method])}: {rows} rows, {ids} different ids, "
+            f"last number {last}; the manifest says {expected}"
+        )
 
 
 def _arrays(directory: Path, manifest: Manifest) -> Iterator[str]:
@@ -78,7 +83,7 @@ def _arrays(directory: Path, manifest: Manifest) -> Iterator[str]:
         yield f"{VECTORS}: holds values that are not finite"
     documents = open_array(directory / CHUNK_DOCUMENTS)
     if documents.shape != (manifest.chunks,) or not _within(documents, manifest.documents):
-        yield f"{CHUNK_DOCUMENTS}: not one of {manifest.documents} documents for each of {manifest.chunks} chunks"
+        yield f"{CHUNK_DOCUMENTS}: does not give each chunk one of {manifest.documents} documents"
     for name, count in manifest.nodes.items():
         yield from _sources(directory, name, count, manifest.chunks)
     for name in manifest.files:
@@ -89,7 +94,8 @@ def _arrays(directory: Path, manifest: Manifest) -> Iterator[str]:
 def _sources(directory: Path, method: str, nodes: int, chunks: int) -> Iterator[str]:
     indptr = open_array(directory / array_file(method, INDPTR))
     indices = open_array(directory / array_file(method, INDICES))
-    if len(indptr) != nodes + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+    ends = (int(indptr[0]), int(indptr[-1])) if len(indptr) == nodes + 1 else None
+    if ends != (0, len(indices)) or (np.diff(indptr) < 0).any():
         yield f"{array_file(method, INDPTR)}: does not divide the sources among {nodes} nodes"
     if not _within(indices, chunks):
         yield f"{array_file(method, INDICES)}: points at chunks beyond the {chunks} that exist"

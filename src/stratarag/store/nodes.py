@@ -1,0 +1,45 @@
+"""Nodes on their way into the store: their records, and their sources as two arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.records import Node
+from stratarag.store.tables import to_json
+
+
+def compressed_sources(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The sources of all nodes in compressed rows: where each node's begin and end, and the chunk rows.
+
+    Raises
+    ------
+    ValueError
+        If a node's sources are not ascending rows of a corpus of `size` chunks.
+    """
+    indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter((len(node.sources) for node in nodes), np.int64, len(nodes)), out=indptr[1:])
+    indices = np.fromiter(chain.from_iterable(node.sources for node in nodes), np.int64, int(indptr[-1]))
+    wrong = (indices < 0) | (indices >= size)
+    wrong[1:] |= np.diff(indices) <= 0
+    starts = indptr[:-1][np.diff(indptr) > 0]
+    wrong[starts] = (indices[starts] < 0) | (indices[starts] >= size)  # a node's first has none before it
+    if wrong.any():
+        node = nodes[int(np.searchsorted(indptr, np.flatnonzero(wrong)[0], side="right")) - 1]
+        raise ValueError(
+            f"node {node.id!r}: sources must be ascending rows below {size}, not {list(node.sources)[:10]}"
+        )
+    return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
+
+
+def node_records(method: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
+    """The records of a method's nodes, row by row."""
+    for row, node in enumerate(nodes):
+        extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
+        yield method, row, node.id, node.kind, int(node.level), node.text, extra
+
+
