@@ -14,7 +14,7 @@ from typing import Any
 import stratarag as sr
 from stratarag.testing import FakeEmbedder
 
-WORDS = "ferry pier captain rope tide lantern cargo gull anchor buoy apple pear graft ladder".split()
+WORDS = ("ferry", "pier", "captain", "rope", "tide", "lantern", "cargo", "gull", "anchor", "buoy", "apple")
 
 
 def documents(start: int, stop: int) -> list[sr.Document]:

@@ -80,14 +80,16 @@ def insert_cost(chunks: int) -> None:
     }
     model = Counter()
     for name, coming in arrivals.items():
-        with tempfile.TemporaryDirectory() as folder:
-            with sr.build_index(
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            sr.build_index(
                 corpus(range(documents)), path=folder, llm=model, embedder=Synthetic(), progress=False
-            ) as index:
-                built, model.calls = model.calls, 0
-                began = time.perf_counter()
-                index.insert(coming)
-                seconds = time.perf_counter() - began
+            ) as index,
+        ):
+            built, model.calls = model.calls, 0
+            began = time.perf_counter()
+            index.insert(coming)
+            seconds = time.perf_counter() - began
         print(
             f"insert of {len(coming)} chunks ({name}) into {documents * PER_DOCUMENT}: "
             f"{model.calls} calls, {100 * model.calls / built:.1f} % of the build's {built}; {seconds:.1f} s"
@@ -124,9 +126,8 @@ def serving(chunks: int, questions: int) -> None:
                     index.retrieve(f"chunk {number * 37 % (chunks // PER_DOCUMENT)} 99", k=10, view=view)
                     spent.append(time.perf_counter() - began)
                 p95 = sorted(spent)[int(0.95 * len(spent))]
-                print(
-                    f"retrieve, view {view}, {nodes} nodes x {DIMENSION}: {_ms(spent)}, p95 {1000 * p95:.2f} ms"
-                )
+                shape = f"{nodes} nodes x {DIMENSION}"
+                print(f"retrieve, view {view}, {shape}: {_ms(spent)}, p95 {1000 * p95:.2f} ms")
 
 
 def _summaries(folder: str) -> int:

@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click

@@ -52,7 +52,10 @@ class Config:
         """JSON-native values, from which `resolve` makes an equal configuration."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain["methods"] = {name: asdict(value) for name, value in self.methods.items()}
-        return {key: asdict(value) if is_dataclass(value) else value for key, value in plain.items()}
+        return {
+            key: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+            for key, value in plain.items()
+        }
 
 
 def resolve(config: Any) -> Config:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.records import Node
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -85,6 +87,45 @@ class VectorJournal(Protocol):
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
         """Store one row of `vectors`, shape (len(keys), dimension), per key."""
+        ...
+
+
+class Corpus(Protocol):
+    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        ...
+
+    @property
+    def vectors(self) -> Vectors:
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped. Zero where there is none."""
+        ...
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids."""
+        ...
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        ...
+
+
+class Stored(Protocol):
+    """A method's index as it lies in the store."""
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of `Built.arrays`, memory-mapped."""
+        ...
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at these rows of `Built.nodes`."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those nodes that exist."""
         ...
 
 

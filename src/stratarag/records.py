@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import NDArray
+
 Metadata = Mapping[str, Any]
 
 
@@ -182,6 +184,18 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Built:
+    """What a stage or a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together.
+
+    `notes` counts what could not be taken as it came, in phrases for people.
+    """
+
+    nodes: Sequence[Node]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One retrieved thing and where it comes from.
 
@@ -236,7 +250,8 @@ class Usage:
 class BuildReport:
     """What a build, insert or delete did.
 
-    `skipped` names blank documents and duplicates, `failures` the units a model could not do.
+    `skipped` names blank documents and duplicates, `failures` the units a model could not do; `notes`
+    counts what was repaired or could not be kept.
     """
 
     operation: str
@@ -250,6 +265,7 @@ class BuildReport:
     unchanged: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    notes: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, Usage] = field(default_factory=dict)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
@@ -20,13 +21,14 @@ from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
-from langchain_stratarag import TreeRetriever
-from langchain_stratarag._convert import to_chunks
-from langchain_stratarag._models import LangChainChatModel, model_name, to_chat_model
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import BaseModel, ValidationError
 
+import langchain_stratarag
 import stratarag
+from langchain_stratarag import TreeRetriever
+from langchain_stratarag._convert import to_chunks
+from langchain_stratarag._models import LangChainChatModel, model_name, to_chat_model
 from stratarag import HashingEmbedder
 from stratarag.errors import MethodMissing
 from tests.integrations.corpus import QUESTION, passages
@@ -211,7 +213,9 @@ def test_document_ids() -> None:
         Document("three", id="own", metadata={"source": "a.txt"}),
     ]
     chunks = to_chunks(pieces)
-    assert [(c.document_id, c.ordinal, c.text, c.start, c.end, c.ref) for c in chunks if c.text != "other"] == [
+    assert [
+        (c.document_id, c.ordinal, c.text, c.start, c.end, c.ref) for c in chunks if c.text != "other"
+    ] == [
         ("a.txt", 0, "one", 0, 3, ""),
         ("a.txt", 1, "two", 4, 7, ""),
         ("own", 0, "three", -1, -1, "own"),
@@ -418,7 +422,9 @@ async def test_structured_output_is_json_text(complete: Any) -> None:
 
 
 async def test_an_answer_that_does_not_fit_is_handed_on_for_repair(complete: Any) -> None:
-    model = ToolModel(messages=iter([tool_message({"subject": "bell", "year": "soon"}), AIMessage("no tool")]))
+    model = ToolModel(
+        messages=iter([tool_message({"subject": "bell", "year": "soon"}), AIMessage("no tool")])
+    )
     wrapped = to_chat_model(model)
     assert json.loads(await complete(wrapped, schema=Fact)) == {"subject": "bell", "year": "soon"}
     assert await complete(wrapped, schema=Fact) == "no tool"
@@ -480,3 +486,15 @@ def test_other_chat_models() -> None:
     assert to_chat_model(None) is None
     with pytest.raises(TypeError, match="LangChain model"):
         to_chat_model("gpt-4o")
+
+
+def test_many_threads_share_a_retriever(retriever: TreeRetriever) -> None:
+    counts = [1, 2, 3, 4] * 10
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda k: retriever.invoke(QUESTION, k=k), counts))
+    assert [len(documents) for documents in found] == counts
+
+
+def test_exports_are_sorted() -> None:
+    assert langchain_stratarag.__all__ == sorted(langchain_stratarag.__all__)
+    assert all(hasattr(langchain_stratarag, name) for name in langchain_stratarag.__all__)

@@ -13,7 +13,6 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, Field, field_validator
@@ -22,8 +21,10 @@ from langchain_stratarag._convert import IdKey, to_chunks, to_document
 from langchain_stratarag._models import to_chat_model, use_callbacks
 from stratarag import BuildReport, Index, abuild_index, aopen_index, build_index, open_index
 from stratarag.errors import MethodMissing
+from stratarag.protocols import ChatModel, Embedder
 
-LLM = BaseLanguageModel[Any] | Runnable[Any, Any] | None
+LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
+Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
 View = Literal["nodes", "chunks"]
 Where = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
@@ -89,7 +90,7 @@ class _IndexRetriever(BaseRetriever):
         documents: Iterable[Document],
         *,
         llm: LLM = None,
-        embedding: Embeddings | None = None,
+        embedding: Embedding = None,
         path: StrPath | None = None,
         config: Any = None,
         budget: Any = None,
@@ -137,7 +138,7 @@ class _IndexRetriever(BaseRetriever):
         documents: Iterable[Document],
         *,
         llm: LLM = None,
-        embedding: Embeddings | None = None,
+        embedding: Embedding = None,
         path: StrPath | None = None,
         config: Any = None,
         budget: Any = None,
@@ -180,9 +181,7 @@ class _IndexRetriever(BaseRetriever):
         return await cls.afrom_documents(_documents(texts, metadatas, ids), **arguments)
 
     @classmethod
-    def load(
-        cls, path: StrPath, *, llm: LLM = None, embedding: Embeddings | None = None, **settings: Any
-    ) -> Self:
+    def load(cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any) -> Self:
         """Open an index folder, whoever wrote it. `llm` is needed for `add_documents` and `delete` only.
 
         Raises
@@ -195,7 +194,7 @@ class _IndexRetriever(BaseRetriever):
 
     @classmethod
     async def aload(
-        cls, path: StrPath, *, llm: LLM = None, embedding: Embeddings | None = None, **settings: Any
+        cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any
     ) -> Self:
         """The async twin of `load`."""
         cls._check(settings)
@@ -316,8 +315,18 @@ def _documents(
 class TreeRetriever(_IndexRetriever):
     """Retrieves from an LSH tree: passages and summaries of all levels in one ranking.
 
+    Made by `from_documents`, `from_texts` or `load`, which tell what they take. Each `Document` has a
+    hit's text, the caller's own metadata, and under `metadata["stratarag"]` the hit's `id`, `kind`, `level`,
+    `score`, `sources` and `documents`.
+
     Parameters
     ----------
+    index
+        The open index of the core.
+    k, view, where
+        Number of documents (4), `"nodes"` or `"chunks"`, and a metadata filter; in each call, too.
+    id_key
+        Where a document's id stands; None takes its `id`, its `"source"` or a hash of its text.
     mode
         `"collapsed"`: the nearest nodes of all levels together. `"per_level"`: the nearest of each level,
         then the best of them.
@@ -332,7 +341,6 @@ class TreeRetriever(_IndexRetriever):
     >>> retriever.invoke("What do the letters say about the flood?")  # doctest: +SKIP
     """
 
-    __doc__ += _IndexRetriever.__doc__ or ""
     method = "lshtree"
     options = ("mode", "k_per_level", "levels")
 

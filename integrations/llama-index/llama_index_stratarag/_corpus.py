@@ -95,12 +95,15 @@ def ref_docs(index: Index) -> dict[str, RefDocInfo]:
     }
 
 
-def same_texts(index: Index, chunks: Iterable[Chunk]) -> bool:
-    """Whether the folder holds these very texts and no others, whatever their node ids."""
+def same_texts(index: Index, chunks: Iterable[Chunk]) -> list[Chunk] | None:
+    """The chunks of the folder, if it holds the texts of `chunks` and no others, whatever their node ids.
+
+    LlamaIndex gives nodes a random id each time; the same documents split again are the same all the same.
+    """
     given: dict[str, list[str]] = {}
     for chunk in chunks:
-        if chunk.text.strip():
-            given.setdefault(chunk.document_id, []).append(chunk.text)
-    if set(given) != set(documents(index)):
-        return False
-    return given == {name: [chunk.text for chunk in held] for name, held in chunks_of(index).items()}
+        given.setdefault(chunk.document_id, []).append(chunk.text)
+    held = chunks_of(index)
+    if given != {name: [chunk.text for chunk in group] for name, group in held.items()}:
+        return None
+    return [chunk for group in held.values() for chunk in renumbered(group)]

@@ -92,13 +92,13 @@ class BlockingChatModel:
             return _arguments(self._tools, answer)
         if schema is not None and self._predicts:
             with _fitting(schema):
-                found = self._llm.structured_predict(schema, _template(), prompt=prompt)
+                found = self._llm.structured_predict(schema, _template(), text=prompt)
                 return str(found.model_dump_json())
-        return self._llm.predict(_template(), prompt=prompt)
+        return self._llm.predict(_template(), text=prompt)
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
-        yield from self._llm.stream(_template(), prompt=prompt)
+        yield from self._llm.stream(_template(), text=prompt)
 
 
 class AsyncChatModel(BlockingChatModel):
@@ -113,13 +113,13 @@ class AsyncChatModel(BlockingChatModel):
             )
         if schema is not None and self._predicts:
             with _fitting(schema):
-                found = await self._llm.astructured_predict(schema, _template(), prompt=prompt)
+                found = await self._llm.astructured_predict(schema, _template(), text=prompt)
                 return str(found.model_dump_json())
-        return await self._llm.apredict(_template(), prompt=prompt)
+        return await self._llm.apredict(_template(), text=prompt)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        async for piece in await self._llm.astream(_template(), prompt=prompt):
+        async for piece in await self._llm.astream(_template(), text=prompt):
             yield piece
 
 
@@ -136,7 +136,7 @@ def _calls_functions(llm: FunctionCallingLLM) -> bool:
 
 def _template() -> PromptTemplate:
     """A new one each time: LlamaIndex sets an output parser on the template that it is given."""
-    return PromptTemplate("{prompt}")
+    return PromptTemplate("{text}")
 
 
 def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
@@ -153,7 +153,12 @@ def _fitting(schema: type[BaseModel]) -> Iterator[None]:
 
 
 def _overrides(instance: object, base: type, name: str) -> bool:
-    return getattr(type(instance), name) is not getattr(base, name)
+    """Whether a subclass has its own method. Where it stands tells; LlamaIndex wraps what one can get."""
+    return _home(type(instance), name) is not _home(base, name)
+
+
+def _home(kind: type, name: str) -> type:
+    return next(each for each in kind.__mro__ if name in vars(each))
 
 
 class BlockingEmbedder:

@@ -29,28 +29,30 @@ class Setup:
     progress: bool = False
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
-        """Build a folder; one that holds these very texts is opened, and gets the new node ids."""
+        """Build a folder; one that holds these very texts by the same settings gets the new node ids."""
         try:
             return build_index(chunks, **self._building())
         except IndexExists:
-            core = self.open()
-            if not _corpus.same_texts(core, chunks):
-                core.close()
+            with self.open() as core:
+                held = _corpus.same_texts(core, chunks)
+            if held is None:
                 raise
-            core.insert(chunks)
-            return core
+        core = build_index(held, **self._building())
+        core.insert(chunks)
+        return core
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """The async twin of `build`."""
         try:
             return await abuild_index(chunks, **self._building())
         except IndexExists:
-            core = await self.aopen()
-            if not _corpus.same_texts(core, chunks):
-                core.close()
+            with await self.aopen() as core:
+                held = _corpus.same_texts(core, chunks)
+            if held is None:
                 raise
-            await core.ainsert(chunks)
-            return core
+        core = await abuild_index(held, **self._building())
+        await core.ainsert(chunks)
+        return core
 
     def open(self, path: StrPath | None = None) -> Index:
         """Open a folder: the one given, else `self.path`."""

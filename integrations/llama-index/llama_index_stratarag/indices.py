@@ -28,7 +28,7 @@ from llama_index_stratarag.synthesizer import CoreSynthesizer
 from stratarag import Chunk, Index
 from stratarag.errors import MethodMissing
 
-_RETRIEVER = ("similarity_top_k", "view", "where", "filters", "object_map", "verbose")
+_RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
 _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
 
 
@@ -150,7 +150,7 @@ class StrataIndex(UpdatingIndex):
         """The async twin of `from_documents`."""
         check_constructor(cls, kwargs)
         transformations = transformations or Settings.transformations
-        setup = Setup(cls.method, progress=show_progress, **_only(kwargs, Setup.__slots__))
+        setup = _setup(cls, {**kwargs, "show_progress": show_progress})
         with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
             nodes = await arun_transformations(documents, transformations, show_progress=show_progress)
             index = cls(
@@ -175,15 +175,15 @@ class StrataIndex(UpdatingIndex):
             If the folder does not hold this class's method; and as `stratarag.open_index` does.
         """
         check_constructor(cls, kwargs)
-        core = Setup(cls.method, llm, embed_model).open(path)
-        return cls(core=core, llm=llm, embed_model=embed_model, **kwargs)
+        struct = cls.index_struct_cls(method=cls.method)
+        return cls(index_struct=struct, path=path, llm=llm, embed_model=embed_model, **kwargs)
 
     @classmethod
     async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
         """The async twin of `load`."""
         check_constructor(cls, kwargs)
-        core = await Setup(cls.method, llm, embed_model).aopen(path)
-        return cls(core=core, llm=llm, embed_model=embed_model, **kwargs)
+        setup = _setup(cls, {**kwargs, "path": path, "llm": llm, "embed_model": embed_model})
+        return cls(core=await setup.aopen(), llm=llm, embed_model=embed_model, **kwargs)
 
     def build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
         """Build the folder, and only then tell the docstore, so that it never knows more than the folder."""
@@ -219,8 +219,8 @@ class StrataIndex(UpdatingIndex):
         """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
         given = chosen(f"{type(self).__name__}.as_retriever", kwargs, [*_RETRIEVER, *self.options])
         options = {name: given.pop(name) for name in self.options if name in given}
-        given.setdefault("object_map", self._object_map)
-        return StrataRetriever(self, options=options, callback_manager=self._callback_manager, **given)
+        defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
+        return StrataRetriever(self, options=options, **{**defaults, **given})
 
     def as_query_engine(self, llm: LLMType | None = None, **kwargs: Any) -> BaseQueryEngine:
         """A query engine.
@@ -269,11 +269,16 @@ class StrataIndex(UpdatingIndex):
 
 
 def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
-    return [chunk for group in to_chunks(nodes).values() for chunk in group]
+    """The nodes' chunks, gathered by document; the blank ones only if there are no others."""
+    chunks = [chunk for group in to_chunks(nodes).values() for chunk in group]
+    return [chunk for chunk in chunks if chunk.text.strip()] or chunks
 
 
-def _only(arguments: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name in names}
+def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
+    """A constructor's arguments, as far as they concern the folder."""
+    names = ("llm", "embed_model", "path", "config", "budget", "cache")
+    given = {name: arguments.get(name) for name in names}
+    return Setup(kind.method, **given, progress=arguments.get("show_progress", False))
 
 
 @register

@@ -61,7 +61,7 @@ def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
     return np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
 
 
-def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 16_384) -> Codes:
+def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
     """The side of each hyperplane on which each vector lies, one bit each, packed.
 
     Two unit vectors at angle theta agree in a bit with probability 1 - theta/pi (see ERRATA L1). A bit is 1

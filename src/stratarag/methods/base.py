@@ -15,57 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.models.gateway import Gate
-from stratarag.protocols import Rows, Vectors
-from stratarag.records import Metadata, Node
+from stratarag.protocols import Corpus, Rows, Stored, Vectors
+from stratarag.records import Built, Metadata
+
+__all__ = ["Build", "Built", "Corpus", "Description", "Found", "Mask", "Method", "Query", "Searcher", "Stored"]
 
 Mask = NDArray[np.bool_]
-
-
-class Corpus(Protocol):
-    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0."""
-
-    @property
-    def size(self) -> int:
-        """Number of chunks."""
-        ...
-
-    @property
-    def vectors(self) -> Vectors:
-        """Unit vectors of the chunks, shape (size, dimension), memory-mapped. Zero where there is none."""
-        ...
-
-    def ids(self, rows: Sequence[int]) -> list[str]:
-        """Chunk ids."""
-        ...
-
-    def texts(self, rows: Sequence[int]) -> list[str]:
-        """Chunk texts."""
-        ...
-
-
-class Stored(Protocol):
-    """A method's index as it lies in the store."""
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of `Built.arrays`, memory-mapped."""
-        ...
-
-    def nodes(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at these rows of `Built.nodes`."""
-        ...
-
-    def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those nodes that exist."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """What a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together."""
-
-    nodes: Sequence[Node]
-    arrays: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)

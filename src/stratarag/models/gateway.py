@@ -70,6 +70,8 @@ class ModelGate:
         Of vectors that exist already; new ones must match.
     prompts
         Templates, by the names of the prompts in whose place they are used.
+    limiter, threads
+        Shared by all gates to the same services; None: this gate's own.
     sleep
         Replaced in tests.
     """
@@ -88,6 +90,8 @@ class ModelGate:
         max_failures: float = 0.2,
         dimension: int | None = None,
         prompts: Mapping[str, str] | None = None,
+        limiter: Limiter | None = None,
+        threads: Threads | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -102,7 +106,7 @@ class ModelGate:
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._flights = Flights()
-        threads = Threads(4 * max(self.limits.concurrency, self.limits.embed_concurrency))
+        threads = threads or Threads(self.limits)
         self._requests = (
             None
             if llm is None
@@ -110,7 +114,7 @@ class ModelGate:
                 Chat(llm, threads),
                 account=Account(budget or Budget()),
                 limits=self.limits,
-                limiter=Limiter(self.limits, sleep=sleep),
+                limiter=limiter or Limiter(self.limits, sleep=sleep),
                 sleep=sleep,
                 count=count_tokens,
             )

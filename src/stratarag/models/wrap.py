@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from stratarag.errors import CallFailed
+from stratarag.models.limits import Limits
 
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")
@@ -25,7 +26,8 @@ _Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 class Threads:
     """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, limits: Limits) -> None:
+        count = 4 * max(limits.concurrency, limits.embed_concurrency)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stratarag-model")
 
     async def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:

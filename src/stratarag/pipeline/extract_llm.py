@@ -120,13 +120,11 @@ def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:
     entities, relations = [], []
     for kind, *fields in records:
         if kind == "entity" and fields:
-            keys = ("name", "type", "description")
-            entities.append(dict(zip(keys, fields, strict=False)))
+            entities.append(dict(zip(("name", "type", "description"), fields, strict=False)))
         elif kind.startswith("relation") and len(fields) > 1:
-            keys = ("source", "target", "description", "strength")
-            relations.append(
-                dict(zip(keys, [*fields[:3], fields[-1]] if len(fields) > 3 else fields, strict=False))
-            )
+            # Between description and strength older prompts have keywords, which nobody asked for here.
+            kept = [*fields[:3], fields[-1]] if len(fields) > 3 else fields
+            relations.append(dict(zip(("source", "target", "description", "strength"), kept, strict=False)))
     if not entities and not relations:
         raise ParseFailed("no entity or relation among the records")
     return ExtractionAnswer.model_validate({"entities": entities, "relations": relations})

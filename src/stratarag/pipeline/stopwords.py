@@ -151,7 +151,8 @@ _OPENERS = """
     figure table page appendix note notes contents introduction conclusion abstract index preface
 """
 
-FUNCTION = frozenset((_ENGLISH + _OTHER).split())
+ENGLISH = frozenset(_ENGLISH.split())
+FUNCTION = ENGLISH | frozenset(_OTHER.split())
 OPENERS = frozenset(_OPENERS.split())
 MONTHS = frozenset("january february march april may june july august september october november december".split())
 WEEKDAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratarag.errors import Damaged
+from stratarag.store.layout import naming
 from stratarag.store.manifest import FileEntry
 
 BLOCK = 1 << 24  # bytes written at a time
@@ -39,7 +42,7 @@ def write_array(path: Path, array: NDArray[Any]) -> FileEntry:
     if array.dtype.hasobject:
         raise ValueError(f"array {path.stem!r} holds Python objects; only plain numbers and text are stored")
     data = array.reshape(-1).view(np.uint8)
-    with path.open("wb") as file:
+    with _whole(path), path.open("wb") as file:
         np.lib.format.write_array_header_2_0(file, np.lib.format.header_data_from_array_1_0(array))
         for start in range(0, data.size, BLOCK):
             file.write(data[start : start + BLOCK].data)
@@ -53,14 +56,26 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArra
 
     Without the reservation, a full disk would end the process with SIGBUS at some later assignment.
     """
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
-    size = path.stat().st_size
-    with path.open("rb+") as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
-        else:
-            _write_zeros(file.fileno(), size, array.offset)
+    with _whole(path):
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+        size = path.stat().st_size
+        with path.open("rb+") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                _write_zeros(file.fileno(), size, array.offset)
     return array
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Leave no part of a file on a disk that is full already."""
+    try:
+        with naming(path):
+            yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _write_zeros(descriptor: int, size: int, start: int) -> None:

@@ -158,8 +158,9 @@ def _statements(script: str) -> list[str]:
 class Assembled:
     """The next generation's tables, still writable for nodes.
 
-    `documents` is their number; `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
-    `rows_before` are the chunks that the previous generation has too, ascending in `rows_now`.
+    `documents` is their number; `chunk_documents[row]` is the place of the chunk's document in the sorted
+    ids; `rows_now` and `rows_before` are the chunks that the previous generation has too, ascending in
+    `rows_now`.
     """
 
     tables: Tables

@@ -23,6 +23,7 @@ from stratarag.store.lock import now
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
 VERSION = 1
+PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -120,20 +121,26 @@ class SqliteCalls:
     def _rewrite(self, database: Database) -> None:
         """Leave nothing of what was deleted; `unswept` makes sure that a crash does not skip this."""
         with database.use() as connection:
-            if connection.execute("SELECT 1 FROM unswept").fetchone():
-                connection.execute("VACUUM")
-                connection.execute("DELETE FROM unswept")
-            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+            connection.execute(f"PRAGMA busy_timeout = {int(PURGE_PATIENCE * 1000)}")
+            try:
+                if connection.execute("SELECT 1 FROM unswept").fetchone():
+                    connection.execute("VACUUM")
+                    connection.execute("DELETE FROM unswept")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {usual}")
         if busy:
             raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
 
     def check(self) -> list[str]:
         """What SQLite's own integrity check finds wrong; empty if the file is sound or absent."""
-        database = self._open(create=False)
-        if database is None:
-            return []
-        found = [str(row[0]) for row in database.rows("PRAGMA integrity_check(5)")]
-        return [] if found == ["ok"] else [f"{self.path.name}: {problem}" for problem in found]
+        try:
+            database = self._open(create=False)
+            found = [] if database is None else database.rows("PRAGMA integrity_check(5)")
+        except StoreError as error:
+            return [str(error)]
+        return [f"{self.path.name}: {problem}" for (problem,) in found if problem != "ok"]
 
     def close(self) -> None:
         """Close the file; using it again opens it again."""

@@ -170,14 +170,18 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:  # SQLite itself rolls back on a full disk
+                if connection.in_transaction:  # after some errors SQLite has rolled back by itself
                     connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the connection; harmless when closed already."""
         if self._pid == os.getpid():
             with self._lock:
                 self._connection.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pid", None) == os.getpid():
+            self._connection.close()

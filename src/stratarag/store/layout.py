@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stratarag.errors import Damaged, NotAnIndex
@@ -20,9 +20,28 @@ _GENERATION = re.compile(r"([1-9][0-9]*)(\.partial)?")
 _OURS = re.compile(rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}|.+\.npy")
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put the file's name into errors that lack it, as those of a full disk do."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def sync_file(path: Path) -> None:
     """Force a file's content to the disk."""
-    with path.open("rb+") as file:
+    with naming(path), path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file through to the disk."""
+    with naming(path), path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
         os.fsync(file.fileno())
 
 
@@ -105,10 +124,7 @@ class Layout:
         os.rename(self.partial(number), self.generation(number))
         sync_directory(self.generations)
         temporary = self.path / "CURRENT.tmp"
-        with temporary.open("w", encoding="ascii") as file:
-            file.write(f"{number}\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_text(temporary, f"{number}\n")
         os.replace(temporary, self.path / "CURRENT")
         sync_directory(self.path)
 
@@ -140,7 +156,7 @@ class Layout:
                 f"{self.path} is not empty and not an index (it holds {some}); "
                 "nothing was written: give an empty or a new folder"
             )
-        (self.path / MARKER).write_text(MARKER_TEXT, encoding="ascii")
+        write_text(self.path / MARKER, MARKER_TEXT)
 
     def require(self) -> None:
         """Refuse a path that holds no finished index, saying what is there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ class Holder:
 
 
 class WriterLock:
-    """The right to write in an index folder, as a context manager.
+    """The right to write in an index folder, as a context manager. Without an operation: to look around.
 
     Excludes other processes and other objects of this process alike. It may be taken in one thread
     and given back in another, as happens under an event loop.
@@ -52,7 +53,7 @@ class WriterLock:
         If the folder cannot be written to.
     """
 
-    def __init__(self, folder: Path, operation: str) -> None:
+    def __init__(self, folder: Path, operation: str | None) -> None:
         self._folder = folder
         self._operation = operation
         self._lock = FileLock(folder / "lock", thread_local=False)
@@ -66,21 +67,19 @@ class WriterLock:
                 f"{self._folder} is being written by {self.holder() or 'another process'}; "
                 "wait until it has finished, or stop it"
             ) from None
-        try:
+        if self._operation is not None:
             holder = Holder(os.getpid(), socket.gethostname(), now(), self._operation)
-            self._note.write_text(json.dumps(asdict(holder)), encoding="utf-8")
-        except BaseException:
-            self._lock.release()
-            raise
+            with suppress(OSError):  # on a full disk the lock holds all the same, only without a name
+                self._note.write_text(json.dumps(asdict(holder)), encoding="utf-8")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._note.unlink(missing_ok=True)
-        finally:
-            self._lock.release()
+        if self._operation is not None:
+            with suppress(OSError):
+                self._note.unlink(missing_ok=True)
+        self._lock.release()
 
     def holder(self) -> Holder | None:
         """Who wrote the note, if it can be read (the holder may be writing it just now)."""

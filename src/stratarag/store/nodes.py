@@ -41,5 +41,3 @@ def node_records(method: str, nodes: Sequence[Node]) -> Iterator[tuple[object, .
     for row, node in enumerate(nodes):
         extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
         yield method, row, node.id, node.kind, int(node.level), node.text, extra
-
-

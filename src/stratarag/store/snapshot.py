@@ -59,9 +59,7 @@ class Snapshot(CorpusView):
     def __init__(self, path: Path, directory: Path) -> None:
         self.path = path
         self.manifest = Manifest.read(directory)
-        arrays = {
-            name: open_array(directory / name) for name in self.manifest.files if name.endswith(".npy")
-        }
+        arrays = {name: open_array(directory / name) for name in self.manifest.files if name.endswith(".npy")}
         try:
             self._vectors: Vectors = arrays[VECTORS]
             self._chunk_documents: NDArray[np.int32] = arrays[CHUNK_DOCUMENTS]
@@ -314,7 +312,7 @@ class IndexFolder:
         if not self.journal.exists():
             return None
         try:
-            with WriterLock(self.path, "inspection"):
+            with WriterLock(self.path, None):
                 operation = self.journal.operation()
                 self.journal.close()
         except Locked:
@@ -342,9 +340,9 @@ class IndexFolder:
 
         What was paid for (answers of models, vectors) is kept, for the next try; an index is, too.
         """
-        with suppress(Locked):
+        with suppress(Locked, OSError):  # the error of the build is the one to be seen
             if not self.closed and not self.generation:
-                with WriterLock(self.path, "clean-up"):
+                with WriterLock(self.path, None):
                     self.calls.close()
                     self._unclaim()
         self.close()

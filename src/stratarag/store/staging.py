@@ -28,6 +28,7 @@ from stratarag.store.layout import (
     remove_ours,
     sync_directory,
     sync_file,
+    write_text,
 )
 from stratarag.store.manifest import FileEntry, Manifest
 from stratarag.store.nodes import compressed_sources, node_records
@@ -203,7 +204,7 @@ class Staging(CorpusView):
             If rows changed.
         """
         self._require_same_rows("vectors")
-        self._take_over(VECTORS)
+        self._files[VECTORS] = self._take_over(VECTORS)
         self._kept_vectors = open_array(self._directory / VECTORS)
 
     @property
@@ -230,17 +231,18 @@ class Staging(CorpusView):
         if reserved := {INDPTR, INDICES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes' sources")
         indptr, indices = compressed_sources(nodes, self.size)
+        (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
+        files = {}
+        for array, values in {**arrays, INDPTR: indptr, INDICES: indices}.items():
+            file = array_file(name, check_name(array, "array name"))
+            files[file] = write_array(self._directory / file, values)
         try:
             with self._tables.database.transaction() as connection:
                 sql = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)"
                 connection.executemany(sql, node_records(name, nodes))
         except sqlite3.IntegrityError as error:
             raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
-        for array, values in {**arrays, INDPTR: indptr, INDICES: indices}.items():
-            file = array_file(name, check_name(array, "array name"))
-            (self._directory / file).parent.mkdir(parents=True, exist_ok=True)
-            self._files[file] = write_array(self._directory / file, values)
-        self._open_method(name)
+        self._add_method(name, files)
 
     def keep_method(self, name: str) -> None:
         """Take over a method's index from the previous generation.
@@ -258,13 +260,13 @@ class Staging(CorpusView):
         if self.base is None or name not in self.base.manifest.methods:
             raise MethodMissing(f"the previous generation holds no {name!r} to keep")
         (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
-        for array in self.base.method(name).arrays:
-            self._take_over(array_file(name, array))
+        files = [array_file(name, array) for array in self.base.method(name).arrays]
+        entries = {file: self._take_over(file) for file in files}
         with self._tables.database.transaction() as connection:
             connection.execute(
                 "INSERT INTO nodes SELECT * FROM before.nodes WHERE method = ? ORDER BY row", (name,)
             )
-        self._open_method(name)
+        self._add_method(name, entries)
 
     def method(self, name: str) -> StoredMethod:
         """The index of a method that was put or kept."""
@@ -283,7 +285,7 @@ class Staging(CorpusView):
         if not self.same_rows():
             raise ValueError(f"{what} cannot be kept as it is: chunks came, went or changed their rows")
 
-    def _take_over(self, file: str) -> None:
+    def _take_over(self, file: str) -> FileEntry:
         assert self.base is not None
         source = self._layout.generation(self.base.manifest.generation) / file
         try:
@@ -291,12 +293,12 @@ class Staging(CorpusView):
         except OSError:  # a file system without links
             shutil.copyfile(source, self._directory / file)
             sync_file(self._directory / file)
-        self._files[file] = self.base.manifest.files[file]
+        return self.base.manifest.files[file]
 
-    def _open_method(self, name: str) -> None:
-        folder = (self._directory / array_file(name, "x")).parent
-        arrays = {path.name[: -len(".npy")]: open_array(path) for path in sorted(folder.iterdir())}
+    def _add_method(self, name: str, files: Mapping[str, FileEntry]) -> None:
+        arrays = {Path(file).name[: -len(".npy")]: open_array(self._directory / file) for file in files}
         self._methods[name] = StoredMethod(name, self._tables, arrays)
+        self._files.update(files)
 
     # The end
 
@@ -330,7 +332,7 @@ class Staging(CorpusView):
     def _seal(self, manifest: Manifest) -> Manifest:
         dimension = self.vectors.shape[1]
         if manifest.dimension != dimension:
-            raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors have {dimension}")
+            raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors {dimension}")
         if set(manifest.methods) != set(self._methods):
             raise ValueError(f"the manifest names {list(manifest.methods)}, there are {list(self._methods)}")
         counted = replace(
@@ -355,9 +357,7 @@ class Staging(CorpusView):
         return self.base.ids(np.flatnonzero(gone).tolist())
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        path = self._directory / MANIFEST
-        path.write_text(manifest.to_json(), encoding="utf-8")
-        sync_file(path)
+        write_text(self._directory / MANIFEST, manifest.to_json())
         for folder, _, _ in os.walk(self._directory):
             sync_directory(Path(folder))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,7 @@ class Tables:
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
-        return dict(self._select("id, row", "chunks", "id", ids))
+        return _ordered(ids, self._select("id, row", "chunks", "id", ids))
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own ids of passages, ascending; those not there are left out."""
@@ -127,10 +127,10 @@ class Tables:
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None. Unknown ids are left out."""
         if ids is None:
-            records = iter(self.database.rows("SELECT id, metadata FROM documents ORDER BY number"))
+            found = dict(self.database.rows("SELECT id, metadata FROM documents ORDER BY number"))
         else:
-            records = self._select("id, metadata", "documents", "id", ids)
-        return {identity: from_json(metadata) for identity, metadata in records}
+            found = _ordered(ids, self._select("id, metadata", "documents", "id", ids))
+        return {identity: from_json(metadata) for identity, metadata in found.items()}
 
     def own_metadata(self) -> dict[int, Metadata]:
         """What chunks have beyond their document's metadata, for those rows that have any."""
@@ -145,7 +145,7 @@ class Tables:
 
     def node_rows(self, method: str, ids: Sequence[str]) -> dict[str, int]:
         """Rows of a method's nodes by id; ids that are not there are left out."""
-        return dict(self._select("id, row", "nodes", "method = ? AND id", ids, method))
+        return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, method))
 
     def _by_row(
         self, columns: str, table: str, rows: Sequence[int], size: int, *fixed: str
@@ -168,6 +168,12 @@ class Tables:
         for batch in batches(wanted):
             sql = f"SELECT {columns} FROM {table} WHERE {key} IN ({marks(len(batch))})"
             yield from self.database.rows(sql, (*fixed, *batch))
+
+
+def _ordered(ids: Sequence[str], records: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+    """Values by id, in the order that the ids were asked for."""
+    found = dict(records)
+    return {identity: found[identity] for identity in ids if identity in found}
 
 
 def _plain(rows: Sequence[int]) -> list[int]:

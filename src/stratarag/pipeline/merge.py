@@ -1,0 +1,244 @@
+"""From what chunks say to one graph of the corpus: names made one, fragments kept, provenance exact.
+
+Each entity and relation keeps the fragment that each chunk contributed; its description follows from the
+fragments. So the result depends on the set of (chunk, extraction) pairs alone: merging in another order
+or in parts gives the same graph, and leaving a chunk out gives what never having had it gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stratarag.pipeline.names import canonical
+from stratarag.records import Extraction
+
+
+@dataclass(slots=True)
+class EntityFragments:
+    """What chunks say of one entity. `texts` maps (chunk, description) pairs to nothing but their presence."""
+
+    names: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
+    texts: dict[tuple[int, str], None] = field(default_factory=dict)
+    chunks: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class RelationFragments:
+    """What chunks say of one pair. A fragment is (chunk, source, target, description) with its strength."""
+
+    texts: dict[tuple[int, str, str, str], float] = field(default_factory=dict)
+    chunks: set[int] = field(default_factory=set)
+
+
+class Merge:
+    """Collects extractions, chunk by chunk, under canonical names.
+
+    Chunks are named by numbers that sort as the corpus does. Adding is commutative; `update` adds what
+    another merge collected, so that parts can be merged in any grouping.
+    """
+
+    def __init__(self) -> None:
+        self.entities: dict[str, EntityFragments] = {}
+        self.relations: dict[tuple[str, str], RelationFragments] = {}
+        self.units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
+        self.terms: dict[str, set[int]] = {}
+        self.notes: Counter[str] = Counter()
+        self._canonical: dict[str, str] = {}
+
+    def add(self, chunk: int, extraction: Extraction) -> None:
+        """Add what one chunk says. Names that are no names are counted in `notes`."""
+        for entity in extraction.entities:
+            self._entity(chunk, entity.name, entity.type, entity.description)
+        for relation in extraction.relations:
+            self._relation(chunk, relation.source, relation.target, relation.description, relation.strength)
+        for unit in extraction.units:
+            keys = tuple(dict.fromkeys(key for name in unit.entities if (key := self._key(name))))
+            for name in unit.entities:
+                self._entity(chunk, name, "", "")
+            self.units.setdefault((unit.text, keys), set()).add(chunk)
+        for term in extraction.terms:
+            self.terms.setdefault(term, set()).add(chunk)
+
+    def update(self, other: Merge) -> None:
+        """Add all that another merge holds."""
+        for key, theirs in other.entities.items():
+            ours = self.entities.setdefault(key, EntityFragments())
+            ours.names.update(theirs.names)
+            ours.types.update(theirs.types)
+            ours.texts.update(theirs.texts)
+            ours.chunks |= theirs.chunks
+        for pair, their_relation in other.relations.items():
+            relation = self.relations.setdefault(pair, RelationFragments())
+            for fragment, strength in their_relation.texts.items():
+                relation.texts[fragment] = max(strength, relation.texts.get(fragment, 0.0))
+            relation.chunks |= their_relation.chunks
+        for unit, chunks in other.units.items():
+            self.units.setdefault(unit, set()).update(chunks)
+        for term, chunks in other.terms.items():
+            self.terms.setdefault(term, set()).update(chunks)
+        self.notes.update(other.notes)
+
+    def promote_terms(self, chosen: Collection[str]) -> None:
+        """Make entities of those candidate terms that the corpus supports."""
+        for term in chosen:
+            for chunk in self.terms.get(term, ()):
+                self._entity(chunk, term, "term", "")
+
+    def rename(self, aliases: Mapping[str, str]) -> None:
+        """Let entities pass as others, by canonical names; the fragments keep the names they came with."""
+        target = {key: _resolve(key, aliases) for key in self.entities}
+        merged = Merge()
+        for key, fragments in self.entities.items():
+            merged_entity = merged.entities.setdefault(target[key], EntityFragments())
+            merged_entity.names.update(fragments.names)
+            merged_entity.types.update(fragments.types)
+            merged_entity.texts.update(fragments.texts)
+            merged_entity.chunks |= fragments.chunks
+        for pair, relation in self.relations.items():
+            first, second = sorted(target[key] for key in pair)
+            if first == second:
+                self.notes["relations of an entity with its alias dropped"] += 1
+                continue
+            kept = merged.relations.setdefault((first, second), RelationFragments())
+            kept.texts.update(relation.texts)
+            kept.chunks |= relation.chunks
+        for (text, keys), chunks in self.units.items():
+            renamed = tuple(dict.fromkeys(target[key] for key in keys))
+            merged.units.setdefault((text, renamed), set()).update(chunks)
+        self.entities, self.relations, self.units = merged.entities, merged.relations, merged.units
+
+    def _key(self, name: str) -> str:
+        key = self._canonical.get(name)
+        if key is None:
+            key = self._canonical[name] = canonical(name)
+        return key
+
+    def _entity(self, chunk: int, name: str, kind: str, description: str) -> str:
+        key = self._key(name)
+        if not key:
+            self.notes["names that are no names dropped"] += 1
+            return key
+        fragments = self.entities.get(key)
+        if fragments is None:
+            fragments = self.entities[key] = EntityFragments()
+        fragments.chunks.add(chunk)
+        fragments.names[name] += 1
+        if kind:
+            fragments.types[kind] += 1
+        if description:
+            fragments.texts[chunk, description] = None
+        return key
+
+    def _relation(self, chunk: int, source: str, target: str, description: str, strength: float) -> None:
+        one, two = self._entity(chunk, source, "", ""), self._entity(chunk, target, "", "")
+        if not one or not two:
+            self.notes["relations without two names dropped"] += 1
+            return
+        if one == two:
+            self.notes["relations of an entity with itself dropped"] += 1
+            return
+        pair = (one, two) if one < two else (two, one)
+        relation = self.relations.get(pair)
+        if relation is None:
+            relation = self.relations[pair] = RelationFragments()
+        relation.chunks.add(chunk)
+        fragment = (chunk, one, two, description)
+        relation.texts[fragment] = max(strength, relation.texts.get(fragment, 0.0))
+
+
+def _resolve(key: str, aliases: Mapping[str, str]) -> str:
+    """The end of a chain of aliases; a circle ends at its smallest name."""
+    seen = []
+    while key in aliases and key not in seen:
+        seen.append(key)
+        key = aliases[key]
+    return min(seen[seen.index(key) :]) if key in seen else key
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A merged entity. `fragments` are its distinct descriptions in the order of the corpus."""
+
+    key: str
+    name: str
+    type: str
+    fragments: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A merged relation between two entities, by canonical names.
+
+    The direction is that of most fragments; `weight` is the sum of the fragments' strengths.
+    """
+
+    source: str
+    target: str
+    fragments: tuple[str, ...]
+    weight: float
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A semantic unit and the canonical names of its entities."""
+
+    text: str
+    entities: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The graph of a corpus, sorted by name, pair and text."""
+
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...]
+    units: tuple[Unit, ...]
+    notes: Mapping[str, int]
+
+
+def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
+    """Collect the extractions of chunks."""
+    collected = Merge()
+    for chunk, extraction in extractions:
+        collected.add(chunk, extraction)
+    return collected
+
+
+def finish(collected: Merge) -> Merged:
+    """The graph that was collected."""
+    return Merged(
+        entities=tuple(_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
+        relations=tuple(_relation(pair, collected.relations[pair]) for pair in sorted(collected.relations)),
+        units=tuple(
+            Unit(text, keys, tuple(sorted(chunks)))
+            for (text, keys), chunks in sorted(collected.units.items())
+        ),
+        notes=dict(sorted(collected.notes.items())),
+    )
+
+
+def _entity(key: str, fragments: EntityFragments) -> Entity:
+    texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
+    return Entity(
+        key, _most(fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
+    )
+
+
+def _most(counts: Counter[str]) -> str:
+    """The most frequent, of equals the longer, then the first in order; empty if there is none."""
+    return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
+
+
+def _relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
+    ordered: Sequence[tuple[int, str, str, str]] = sorted(fragments.texts)
+    forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
+    source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
+    texts = tuple(dict.fromkeys(text for *_, text in ordered if text))
+    weight = sum(fragments.texts[fragment] for fragment in ordered)
+    return Relation(source, target, texts, float(weight), tuple(sorted(fragments.chunks)))

@@ -1,0 +1,89 @@
+"""Small corpora, and the shortest way to publish one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from stratarag.records import Chunk, Node, digest_blocks
+from stratarag.store.manifest import Manifest
+from stratarag.store.snapshot import IndexFolder, Snapshot
+from stratarag.store.staging import Staging
+
+DIMENSION = 4
+METHOD = "lshtree"
+
+
+def manifest(**changes: object) -> Manifest:
+    values = {
+        "methods": {METHOD: {"bits": 8}},
+        "embedder": "test",
+        "dimension": DIMENSION,
+        "tokenizer": "words",
+    }
+    return Manifest(**{**values, **changes})
+
+
+def chunks(document: str, texts: Iterable[str]) -> Iterable[Chunk]:
+    for ordinal, text in enumerate(texts):
+        yield Chunk(text, document, ordinal, ref=f"{document}/{ordinal}")
+
+
+def vector(text: str) -> np.ndarray:
+    seed = int.from_bytes(text.encode()[-8:], "little") % 2**32
+    values = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+    return values / np.linalg.norm(values)
+
+
+def fill(staging: Staging, documents: Mapping[str, list[str]], removed: Collection[str] = ()) -> None:
+    """Everything but the publishing: documents, vectors, and a node per chunk and one over all."""
+    for name, texts in documents.items():
+        staging.add(name, digest_blocks(texts), {"name": name}, chunks(name, texts))
+    staging.assemble(removed=removed)
+    known, _ = staging.known_rows()
+    vectors = staging.create_vectors(DIMENSION)
+    for row in sorted(set(range(staging.size)) - set(known.tolist())):
+        vectors[row] = vector(staging.texts([row])[0])
+    nodes = [
+        Node(f"n-{identity}", "summary", 0, f"about {text}", (row,), {"row": row})
+        for row, (identity, text) in enumerate(
+            zip(staging.ids(range(staging.size)), staging.texts(range(staging.size)), strict=True)
+        )
+    ]
+    nodes.append(Node("root", "summary", 1, "all", tuple(range(staging.size))))
+    arrays = {"level.0.codes": np.arange(len(nodes), dtype=np.uint64), "scale": np.array(2.5)}
+    staging.put_method(METHOD, nodes, arrays)
+
+
+def publish(
+    folder: IndexFolder,
+    documents: Mapping[str, list[str]],
+    removed: Collection[str] = (),
+    operation: str = "insert",
+) -> int:
+    with folder.writer(operation) as staging:
+        fill(staging, documents, removed)
+        return staging.publish(manifest())
+
+
+def contents(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything a snapshot holds, in comparable form."""
+    rows = range(snapshot.size)
+    stored = snapshot.method(METHOD)
+    return (
+        snapshot.documents(),
+        snapshot.document_metadata(),
+        snapshot.chunks(rows),
+        snapshot.chunk_documents().tolist(),
+        snapshot.vectors.tolist(),
+        stored.nodes(range(stored.size)),
+        {name: array.tolist() for name, array in stored.arrays.items()},
+    )
+
+
+def files_holding(folder: Path, secret: str) -> list[str]:
+    """Names of the files whose bytes hold a text."""
+    wanted = secret.encode()
+    return [str(path) for path in folder.rglob("*") if path.is_file() and wanted in path.read_bytes()]

@@ -1,0 +1,149 @@
+"""The two files that outlive a killed process: answers of models, and the journal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratarag.errors import Damaged, StoreError
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.journal import Journal
+from stratarag.store.snapshot import IndexFolder
+from tests.store.support import fill, manifest, publish
+
+
+def test_calls_are_found_again_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "calls.sqlite"
+    calls = SqliteCalls(path)
+    assert calls.get("k") is None
+    assert not path.parent.exists()
+    calls.put("k", "first", task="t", model="m", sources=["a"])
+    calls.put("k", "second", task="t", model="m", sources=["b"])
+    calls.close()
+    assert SqliteCalls(path).get("k") == "second"
+    assert calls.purge(["a"]) == 1
+    assert calls.get("k") is None
+    assert calls.check() == []
+
+
+def test_threads_and_processes_share_a_cache(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    code = (
+        "import sys; from stratarag.store.calls import SqliteCalls; calls = SqliteCalls(sys.argv[1])\n"
+        "for n in range(100): calls.put(f'{sys.argv[2]}-{n}', 'a', task='t', model='m', sources=['c'])"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(3)]
+    calls = SqliteCalls(path)
+
+    def work(name: int) -> None:
+        for number in range(100):
+            calls.put(f"thread{name}-{number}", "a", task="t", model="m", sources=["c"])
+            assert calls.get(f"thread{name}-{number}") == "a"
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    assert calls.purge(["c"]) == 700
+
+
+def test_a_foreign_file_is_not_taken_for_a_cache(tmp_path: Path) -> None:
+    foreign = tmp_path / "mine.sqlite"
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE precious (x)")
+    connection.close()
+    before = foreign.read_bytes()
+    with pytest.raises(StoreError, match=r"mine\.sqlite"):
+        SqliteCalls(foreign).put("k", "v", task="t", model="m", sources=())
+    assert foreign.read_bytes() == before
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, but long enough to be read as a header " * 10)
+    with pytest.raises(Damaged, match=r"notes\.txt"):
+        SqliteCalls(text).get("k")
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(tmp_path: Path) -> None:
+    calls = SqliteCalls(tmp_path / "calls.sqlite")
+    calls.put("parent", "v", task="t", model="m", sources=())
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            calls.put("child", calls.get("parent") or "", task="t", model="m", sources=())
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert calls.get("child") == "v"
+
+
+def test_vectors_of_a_killed_operation_are_found_again(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"]})
+    code = (
+        "import os, signal, sys, numpy as np; from pathlib import Path\n"
+        "from stratarag.store.snapshot import IndexFolder\n"
+        "folder = IndexFolder.open(Path(sys.argv[1]))\n"
+        "with folder.writer('insert'):\n"
+        "    folder.journal.put(['k1', 'k2'], np.eye(2, 3, dtype=np.float32))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert "insert" in (folder.interrupted() or "")
+    with folder.writer("insert") as staging:
+        found = folder.journal.get(["k1", "k2", "k3"])
+        assert {key: vector.tolist() for key, vector in found.items()} == {"k1": [1, 0, 0], "k2": [0, 1, 0]}
+        fill(staging, {"b": ["y"]})
+        staging.publish(manifest())
+    assert folder.interrupted() is None
+    assert not (tmp_path / "journal.sqlite").exists()
+
+
+def test_the_journal_stays_after_an_error_and_goes_after_success(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+
+    def stop() -> None:
+        with folder.writer("build"):
+            folder.journal.put(["k"], np.ones((1, 2), np.float32))
+            raise RuntimeError("budget")
+
+    with pytest.raises(RuntimeError, match="budget"):
+        stop()
+    assert "build" in (folder.interrupted() or "")
+    with folder.writer("estimate"):
+        pass
+    assert "build" in (folder.interrupted() or "")
+    assert list(folder.journal.get(["k"])) == ["k"]
+    publish(folder, {"a": ["x"]})
+    assert folder.interrupted() is None
+    with folder.writer("nothing to do"):
+        assert folder.journal.exists()
+    assert not folder.journal.exists()
+
+
+def test_journal_refuses_vectors_without_keys(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    with pytest.raises(ValueError, match="2 keys, but 1 vectors"):
+        journal.put(["a", "b"], np.ones((1, 2), np.float32))
+    assert journal.get([]) == {}
+    assert not journal.exists()
+
+
+def test_a_log_without_its_file_is_not_replayed(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite-wal").write_bytes(b"left over" * 1000)
+    journal = Journal(tmp_path / "journal.sqlite")
+    journal.put(["a"], np.ones((1, 2), np.float32))
+    assert list(journal.get(["a"])) == ["a"]
+    journal.remove()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,263 @@
+"""Damaged, foreign and future files are named; a full disk is an error and not a wreck."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratarag.errors import Damaged, FormatTooNew
+from stratarag.store import manifest as manifests
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.manifest import Manifest, check_inside
+from stratarag.store.snapshot import IndexFolder
+from tests.store.support import METHOD, contents, fill, manifest, publish
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    folder = IndexFolder.create(tmp_path / "idx")
+    publish(folder, {"a": ["x", "y"], "b": ["z"]})
+    folder.close()
+    return tmp_path / "idx"
+
+
+FILES = [
+    "corpus.sqlite",
+    "arrays/vectors.npy",
+    "arrays/chunk_documents.npy",
+    f"arrays/methods/{METHOD}/sources.indptr.npy",
+    f"arrays/methods/{METHOD}/level.0.codes.npy",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_or_shortened_file_is_named_on_opening(index: Path, name: str) -> None:
+    path = index / "generations" / "1" / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(Damaged, match=path.name):
+        IndexFolder.open(index)
+    path.unlink()
+    with pytest.raises(Damaged, match=path.name):
+        IndexFolder.open(index)
+    path.write_bytes(content)
+    IndexFolder.open(index)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_altered_file_is_named_by_verify(index: Path, name: str) -> None:
+    folder = IndexFolder.open(index)
+    assert folder.verify() == []
+    path = index / "generations" / "1" / name
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0xFF
+    path.write_bytes(content)
+    (problem,) = folder.verify()
+    assert problem.startswith(f"{name}: altered")
+    path.write_bytes(content[:100])
+    assert path.name in folder.verify()[0]
+    path.unlink()
+    assert path.name in folder.verify()[0]
+
+
+def rewrite(index: Path, change: dict[str, object], *, sign: bool = True) -> None:
+    """Alter the manifest, with a right checksum if `sign`."""
+    path = index / "generations" / "1" / "manifest.json"
+    content = json.loads(path.read_text())
+    content.pop("checksum")
+    checksum = manifests._checksum({**content, **change} if sign else content)
+    path.write_text(json.dumps({**content, **change, "checksum": checksum}))
+
+
+def test_manifest_of_another_kind(index: Path) -> None:
+    rewrite(index, {"embedder": "another"}, sign=False)
+    with pytest.raises(Damaged, match="checksum"):
+        IndexFolder.open(index)
+    rewrite(index, {"format": 99, "stratarag": "7.0"})
+    with pytest.raises(FormatTooNew, match=r"format 99, written by stratarag 7\.0"):
+        IndexFolder.open(index)
+    for text in ("", "[]", "{}", '{"format": "x"}', '{"format": 0}'):
+        (index / "generations" / "1" / "manifest.json").write_text(text)
+        with pytest.raises(Damaged, match=r"manifest\.json"):
+            IndexFolder.open(index)
+    (index / "generations" / "1" / "manifest.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Damaged, match=r"manifest\.json"):
+        IndexFolder.open(index)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../secret", "/etc/passwd", "a/../../b", "C:\\x", "C:/x", "..", "", "a\\b", "//host/x", "a\0b"],
+)
+def test_a_manifest_cannot_lead_out_of_the_folder(index: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="leaves the index folder"):
+        check_inside(name)
+    rewrite(index, {"files": {name: {"bytes": 1, "sha256": ""}}})
+    with pytest.raises(Damaged, match="leaves the index folder"):
+        IndexFolder.open(index)
+
+
+def test_a_link_cannot_lead_out_of_the_folder(index: Path, tmp_path: Path) -> None:
+    path = index / "generations" / "1" / "arrays" / "vectors.npy"
+    outside = tmp_path / "outside.npy"
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+    with pytest.raises(Damaged, match="leads out"):
+        IndexFolder.open(index)
+
+
+def test_a_pickle_in_an_array_file_is_not_run(index: Path) -> None:
+    path = index / "generations" / "1" / "arrays" / "vectors.npy"
+    np.save(path, np.array([print], dtype=object), allow_pickle=True)
+    content = json.loads((index / "generations" / "1" / "manifest.json").read_text())
+    content["files"]["arrays/vectors.npy"]["bytes"] = path.stat().st_size
+    rewrite(index, {"files": content["files"]})
+    with pytest.raises(Damaged, match=r"vectors\.npy"):
+        IndexFolder.open(index)
+
+
+def test_damaged_current(index: Path) -> None:
+    for text in (b"", b"x", b"-1", b"0", b"1.partial", b"\xff"):
+        (index / "CURRENT").write_bytes(text)
+        with pytest.raises(Damaged, match="CURRENT"):
+            IndexFolder.open(index)
+    (index / "CURRENT").write_bytes(b"7")
+    with pytest.raises(Damaged, match=r"manifest\.json: missing"):
+        IndexFolder.open(index)
+    (index / "CURRENT").write_bytes(b"1\n")
+    folder = IndexFolder.open(index)
+    publish(folder, {"c": ["w"]})
+    (index / "CURRENT").unlink()
+    with pytest.raises(Damaged, match="generation 2 exists"):
+        IndexFolder.create(index)
+
+
+def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        fill(staging, {"a": ["x", "y"]})
+        staging.vectors[1, 2] = np.nan
+        staging.publish(manifest())
+    assert folder.verify() == ["arrays/vectors.npy: holds values that are not finite"]
+
+
+def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
+    path = index / "generations" / "1" / "manifest.json"
+    old = path.read_text()
+    monkeypatch.setattr(manifests, "FORMAT", 3)
+    monkeypatch.setattr(
+        manifests,
+        "MIGRATIONS",
+        (
+            lambda content: {**content, "format": 2, "config": {"seen": [1]}},
+            lambda content: {**content, "format": 3, "config": {"seen": [*content["config"]["seen"], 2]}},
+        ),
+    )
+    assert Manifest.from_json(old, path=path).config == {"seen": [1, 2]}
+    second = Manifest.from_json(old, path=path)
+    assert Manifest.from_json(second.to_json(), path=path) == second
+
+
+SMALL = 2_000_000
+
+
+def build_until_full(path: Path) -> None:
+    folder = IndexFolder.create(path)
+    texts = [f"{number} " + "x" * 1000 for number in range(4000)]
+    publish(folder, {"b": texts})
+
+
+def put_until_full(calls: SqliteCalls) -> None:
+    for number in range(4000):
+        calls.put(str(number), "x" * 1000, task="t", model="m", sources=())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_leaves_the_previous_generation(small_disk: Path) -> None:
+    folder = IndexFolder.create(small_disk / "idx")
+    publish(folder, {"a": ["x"]})
+    seen = contents(folder.snapshot())
+    with pytest.raises(OSError, match=r"sqlite") as raised:
+        build_until_full(small_disk / "idx")
+    assert raised.value.errno == errno.ENOSPC
+    with folder.writer("insert") as staging:
+        staging.assemble(removed=())
+        with pytest.raises(OSError, match=r"No space left.*vectors\.npy"):
+            staging.create_vectors(10_000_000, copy_known=False)
+        with pytest.raises(OSError, match=r"No space left.*m/big\.npy"):
+            staging.put_method("m", [], {"big": np.zeros(1_000_000)})
+    with pytest.raises(OSError, match=r"calls\.sqlite") as raised:
+        put_until_full(folder.calls)
+    assert raised.value.errno == errno.ENOSPC
+    assert folder.interrupted() is not None
+    again = IndexFolder.open(small_disk / "idx")
+    assert contents(again.snapshot()) == seen
+    assert again.verify() == []
+    assert again.calls.get("0") == "x" * 1000
+    again.close()
+    folder.close()
+
+
+def test_a_limit_on_file_size_is_an_error_too(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
+
+    code = (
+        "import sys; from pathlib import Path; from tests.store.test_damage import build_until_full\n"
+        "try: build_until_full(Path(sys.argv[1]))\n"
+        "except OSError as error: print(error)"
+    )
+    root = Path(__file__).resolve().parents[2]
+    child = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "idx")],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "sqlite" in child.stdout
+    folder = IndexFolder.create(tmp_path / "idx")
+    assert publish(folder, {"a": ["x"]}) == 1
+    assert folder.verify() == []
+
+
+def test_a_cache_that_cannot_be_written_is_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "calls.sqlite"
+    calls = SqliteCalls(path)
+    calls.put("k", "v", task="t", model="m", sources=())
+    calls.close()
+
+    def refuse(path: Path, **_: object) -> None:
+        raise OSError(errno.EROFS, "read-only", str(path))
+
+    monkeypatch.setattr("stratarag.store.calls.connect_shared", refuse)
+    frozen = SqliteCalls(path)
+    with pytest.warns(UserWarning, match="not cached"):
+        assert frozen.get("k") == "v"
+    frozen.put("new", "v", task="t", model="m", sources=())
+    assert frozen.get("new") is None

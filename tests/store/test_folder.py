@@ -1,0 +1,215 @@
+"""Whose folder it is, who writes in it, and who reads meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratarag.errors import Locked, NotAnIndex
+from stratarag.store.snapshot import IndexFolder
+from tests.store.support import contents, fill, manifest, publish
+
+
+def test_foreign_paths_are_refused_and_left_alone(tmp_path: Path) -> None:
+    foreign = tmp_path / "photos"
+    foreign.mkdir()
+    (foreign / "cat.jpg").write_text("meow")
+    with pytest.raises(NotAnIndex, match=r"cat\.jpg"):
+        IndexFolder.create(foreign)
+    with pytest.raises(NotAnIndex, match=r"cat\.jpg"):
+        IndexFolder.open(foreign)
+    assert [path.name for path in foreign.iterdir()] == ["cat.jpg"]
+    with pytest.raises(NotAnIndex, match="is a file"):
+        IndexFolder.create(foreign / "cat.jpg")
+    with pytest.raises(NotAnIndex, match="is a file"):
+        IndexFolder.open(foreign / "cat.jpg")
+    with pytest.raises(NotAnIndex, match="does not exist"):
+        IndexFolder.open(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_half_built_folder_is_ours(tmp_path: Path) -> None:
+    path = tmp_path / "with space and ü#?"
+    folder = IndexFolder.create(path)
+    staging = folder.writer("build")
+    staging.__enter__().add("a", "", {}, [])
+    assert staging.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None) is False
+    assert list((path / "generations").iterdir()) == []
+    for leftover in ("1", "1.partial"):
+        (path / "generations" / leftover).mkdir(parents=True)
+        (path / "generations" / leftover / "corpus.sqlite").write_text("cut sh")
+    with pytest.raises(NotAnIndex, match="never finished"):
+        IndexFolder.open(path)
+    again = IndexFolder.create(path)
+    assert publish(again, {"a": ["x"]}) == 1
+    assert again.verify() == []
+    assert [entry.name for entry in (path / "generations").iterdir()] == ["1"]
+
+
+def test_foreign_files_in_our_folder_survive(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"]})
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "generations" / "1" / "notes.txt").write_text("mine")
+    publish(folder, {"b": ["y"]})
+    assert (tmp_path / "notes.txt").exists()
+    assert [path.name for path in (tmp_path / "generations" / "1").iterdir()] == ["notes.txt"]
+    assert publish(folder, {"c": ["z"]}) == 3
+
+
+def test_opening_and_reading_create_no_file(tmp_path: Path) -> None:
+    publish(IndexFolder.create(tmp_path), {"a": ["x"]})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    folder = IndexFolder.open(tmp_path)
+    contents(folder.snapshot())
+    assert folder.calls.get("k") is None
+    assert folder.interrupted() is None
+    assert folder.verify() == []
+    assert folder.bytes_on_disk() > 0
+    folder.close()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_failed_first_build_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "idx"
+    folder = IndexFolder.create(path)
+    with pytest.raises(ValueError, match="no documents"), folder.writer("build"):
+        raise ValueError("no documents")
+    folder.abandon()
+    assert not path.exists()
+    folder = IndexFolder.create(path)
+    folder.calls.put("paid", "answer", task="t", model="m", sources=())
+    folder.abandon()
+    assert IndexFolder.create(path).calls.get("paid") == "answer"
+
+
+def test_a_second_writer_of_this_process_is_locked_out(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    other = IndexFolder.create(tmp_path)
+    with folder.writer("build"):
+        for second in (folder, other):
+            with pytest.raises(Locked, match=r"this process \(build, since"), second.writer("insert"):
+                pass
+        assert other.interrupted() is None
+    assert publish(other, {"a": ["x"]}) == 1
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from stratarag.store.snapshot import IndexFolder
+with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_writer_of_another_process_is_named_and_its_death_frees_the_lock(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        folder = IndexFolder.create(tmp_path)
+        with pytest.raises(Locked, match=rf"process {holder.pid} on .*delete"), folder.writer("insert"):
+            pass
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    assert publish(folder, {"a": ["x"]}) == 1
+
+
+def test_the_lock_may_be_given_back_in_another_thread(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    writer = folder.writer("build")
+    thread = threading.Thread(target=writer.__enter__)
+    thread.start()
+    thread.join()
+    writer.__exit__(None, None, None)
+    assert publish(folder, {"a": ["x"]}) == 1
+
+
+def test_readers_keep_their_generation(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"], "b": ["y"]})
+    reader = IndexFolder.open(tmp_path)
+    old = reader.snapshot()
+    seen = contents(old)
+    publish(folder, {"c": ["z"]}, removed=["a"])
+    assert contents(old) == seen
+    assert reader.snapshot() is not old
+    assert reader.snapshot().texts([0, 1]) == ["y", "z"]
+    assert reader.snapshot() is reader.snapshot()
+
+
+def test_readers_race_with_writers(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x0"]})
+    stop = threading.Event()
+    problems: list[BaseException] = []
+    opened: set[int] = set()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                reader = IndexFolder.open(tmp_path)
+                snapshot = reader.snapshot()
+                number = snapshot.manifest.generation
+                opened.add(number)
+                assert snapshot.texts([0]) == [f"x{number - 1}"]
+                np.testing.assert_array_equal(np.isfinite(snapshot.vectors), True)
+                reader.close()
+            except BaseException as error:
+                problems.append(error)
+                return
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 15):
+        publish(folder, {"a": [f"x{number}"]})
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert len(opened) > 1
+
+
+def test_threads_read_one_snapshot(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": [f"t{number}" for number in range(300)]})
+    snapshot = folder.snapshot()
+    wrong: list[int] = []
+
+    def read(start: int) -> None:
+        for row in range(start, 300, 4):
+            if snapshot.texts([row]) != [f"t{row}"]:
+                wrong.append(row)
+
+    threads = [threading.Thread(target=read, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_leaving_without_publishing_discards(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"]})
+    with folder.writer("insert") as staging:
+        fill(staging, {"b": ["y"]})
+    assert folder.generation == 1
+    assert [path.name for path in (tmp_path / "generations").iterdir()] == ["1"]
+    with folder.writer("insert") as staging:
+        fill(staging, {"b": ["y"]})
+        staging.publish(manifest())
+        with pytest.raises(RuntimeError, match="already"):
+            staging.publish(manifest())

@@ -1,0 +1,288 @@
+"""What is put in comes out: in this generation, the next, and in another process' eyes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratarag.errors import ClosedIndex, MethodMissing
+from stratarag.records import Chunk, Node, content_id
+from stratarag.store.snapshot import IndexFolder
+from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
+
+CORPUS = {"b": ["two", "one", "two", "two"], "a": ["first", "second \0 with a nul"], "ü/Ω 1": ["🙂 שלום"]}
+
+
+def test_everything_comes_back_from_the_disk(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path / "idx")
+    assert folder.generation == 0
+    assert publish(folder, CORPUS) == 1
+    folder.close()
+
+    opened = IndexFolder.open(tmp_path / "idx")
+    snapshot = opened.snapshot()
+    texts = ["first", "second \0 with a nul", "two", "one", "two", "two", "🙂 שלום"]
+    assert snapshot.size == 7
+    assert snapshot.texts(range(7)) == texts
+    assert list(snapshot.documents()) == ["a", "b", "ü/Ω 1"]
+    assert snapshot.chunk_documents().tolist() == [0, 0, 1, 1, 1, 1, 2]
+    assert snapshot.document_ids([2, 0]) == ["ü/Ω 1", "a"]
+    assert snapshot.document_metadata(["b", "unknown"]) == {"b": {"name": "b"}}
+    np.testing.assert_array_equal(snapshot.vectors, [vector(text) for text in texts])
+    assert opened.verify() == []
+    assert snapshot.manifest.generation == opened.generation == 1
+    assert (snapshot.document_count, snapshot.manifest.nodes) == (3, {METHOD: 8})
+    opened.close()
+
+
+def test_repeated_texts_of_a_document_get_their_own_ids(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"b": ["x", "y", "x", "x"], "c": ["x"]})
+    expected = [
+        content_id(document, text, str(occurrence))
+        for document, text, occurrence in [
+            ("b", "x", 0),
+            ("b", "y", 0),
+            ("b", "x", 1),
+            ("b", "x", 2),
+            ("c", "x", 0),
+        ]
+    ]
+    assert folder.snapshot().ids(range(5)) == expected
+
+
+def test_lookups_by_rows_ids_and_refs(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"d": [f"text {number}" for number in range(1200)]})
+    snapshot = folder.snapshot()
+    rows = [1199, 3, 3, 700, 0]
+    assert snapshot.texts(rows) == [f"text {row}" for row in rows]
+    assert snapshot.texts(np.array(rows)) == snapshot.texts(rows)
+    ids = snapshot.ids(range(0, 1200, 2))
+    assert list(snapshot.row_of([*ids, "unknown"]).values()) == list(range(0, 1200, 2))
+    assert snapshot.refs(["d/5", "d/nothing", ""]) == {"d/5": [5]}
+    stored = snapshot.method(METHOD)
+    assert [node.id for node in stored.nodes([1200, 4])] == ["root", f"n-{snapshot.ids([4])[0]}"]
+    assert stored.nodes([1200])[0].sources == tuple(range(1200))
+    assert stored.rows(["root", "nobody"]) == {"root": 1200}
+    assert snapshot.texts([]) == snapshot.chunks([]) == stored.nodes([]) == []
+    for call in (snapshot.texts, snapshot.ids, snapshot.chunks):
+        with pytest.raises(IndexError, match="1200"):
+            call([0, 1200])
+        with pytest.raises(IndexError, match="-1"):
+            call([-1])
+    with pytest.raises(MethodMissing, match=METHOD):
+        snapshot.method("hirag")
+
+
+def test_chunk_metadata_is_the_documents_under_its_own(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    shared = {"author": "Ada", "year": 1843}
+    with folder.writer("build") as staging:
+        staging.add(
+            "d",
+            "digest",
+            shared,
+            [
+                Chunk("plain", "d", 0, 0, 5, shared),
+                Chunk("own", "d", 1, 6, 9, {**shared, "year": 1844, "page": [1, None]}, ref="r"),
+                Chunk("bare", "d", 2),
+            ],
+        )
+        staging.assemble(removed=())
+        staging.create_vectors(DIMENSION)
+        staging.publish(manifest(methods={}))
+    snapshot = folder.snapshot()
+    merged = {"author": "Ada", "year": 1844, "page": [1, None]}
+    assert snapshot.chunk_metadata() == [shared, merged, shared]
+    assert [chunk.metadata for chunk in snapshot.chunks([2, 1])] == [shared, merged]
+    assert snapshot.chunks([1])[0] == Chunk("own", "d", 1, 6, 9, merged, snapshot.ids([1])[0], "r")
+
+
+def test_second_generation_equals_a_build_of_the_result(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path / "grown")
+    publish(folder, {"m": ["m0", "m1"], "z": ["z0"], "c": ["c0", "c1"]})
+    before = folder.snapshot()
+    with folder.writer("insert") as staging:
+        fill(staging, {"a": ["a0"], "m": ["m0", "new", "m1"]}, removed=["z"])
+        now, then = staging.known_rows()
+        assert before.ids(then) == staging.ids(now)
+        assert staging.texts(now) == ["c0", "c1", "m0", "m1"]
+        assert staging.publish(manifest()) == 2
+    fresh = IndexFolder.create(tmp_path / "fresh")
+    publish(fresh, {"m": ["m0", "new", "m1"], "c": ["c0", "c1"], "a": ["a0"]})
+    assert contents(folder.snapshot()) == contents(fresh.snapshot())
+    assert folder.verify() == fresh.verify() == []
+    assert [path.name for path in (tmp_path / "grown" / "generations").iterdir()] == ["2"]
+
+
+def test_staging_reads_like_the_snapshot_it_becomes(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        fill(staging, CORPUS)
+        seen = contents(staging)
+        staging.publish(manifest())
+        assert (staging.document_count, staging.size, staging.method(METHOD).size) == (3, 7, 8)
+    assert contents(folder.snapshot()) == seen
+
+
+def test_an_index_may_lose_its_last_document(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"]})
+    publish(folder, {}, removed=["a"])
+    snapshot = IndexFolder.open(tmp_path).snapshot()
+    assert (snapshot.size, snapshot.documents(), snapshot.vectors.shape) == (0, {}, (0, DIMENSION))
+    assert snapshot.texts([]) == snapshot.chunk_metadata() == []
+    assert folder.verify() == []
+    publish(folder, {"b": ["y"]})
+    assert folder.snapshot().texts([0]) == ["y"]
+
+
+def test_arrays_of_every_kind(tmp_path: Path) -> None:
+    arrays = {
+        "codes": np.arange(6, dtype=np.uint64).reshape(3, 2),
+        "empty": np.zeros((0, 5), np.float32),
+        "flags": np.array([True, False]),
+        "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "names": np.array(["é", "longer"]),
+        "half": np.ones(3, np.float16),
+        "scalar": np.array(7),
+    }
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        staging.assemble(removed=())
+        staging.create_vectors(DIMENSION)
+        staging.put_method("m", [], arrays)
+        with pytest.raises(ValueError, match="Python objects"):
+            staging.put_method("other", [], {"bad": np.array([{}, None], dtype=object)})
+        with pytest.raises(ValueError, match="letters"):
+            staging.put_method("third", [], {"../escape": np.zeros(1)})
+    with folder.writer("build") as staging:
+        staging.assemble(removed=())
+        staging.create_vectors(DIMENSION)
+        staging.put_method("m", [], arrays)
+        staging.publish(manifest(methods={"m": {}}))
+    stored = folder.snapshot().method("m").arrays
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(stored[name], array)
+        assert stored[name].dtype == array.dtype
+        assert not stored[name].flags.writeable
+
+
+def test_methods_and_vectors_are_kept_only_over_unchanged_chunks(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"], "b": ["y"]})
+    before = contents(folder.snapshot())
+    with folder.writer("add method") as staging:
+        staging.assemble(removed=())
+        staging.keep_vectors()
+        staging.keep_method(METHOD)
+        staging.put_method("other", [Node("o", "k", 0, "t", (1,))], {})
+        staging.publish(manifest(methods={METHOD: {}, "other": {}}))
+    assert contents(folder.snapshot()) == before
+    assert folder.snapshot().method("other").nodes([0])[0].sources == (1,)
+    assert folder.verify() == []
+    with folder.writer("delete") as staging:
+        staging.assemble(removed=["a"])
+        with pytest.raises(ValueError, match="changed their rows"):
+            staging.keep_method(METHOD)
+        with pytest.raises(ValueError, match="changed their rows"):
+            staging.keep_vectors()
+
+
+def test_what_a_method_may_not_put(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        staging.add("d", "", {}, chunks("d", ["x", "y"]))
+        staging.assemble(removed=())
+        for sources in ([2], [-1], [1, 0], [0, 0]):
+            nodes = [Node("ok", "k", 0, "t", (0, 1)), Node("bad", "k", 0, "t", sources)]
+            with pytest.raises(ValueError, match="'bad'"):
+                staging.put_method("m", nodes, {})
+        twice = [Node("same", "k", 0, "t", (0,)), Node("same", "k", 0, "t", (1,))]
+        with pytest.raises(ValueError, match="same id"):
+            staging.put_method("m", twice, {})
+        with pytest.raises(ValueError, match="reserved"):
+            staging.put_method("m", [], {"sources.indptr": np.zeros(1)})
+        staging.put_method("m", twice[:1], {})
+        with pytest.raises(ValueError, match="already"):
+            staging.put_method("m", [], {})
+
+
+def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        staging.add("good", "", {}, chunks("good", ["x"]))
+        bad = [Chunk("kept?", "bad", 0), Chunk("t", "bad", 1, metadata={"when": object()})]
+        with pytest.raises(ValueError, match=r"'bad', chunk 1.*'when'"):
+            staging.add("bad", "", {}, bad)
+        with pytest.raises(ValueError, match=r"'worse'.*'x'"):
+            staging.add("worse", "", {"x": float("nan")}, [])
+        with pytest.raises(ValueError, match="3 is not a string"):
+            staging.add("worse", "", {3: 1}, [])
+        with pytest.raises(ValueError, match="'good' was already added"):
+            staging.add("good", "", {}, [])
+        with pytest.raises(ValueError, match="chunk of 'b'"):
+            staging.add("a", "", {}, chunks("b", ["x"]))
+        with pytest.raises(ValueError, match="not valid Unicode"):
+            staging.add("s", "", {}, chunks("s", ["\ud800"]))
+        staging.assemble(removed=())
+        assert staging.texts(range(staging.size)) == ["x"]
+    with folder.writer("delete") as staging, pytest.raises(KeyError, match="unknown"):
+        staging.assemble(removed=["unknown"])
+
+
+def test_manifest_must_fit_what_was_made(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        fill(staging, {"a": ["x"]})
+        with pytest.raises(ValueError, match="dimension 5"):
+            staging.publish(manifest(dimension=5))
+        with pytest.raises(ValueError, match="hirag"):
+            staging.publish(manifest(methods={"hirag": {}}))
+    assert folder.generation == 0
+    assert not list((tmp_path / "generations").iterdir())
+
+
+def test_a_long_document_is_streamed(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    count, size = 20_000, 1000
+    with folder.writer("build") as staging:
+        tracemalloc.start()
+        pieces = (Chunk(f"{number} {'x' * size}", "d", number) for number in range(count))
+        staging.add("d", "", {}, pieces)
+        staging.assemble(removed=())
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert staging.size == count
+    assert peak < count * size / 5
+
+
+def test_a_private_folder_goes_with_its_object() -> None:
+    folder = IndexFolder.create(None)
+    path = folder.path
+    publish(folder, {"a": ["x"]})
+    folder.calls.put("k", "v", task="t", model="m", sources=())
+    folder.close()
+    folder.close()
+    assert not path.exists()
+    forgotten = IndexFolder.create(None)
+    path = forgotten.path
+    assert path.exists()
+    del forgotten
+    assert not path.exists()
+
+
+def test_a_closed_folder_says_so(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x"]})
+    snapshot = folder.snapshot()
+    folder.close()
+    for use in (folder.snapshot, folder.verify, lambda: snapshot.texts([0])):
+        with pytest.raises(ClosedIndex):
+            use()
+    with pytest.raises(ClosedIndex), folder.writer("insert"):
+        pass
