@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from stratarag.methods import get_method
 from stratarag.methods.base import Description, Found, Mask, Query, Searcher
 from stratarag.pipeline.filters import Where, compile_where
 from stratarag.protocols import Vectors
-from stratarag.records import Hit, Metadata
+from stratarag.records import Chunk, Hit, Metadata
 from stratarag.store.snapshot import Snapshot
 
 VIEWS = ("nodes", "chunks")
@@ -77,6 +77,24 @@ class Reader:
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""
         return self._searcher(method).describe()
+
+    def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
+        """Chunks by document, in their order."""
+        rows = np.arange(self.snapshot.size)
+        if ids is not None:
+            names = self.snapshot.document_ids(range(self.snapshot.document_count))
+            numbers = [number for number, name in enumerate(names) if name in ids]
+            rows = np.flatnonzero(np.isin(self.snapshot.chunk_documents(), numbers))
+        grouped: dict[str, list[Chunk]] = {}
+        for chunk in self.snapshot.chunks(rows.tolist()):
+            grouped.setdefault(chunk.document_id, []).append(chunk)
+        return grouped
+
+    def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
+        """Chunks by the caller's ids and by our own."""
+        by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
+        rows = dict.fromkeys([*by_ref, *self.snapshot.row_of(ids).values()])
+        return self.snapshot.chunks(list(rows))
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:

@@ -39,6 +39,11 @@ def _running() -> _Loop:
         return _background
 
 
+def in_background() -> bool:
+    """Whether the caller runs on the background loop, that is, serves the synchronous API."""
+    return _background is not None and threading.current_thread() is _background.thread
+
+
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end on the background loop and return its result.
 

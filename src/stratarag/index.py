@@ -25,7 +25,7 @@ from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.filters import Where
 from stratarag.protocols import Progress
-from stratarag.records import BuildReport
+from stratarag.records import BuildReport, Chunk, Metadata
 from stratarag.store.snapshot import IndexFolder
 
 StrPath = str | os.PathLike[str]
@@ -445,7 +445,31 @@ class Index:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
         return _sync.iterate(self.astream(q, k, max_tokens=max_tokens, **options))
 
-    # Upkeep
+    # What it holds
+
+    def documents(self) -> dict[str, Metadata]:
+        """The documents in the index with their metadata, by id."""
+        return self._serve().snapshot.document_metadata()
+
+    def chunks(self, document_ids: Iterable[str] | None = None) -> dict[str, list[Chunk]]:
+        """The chunks of these documents, or of all, in their order; unknown ids are left out."""
+        return self._serve().chunks_of(None if document_ids is None else set(document_ids))
+
+    def find_chunks(self, ids: Iterable[str]) -> list[Chunk]:
+        """The chunks with these ids, ours or the caller's own (`Chunk.ref`); unknown ids are left out."""
+        return self._serve().find_chunks(list(ids))
+
+    def copy_to(self, path: StrPath) -> None:
+        """Copy the current generation and the cache of calls to another folder, as an index of its own.
+
+        A copy that is there already is replaced once the new one is whole.
+
+        Raises
+        ------
+        NotAnIndex
+            If the folder is there and holds something else.
+        """
+        self._folder.copy_to(Path(path))
 
     def stats(self) -> dict[str, Any]:
         """What the index holds: documents, chunks, nodes by method and level, bytes, settings."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.records import Node
+from stratarag.records import Chunk, Node
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -109,6 +109,10 @@ class Corpus(Protocol):
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Chunk texts."""
+        ...
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        """Whole chunks, with the document's metadata merged under their own."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sqlite3
@@ -32,6 +33,20 @@ def test_calls_are_found_again_and_replaced(tmp_path: Path) -> None:
     assert calls.purge(["a"]) == 1
     assert calls.get("k") is None
     assert calls.check() == []
+
+
+def test_what_is_forgotten_lets_go_of_its_files_at_once(tmp_path: Path) -> None:
+    gc.disable()  # a cycle would be found some time later, and hold locks until then
+    try:
+        folder = IndexFolder.create(tmp_path)
+        publish(folder, {"a": ["x"]})
+        folder.calls.put("k", "answer", task="t", model="m", sources=[])
+        folder.journal.put(["v"], np.zeros((1, 2), dtype=np.float32))
+        assert len(list(tmp_path.glob("*.sqlite-wal"))) == 2
+        del folder
+        assert list(tmp_path.glob("*.sqlite-wal")) == []
+    finally:
+        gc.enable()
 
 
 def test_threads_and_processes_share_a_cache(tmp_path: Path) -> None:

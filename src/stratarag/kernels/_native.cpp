@@ -60,8 +60,11 @@ void hamming(Code query, Codes codes, Distances out) {
 
 }  // namespace
 
+void bind_ppr(nb::module_ &module);
+
 NB_MODULE(_native, module) {
     module.doc() = "Native twins of the numpy kernels.";
+    bind_ppr(module);
     module.def("hamming", &hamming, "query"_a.noconvert(), "codes"_a.noconvert(), "out"_a.noconvert(),
                "Write the Hamming distance from `query` (words,) to each of `codes` (n, words) to `out` (n,).");
 }

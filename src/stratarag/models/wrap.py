@@ -1,7 +1,9 @@
 """The objects that callers give us, synchronous or not, as one asynchronous shape.
 
-An asynchronous method is preferred where there is one. A synchronous one runs in a thread of the
-gate's own pool, since asyncio's default pool has few threads on small machines and others use it too.
+In the caller's event loop the asynchronous method is preferred, where there is one. Under the synchronous
+API the blocking one is: an asynchronous client belongs to the loop that first used it, and must not meet
+the background loop and the caller's in turn. It runs in a thread of the gate's own pool, since asyncio's
+default pool has few threads on small machines and others use it too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from stratarag import _sync
 from stratarag.errors import CallFailed
 from stratarag.models.limits import Limits
 
@@ -105,10 +108,10 @@ class Chat:
     async def complete(self, prompt: str, schema: type[Any] | None) -> str:
         """The model's answer. `schema` is passed on only to models that take one."""
         keywords = {"schema": schema} if self._with_schema else {}
-        if self._async is not None:
-            answer = await self._async(prompt, **keywords)
+        if self._sync is not None and (self._async is None or _sync.in_background()):
+            answer = await self._threads.run(self._sync, prompt, **keywords)
         else:
-            answer = await self._threads.run(self._sync, prompt, **keywords)  # type: ignore[arg-type]
+            answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
         return _text(answer, self.name)
 
     async def stream(self, prompt: str) -> AsyncGenerator[str, None]:

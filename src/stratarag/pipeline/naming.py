@@ -5,43 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from re import Match
-from typing import NamedTuple
 
-from stratarag.pipeline.spans import JUNCTION, SPAN
+from stratarag.pipeline.spans import JUNCTION, spans
 from stratarag.pipeline.stopwords import ENGLISH, MONTHS, OPENERS, WEEKDAYS
 
 
-class Mention(NamedTuple):
-    """A name, date or quantity, and where it stands in the text."""
-
-    name: str
-    start: int
-    end: int
-    type: str = ""
-
-
-class Language(NamedTuple):
-    """What a chunk's lower-case words tell of its capitals.
-
-    `lower` are those words themselves, `stops` the words of grammar of the chunk's language.
-    """
-
-    lower: Set[str]
-    stops: Set[str]
+# Name, start, end and type (`date`, `quantity` or empty). A plain tuple: one is made for every name.
+Mention = tuple[str, int, int, str]
 
 
 _ALONE = ENGLISH | MONTHS | WEEKDAYS  # no name by themselves
+_NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\"'([\u201c\u2018\u00ab*_#\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
 _ARTICLE_PREFIXES = frozenset({"al-", "el-", "as-", "an-", "ar-", "ad-"})
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
-_HONORIFIC = re.compile(
-    r"(?:(?:Mr|Mrs|Ms|Dr|Prof|Capt|Col|Lt|Sgt|Cpl|Gov|Sen|Rep|Rev|Hon|Gen)\.?|Sir|(?:Vice )?President"
-    r"|Prime Minister|Chancellor|Senator|Governor|Professor|Congress(?:wo)?man|Ambassador|Judge|Captain|Colonel"
-    r"|Lieutenant|Sergeant|Corporal|Reverend) (?=\S+ [^\W\d_])"
+_HONORIFICS = frozenset(
+    """
+    Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt. Cpl.
+    Gov. Sen. Rep. Rev. Hon. Gen. Sir President Chancellor Senator Governor Professor Congressman Congresswoman
+    Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
+    """.split()
 )
+_OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
+_IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
 _BODY = re.compile(
-    r"\b(?:Academy|Act|Agency|Agreement|Alliance|Association|Award|Bachelor|Board|Bureau|Cent(?:er|re)|Charter"
+    r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board|Bureau|Cent(?:er|re)|Charter"
     r"|Coalition|College|Commission|Committee|Conference|Congress|Convention|Council|Court|Degree|Department"
     r"|Directorate|Division|Doctor|Faculty|Federation|Festival|Forum|Foundation|Fund|Handbook|Hospital"
     r"|Initiative|Institut(?:e|ion)?|Journal|Laboratory|League|Library|Master|Medal|Minist(?:er|ry)|Movement"
@@ -61,19 +50,25 @@ _AFTER_PARTICIPLE = re.compile(
 _ADVERB = re.compile(r"\w{2,}(?:al|ed|ous|ent|ant|ive|[ai]b|[aei]r|at|ic|ful|less|ri)ly\Z")
 
 
-def mentions(text: str, start: int, end: int, language: Language) -> list[Mention]:
-    """The names, dates and quantities in the sentence `text[start:end]`, in order."""
+def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
+    """The names, dates and quantities in the sentence `text[start:end]`, in order.
+
+    `stops` are the words of grammar of the text's language.
+    """
     found: list[Mention] = []
-    for match in SPAN.finditer(text, start, end):
+    for match in spans(text, start, end):
         kind = match.lastgroup
-        if kind == "name" or kind == "numbered":
-            _name(text, start, match, language, found)
+        if kind == "name":
+            name = match[0]
+            if name not in _NOTHING:
+                _name(text, start, name, match.start(), match.end(), stops, found)
+        elif kind == "numbered":
+            _numbered(text, *match.span(), stops, found)
         elif kind == "title" or kind == "phrase":
-            _quoted(match, kind, language, found)
-        elif kind == "date" or kind == "day":
-            found.append(Mention(_squeezed(match[0]), match.start(), match.end(), "date"))
+            _quoted(match, kind, stops, found)
         else:
-            found.append(Mention(_squeezed(match[0]), match.start(), match.end(), "quantity"))
+            type_ = "date" if kind == "date" or kind == "day" else "quantity"
+            found.append((_squeezed(match[0]), *match.span(), type_))
     return found
 
 
@@ -81,31 +76,49 @@ def _squeezed(name: str) -> str:
     return " ".join(name.split()) if "\n" in name or "  " in name or "\u00a0" in name else name
 
 
-def _quoted(match: Match[str], kind: str, language: Language, found: list[Mention]) -> None:
+def _quoted(match: Match[str], kind: str, stops: Set[str], found: list[Mention]) -> None:
     inside = match[kind]
     name = _squeezed(inside.rstrip(" .,;:!?'\u2019"))
     folded = name.lower()
     spoken = kind == "phrase" and name != inside
-    if name and not spoken and folded not in language.stops and folded not in _ALONE:
-        found.append(Mention(name, match.start(kind), match.end(kind)))
+    if name and not spoken and folded not in stops and folded not in _ALONE:
+        found.append((name, *match.span(kind), ""))
 
 
-def _name(text: str, start: int, match: Match[str], language: Language, found: list[Mention]) -> None:
+def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
+    """Part "in 1998 Bill Clinton" but not "the 1998 World Cup"."""
+    name = _squeezed(text[at:end])
+    number, _, rest = name.partition(" ")
+    if len(number) == 4 and number.isdigit() and (not rest or _WHEN.search(text, max(0, at - 9), at)):
+        found.append((number, at, at + 4, "date"))
+        if rest:
+            _name(text, at, rest, end - len(rest), end, stops, found)
+    else:
+        found.append((name, at, end, ""))
+
+
+def _name(
+    text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]
+) -> None:
     """Judge one capitalised span: cut what does not belong to the name, part what is several."""
-    at, end = match.span()
-    name = _squeezed(match[0])
     opens = at == start or text[at - 1] in "\"\u201c" or (at - start < 12 and not text[start:at].strip(_BEFORE))
     if at and text[at - 1] not in " \n(":
         name, at = _extended(text, name, at)
-    if name[0].isdigit():
-        name, at = _dated(text, name, at, end, found)
-    else:
-        name, at, opens = _beheaded(name, at, end, opens, language)
-    if not name:
+    if " " not in name and "\n" not in name:
+        _word(text, name, at, end, opens, stops, found)
         return
-    if " " not in name:
-        _word(text, name, at, end, opens, language, found)
-    elif len(name) > 8 and name.isupper():
+    if "\n" in name or "  " in name or "\u00a0" in name:
+        name = " ".join(name.split())
+    if opens or name[: name.find(" ")] in _IN_FRONT:
+        name, opens = _beheaded(name, opens, stops)
+        at = end - len(name)
+        if name[0].isdigit():
+            _numbered(text, at, end, stops, found)
+            return
+        if " " not in name:
+            _word(text, name, at, end, opens, stops, found)
+            return
+    if name.isupper() and len(name) > 8:
         for part in _SHOUTED.split(name):
             _part(part, at, end, found)
     elif "'s " in name or "\u2019s " in name:
@@ -113,7 +126,7 @@ def _name(text: str, start: int, match: Match[str], language: Language, found: l
     elif JUNCTION.search(name):
         _parted(name, at, found)
     else:
-        found.append(Mention(name, at, end))
+        found.append((name, at, end, ""))
 
 
 def _extended(text: str, name: str, at: int) -> tuple[str, int]:
@@ -128,68 +141,55 @@ def _extended(text: str, name: str, at: int) -> tuple[str, int]:
     return name, at
 
 
-def _dated(text: str, name: str, at: int, end: int, found: list[Mention]) -> tuple[str, int]:
-    """Part "in 1998 Bill Clinton" but not "the 1998 World Cup"."""
-    number, _, rest = name.partition(" ")
-    if len(number) == 4 and number.isdigit() and (not rest or _WHEN.search(text, max(0, at - 9), at)):
-        found.append(Mention(number, at, at + 4, "date"))
-        return rest, end - len(rest)
-    return (name, at) if number.isalnum() else (rest, end - len(rest))
-
-
-def _beheaded(name: str, at: int, end: int, opens: bool, language: Language) -> tuple[str, int, bool]:
-    """Without the articles and, where a sentence begins, the other small words in front, and honorifics."""
+def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
+    """Without articles and honorifics in front and, where a sentence begins, without other small words."""
     while " " in name:
+        name = _OFFICE.sub("", name, count=1)
         first, _, rest = name.partition(" ")
         folded = first.lower()
-        if not (folded in ("the", "a", "an", "i") or (opens and folded in language.stops) or first == folded):
+        if first in _HONORIFICS:
+            if " " not in rest:  # "President Lincoln"
+                break
+        elif not (folded in ("the", "a", "an", "i") or (first == folded and first.isalpha()) or (opens and folded in stops)):
             break
         name, opens = rest, False
-    if name[0].isdigit():
-        return name, end - len(name), opens
-    honorific = _HONORIFIC.match(name)
-    if honorific:
-        name, opens = name[honorific.end() :], False
-    return name, end - len(name), opens
+    return name, opens
 
 
-def _word(
-    text: str, word: str, at: int, end: int, opens: bool, language: Language, found: list[Mention]
-) -> None:
+def _word(text: str, word: str, at: int, end: int, opens: bool, stops: Set[str], found: list[Mention]) -> None:
+    if len(word) < 2 or (len(word) < 3 and word[-1] == "."):
+        return
     folded = word.lower()
-    if word.isdigit():
-        if len(word) == 4:
-            found.append(Mention(word, at, end, "date"))
-        return
-    if len(word) < 2 or word[-1] == "." and len(word) < 3:
-        return
     acronym = word.isupper()
     if folded in _ALONE and (opens or not acronym):
         return
     if opens and not acronym:
-        if folded in language.stops or folded in OPENERS or folded in language.lower or _ADVERB.match(folded):
+        # A capital tells nothing here: the word must not be a common one, nor be in lower case elsewhere.
+        if folded in stops or folded in OPENERS or _ADVERB.match(folded) or f" {folded}" in text:
             return
         if _PARTICIPLE.match(folded) and _AFTER_PARTICIPLE.match(text, end):
             return
-    found.append(Mention(word, at, end))
+    found.append((word, at, end, ""))
 
 
 def _part(name: str, at: int, end: int, found: list[Mention]) -> None:
     if name[:4] in ("the ", "The ", "THE "):
         name, at = name[4:], at + 4
-    if len(name) > 1 and name.lower() not in _ALONE:
-        found.append(Mention(name, at, end))
+    if len(name) > 1 and (name.lower() not in _ALONE or (name.isupper() and len(name) < 4)):
+        found.append((name, at, end, ""))
 
 
 def _possessive(name: str, at: int, found: list[Mention]) -> None:
-    """Of "Britain's Prime Minister" the whole and its parts; of "Schindler's List" not the list."""
-    cut = _POSSESSIVE.search(name)
-    assert cut
-    owner, owned = name[: cut.start()], name[cut.end() :]
-    _part(owner, at, at + cut.start(), found)
-    _part(name, at, at + len(name), found)
-    if " " in owned:
-        _part(owned, at + cut.end(), at + len(name), found)
+    """Of "Britain's Prime Minister" the two parts; of "Schindler's List" the whole and the owner."""
+    owner, owned = _POSSESSIVE.split(name, maxsplit=1)
+    cut, end = at + len(owner), at + len(name)
+    if " " in owned and owner.lower() not in OPENERS:
+        _part(owner, at, cut, found)
+        _part(owned, end - len(owned), end, found)
+        return
+    _part(name, at, end, found)
+    if owner.lower() not in OPENERS:
+        _part(owner, at, cut, found)
 
 
 def _parted(name: str, at: int, found: list[Mention]) -> None:
@@ -207,8 +207,8 @@ def _joins(left: str, junction: str, right: str) -> bool:
         return True
     body = _BODY.search(left)
     if junction not in _ANDS:
-        return bool(body) and junction != "to" and junction != "with"
-    last = next((b for b in _BODY.finditer(JUNCTION.split(right, 1)[0]) if b["last"] is not None), None)
-    if last:  # "Food and Drug Administration", but not "A University and B College"
-        return " " not in left and " " in right
-    return bool(body and _TOPIC.search(left, body.end() - 1))
+        return body is not None and junction != "to" and junction != "with"
+    right = JUNCTION.split(right, maxsplit=1)[0]
+    if any(found["last"] is not None for found in _BODY.finditer(right)):
+        return " " not in left and " " in right  # "Food and Drug Administration", not "A College and B College"
+    return body is not None and _TOPIC.search(left, body.end() - 1) is not None

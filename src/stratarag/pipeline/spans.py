@@ -8,6 +8,7 @@ Repetitions are possessive or bounded, so that any text takes linear time.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 
@@ -43,20 +44,20 @@ _REST = (
     rf"(?:[+#]++|\.(?=\s[^\W_])(?:{_ABBREVIATED}))?)"
 )
 _TOKEN = rf"[{_U}]{_REST}"
+_MONTH = (
+    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+    "|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
+)
 # A number belongs to the name before it ("Apollo 11 landed") unless it counts what follows ("Paris 300 men").
 _VERBS = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
 _NUMBER = (
     rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_VERBS})\b)[^\W\d_{_U}]|{_SPACE}[{_U}]\w++{_SPACE}\d)"
 )
 _MORE = (
-    rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?{_TOKEN}"
+    rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
     rf"|{_SPACE}{_NUMBER}){{0,11}}+"
 )
 
-_MONTH = (
-    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
-    "|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
-)
 _MONTH_REST = (
     "(?:(?<=J)(?:an(?:uary?)?|u(?:n[ei]?|l[yi]?))|(?<=F)eb(?:ruary?)?|(?<=M)(?:a(?:r(?:ch)?|y|i)|\u00e4rz)"
     "|(?<=A)(?:pr(?:il)?|ug(?:ust)?)|(?<=S)ept?(?:ember)?|(?<=O)(?:ct(?:ober)?|ktober)|(?<=N)ov(?:ember)?"
@@ -98,11 +99,22 @@ _QUOTE_REST = (
 _QUOTES = "\"\u201c\u201e\u00ab\u2018`"
 _MONEY = "$\u20ac\u00a3\u00a5\u20b9"
 
-SPAN = re.compile(
+_SPAN = (
     rf"[{_U}\d{_QUOTES}{_MONEY}](?:"
     rf"(?<=[{_U}])(?:(?<!\w\w)|(?<=\b[a-z][{_U}]))(?:(?P<date>{_MONTH_FIRST})|(?P<name>{_REST}{_MORE}))"
-    rf"|(?<=\d)(?<![\w.]\d)(?:(?P<day>{_DAY_FIRST})|(?P<quantity>{_QUANTITY_REST})"
+    rf"|(?<=\d)(?<![\w.]\d)(?<!\d,\d)(?:(?P<day>{_DAY_FIRST})|(?P<quantity>{_QUANTITY_REST})"
     rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE}))"
     rf"|(?<=[{_QUOTES}]){_QUOTE_REST}"
     rf"|(?<=[{_MONEY}])(?P<money>{_MONEY_REST}))"
 )
+_ANY = re.compile(_SPAN)
+_ASCII = re.compile(_SPAN.replace(_U, "A-Z"), re.ASCII)  # the same for ASCII text, a third faster
+
+
+def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """The spans in `text[start:end]`; a match's `lastgroup` says what it is.
+
+    `name` (begins with a capital), `numbered` (a name behind a number), `date` and `day`, `quantity` and
+    `money`, `title` and `phrase` (the group is what stands between the quotes).
+    """
+    return (_ASCII if text.isascii() else _ANY).finditer(text, start, end)

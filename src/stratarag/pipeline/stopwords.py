@@ -126,7 +126,7 @@ _OPENERS = """
     winter wine winners winning wine winds witnesses women wood wool words work workers works writers writing
     autumn spring
 
-    adding aged allowing although appearing appointed approved arriving assuming asked backed beginning believing
+    born begun adding aged allowing although appearing appointed approved arriving assuming asked backed beginning believing
     born bought bringing built called calling carried cast caught caused chosen claimed coming compiled composed
     consisting constructed containing continuing created crossing cut dating declared dedicated defeated defined
     destroyed determined developed directed discovered divided drawing drawn driven educated elected employed

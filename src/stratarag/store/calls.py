@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from stratarag.errors import FormatTooNew, StoreError
@@ -161,7 +162,7 @@ class SqliteCalls:
     def _connect(self) -> Database | None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return Database(self.path, lambda: _connect_writable(self.path), reopen=True)
+            return Database(self.path, partial(_connect_writable, self.path), reopen=True)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
@@ -169,7 +170,7 @@ class SqliteCalls:
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
         if not self.path.exists():
             return None
-        return Database(self.path, lambda: connect_frozen(self.path), reopen=False)
+        return Database(self.path, partial(connect_frozen, self.path), reopen=False)
 
 
 def _connect_writable(path: Path) -> sqlite3.Connection:

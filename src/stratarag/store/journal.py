@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ class Journal:
     def remove(self) -> None:
         """Remove the file, its log first: a log must never outlive the file that it belongs to."""
         self.close()
-        for path in self._files():
+        for path in _files(self.path):
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -132,10 +133,6 @@ class Journal:
             if self._database is not None:
                 self._database.close()
                 self._database = None
-
-    def _files(self) -> Iterator[Path]:
-        for suffix in ("-wal", "-shm", ""):
-            yield self.path.with_name(self.path.name + suffix)
 
     def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         if self._database is None and not self.path.exists():
@@ -153,24 +150,30 @@ class Journal:
                 self._database.close()  # another process finished the operation and removed the file
                 self._database = None
             if self._database is None:
-                self._database = Database(self.path, self._connect, reopen=True)
+                self._database = Database(self.path, partial(_connect, self.path), reopen=True)
             return self._database
-
-    def _connect(self) -> sqlite3.Connection:
-        if not self.path.exists():
-            for path in self._files():
-                path.unlink(missing_ok=True)
-        connection = connect_shared(self.path)
-        with named_errors(self.path):
-            try:
-                connection.executescript(_SCHEMA)
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
-                raise
-        return connection
 
 
 def begun(name: str, generation: int) -> Operation:
     """An operation that begins now."""
     return Operation(name, now(), generation)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for suffix in ("-wal", "-shm", ""):
+        yield path.with_name(path.name + suffix)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        for stray in _files(path):
+            stray.unlink(missing_ok=True)
+    connection = connect_shared(path)
+    with named_errors(path):
+        try:
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+            raise
+    return connection

@@ -1,0 +1,44 @@
+"""JSON files line by line; what is not JSON is named by file and line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each line's object with its place, `file:line`. Blank lines are passed over.
+
+    Raises
+    ------
+    ValueError
+        If a line is not UTF-8, not JSON, or not an object; the message names file and line.
+    """
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                place = f"{path}:{number}"
+                yield place, json_object(line, place)
+
+
+def json_object(raw: bytes, place: str) -> dict[str, Any]:
+    """The object that the bytes hold."""
+    try:
+        text = raw.decode("utf-8-sig").rstrip()
+        value = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place}: not UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        where = place if error.lineno == 1 else f"{place}:{error.lineno}"
+        raise ValueError(f"{where}: not JSON: {error.msg} at character {error.colno}") from None
+    except RecursionError:
+        raise ValueError(f"{place}: not readable: nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: a JSON {type(value).__name__} where an object was expected")
+    if "\\ud" not in text.lower():
+        return value
+    # A lone surrogate, as of an emoji cut in two, cannot be stored.
+    whole: dict[str, Any] = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return whole

@@ -1,0 +1,203 @@
+"""Personalised PageRank that touches only what the walk reaches (NodeRAG 2.5, ERRATA N4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from stratarag.kernels.hamming import native_available
+
+if native_available():
+    from stratarag.kernels import _native
+
+Nodes = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Walk = tuple[Nodes, Scores]
+
+_MOST_STEPS = 1000
+
+
+def transition_matrix(
+    nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]
+) -> csr_array:
+    """The row-stochastic matrix of an undirected weighted graph.
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes.
+    ends
+        The two ends of each edge, shape (edges, 2). An edge that is given twice has the sum of its
+        weights; an edge from a node to itself is left out, since a walk along it goes nowhere.
+    weights
+        Weight of each edge, shape (edges,), above 0.
+
+    Returns
+    -------
+    Matrix of shape (nodes, nodes), float32; the row of a node without edges is empty.
+
+    Raises
+    ------
+    ValueError
+        If an end is not a node, or a weight is not a positive number.
+    """
+    if ends.size and not (0 <= ends.min() and ends.max() < nodes):
+        raise ValueError(f"edges join nodes 0 to {nodes - 1}, not {ends.min()} and {ends.max()}")
+    if not np.all(np.isfinite(weights) & (weights > 0)):
+        raise ValueError("weights of edges must be finite and above 0")
+    proper = ends[:, 0] != ends[:, 1]
+    ends, weights = ends[proper], weights[proper]
+    rows = np.concatenate([ends[:, 0], ends[:, 1]])
+    columns = np.concatenate([ends[:, 1], ends[:, 0]])
+    both = np.concatenate([weights, weights]).astype(np.float64)
+    matrix = csr_array(coo_array((both, (rows, columns)), shape=(nodes, nodes)))
+    totals = np.repeat(matrix.sum(axis=1), np.diff(matrix.indptr))
+    values = (matrix.data / totals).astype(np.float32)
+    return csr_array(
+        (values, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), shape=(nodes, nodes)
+    )
+
+
+def shallow_pagerank(
+    transition: csr_array,
+    entries: NDArray[np.integer],
+    *,
+    weights: NDArray[np.floating] | None = None,
+    restart: float = 0.5,
+    steps: int | None = 2,
+    tolerance: float = 1e-6,
+) -> Walk:
+    """Personalised PageRank stopped after a few steps, so that mass stays near the entries.
+
+    Implements pi(t) = restart * p + (1 - restart) * P^T pi(t-1), pi(0) = p  (NodeRAG 2.5, ERRATA N4).
+
+    Parameters
+    ----------
+    transition
+        Row-stochastic matrix P, shape (n, n). A row of zeros (dangling node) returns its mass to p.
+    entries
+        Nodes that the walk restarts from; at least one.
+    weights
+        Shares of the restart mass, in proportion, shape of `entries`; None: equal shares.
+    restart
+        Restart probability, between 0 and 1.
+    steps
+        Number of steps; None goes on until a step moves less than `tolerance` in all.
+
+    Returns
+    -------
+    The nodes that hold mass, in no particular order, and their scores, which sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If `entries` is empty or no node, `restart` is outside (0, 1), or a weight is not positive.
+    """
+    (walk,) = shallow_pagerank_many(
+        transition,
+        [entries],
+        weights=None if weights is None else [weights],
+        restart=restart,
+        steps=steps,
+        tolerance=tolerance,
+    )
+    return walk
+
+
+def shallow_pagerank_many(
+    transition: csr_array,
+    entries: Sequence[NDArray[np.integer]],
+    *,
+    weights: Sequence[NDArray[np.floating]] | None = None,
+    restart: float = 0.5,
+    steps: int | None = 2,
+    tolerance: float = 1e-6,
+    threads: int = 1,
+) -> list[Walk]:
+    """`shallow_pagerank` for several sets of entries, on `threads` threads where there is a native kernel."""
+    if not 0 < restart < 1:
+        raise ValueError(f"restart must be between 0 and 1, not {restart}")
+    if steps is not None and steps < 0:
+        raise ValueError(f"steps must be at least 0 or None, not {steps}")
+    shares = [
+        _shares(nodes, None if weights is None else weights[i], transition.shape[0])
+        for i, nodes in enumerate(entries)
+    ]
+    bound, small = (_MOST_STEPS, tolerance) if steps is None else (steps, 0.0)
+    if not native_available():
+        return [_walk(transition, *each, restart, bound, small) for each in shares]
+    starts = np.cumsum([0, *(len(nodes) for nodes, _ in shares)], dtype=np.int64)
+    return _native.walks(
+        _as(transition.indptr, np.int32),
+        _as(transition.indices, np.int32),
+        _as(transition.data, np.float32),
+        starts,
+        np.concatenate([nodes for nodes, _ in shares] or [np.zeros(0, np.int64)]),
+        np.concatenate([share for _, share in shares] or [np.zeros(0)]),
+        restart,
+        bound,
+        small,
+        threads,
+    )
+
+
+def _as(array: NDArray[np.generic], kind: type[np.generic]) -> NDArray[np.generic]:
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _shares(
+    nodes: NDArray[np.integer], weights: NDArray[np.floating] | None, count: int
+) -> tuple[Nodes, NDArray[np.float64]]:
+    """Distinct entries with their shares of the restart mass."""
+    nodes = np.asarray(nodes, dtype=np.int64)
+    if nodes.ndim != 1 or not len(nodes):
+        raise ValueError("a walk needs at least one entry")
+    if not (0 <= nodes.min() and nodes.max() < count):
+        raise ValueError(f"entries are nodes 0 to {count - 1}, not {nodes.min()} to {nodes.max()}")
+    shares = np.ones(len(nodes)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if shares.shape != nodes.shape or not np.all(np.isfinite(shares) & (shares > 0)):
+        raise ValueError("weights of entries must be as many as the entries, finite and above 0")
+    distinct, place = np.unique(nodes, return_inverse=True)
+    total = np.bincount(place, weights=shares, minlength=len(distinct))
+    return distinct, total / total.sum()
+
+
+def _walk(
+    transition: csr_array,
+    entries: Nodes,
+    shares: NDArray[np.float64],
+    restart: float,
+    steps: int,
+    tolerance: float,
+) -> Walk:
+    """The numpy twin of `_ppr.cpp`."""
+    indptr, indices, data = transition.indptr, transition.indices, transition.data
+    now = np.zeros(transition.shape[0])
+    now[entries] = shares
+    reached = now > 0
+    for _ in range(steps):
+        nodes = np.flatnonzero(reached)
+        counts = indptr[nodes + 1] - indptr[nodes]
+        mass = (1 - restart) * now[nodes]
+        edges = np.repeat(indptr[nodes], counts) + _ranges(counts)
+        flow = np.repeat(mass, counts) * data[edges]
+        following = np.bincount(indices[edges], weights=flow, minlength=len(now)).astype(np.float64)
+        reached = np.zeros(len(now), dtype=np.bool_)
+        reached[indices[edges]] = True
+        reached[entries] = True
+        following[entries] += (restart + mass[counts == 0].sum()) * shares
+        moved = float(np.abs(following - now).sum())
+        now = following
+        if tolerance and moved <= tolerance:
+            break
+    nodes = np.flatnonzero(reached)
+    return nodes, now[nodes].astype(np.float32)
+
+
+def _ranges(counts: NDArray[np.integer]) -> Nodes:
+    """0..counts[0]-1, 0..counts[1]-1, and so on, in one array."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

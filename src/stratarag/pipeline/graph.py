@@ -1,0 +1,216 @@
+"""The corpus' graph as a stage: extractions merged, described, and laid out as nodes and arrays.
+
+Rows of nodes are entities first (sorted by canonical name), then relations (by pair), then semantic
+units. All methods that work on entities start from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.context import clip
+from stratarag.pipeline.extract import ExtractionConfig
+from stratarag.pipeline.merge import Entity, Merged, Relation
+from stratarag.pipeline.names import NameIndex
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.summarize import extract
+from stratarag.protocols import Corpus, Rows, Stored
+from stratarag.records import Built, Node, content_id
+
+NAME = "graph"
+PROMPT = load_prompt("stratarag.pipeline", "describe")
+STATEMENT_TOKENS = 8000
+MOST_UNITS = 200
+"""Units that describe an entity without a description; one that is everywhere needs no more."""
+
+
+async def build_graph(
+    merged: Merged,
+    corpus: Corpus,
+    gate: Gate,
+    *,
+    config: ExtractionConfig,
+    previous: Stored | None,
+    use_llm: bool,
+) -> Built:
+    """Lay out a merged graph; long descriptions are condensed by the model, or extractively without one.
+
+    A description whose fragments did not change is taken over from `previous`.
+    """
+    rows = {entity.key: row for row, entity in enumerate(merged.entities)}
+    describer = _Describer(corpus, gate, config, use_llm)
+    descriptions = await describer.all(merged, previous)
+    nodes = [
+        *(_entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
+        *(_relation_node(relation, merged.entities, rows) for relation in merged.relations),
+        *(
+            Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)
+            for unit in merged.units
+        ),
+    ]
+    return Built(nodes, _arrays(merged, rows), merged.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """A description; of a condensed one also the digest of its fragments and who condensed it."""
+
+    text: str
+    digest: str = ""
+    by_model: bool = False
+    failed: bool = False
+
+    def extra(self) -> dict[str, Any]:
+        """What of it is kept beside the text."""
+        if not self.digest:
+            return {}
+        return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
+
+
+class _Describer:
+    """Makes the descriptions of entities from their fragments."""
+
+    def __init__(self, corpus: Corpus, gate: Gate, config: ExtractionConfig, use_llm: bool) -> None:
+        self._corpus = corpus
+        self._gate = gate
+        self._limit = config.description_tokens
+        self._use_llm = use_llm
+
+    async def all(self, merged: Merged, previous: Stored | None) -> dict[str, _Description]:
+        """A description for every entity, by canonical name."""
+        fragments = _fragments(merged)
+        joined = {key: " ".join(texts) for key, texts in fragments.items()}
+        long = {key for key, text in joined.items() if self._gate.count_tokens(text) > self._limit}
+        digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
+        kept = self._taken_over(previous, digests)
+        todo = [entity for entity in merged.entities if entity.key in long and entity.key not in kept]
+        made = await self._condensed(todo, fragments, digests)
+        short = {key: _Description(text) for key, text in joined.items() if key not in long}
+        return short | kept | made
+
+    def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, _Description]:
+        """What the previous generation condensed from the very same fragments, and no worse than now."""
+        if previous is None or not digests:
+            return {}
+        rows = previous.rows(list(digests))
+        kept = {}
+        for node in previous.nodes(list(rows.values())):
+            same = node.extra.get("digest") == digests[node.id]
+            by_model = bool(node.extra.get("by_model"))
+            if same and by_model >= self._use_llm:
+                kept[node.id] = _Description(node.extra["description"], digests[node.id], by_model)
+        return kept
+
+    async def _condensed(
+        self, todo: Sequence[Entity], fragments: Mapping[str, Sequence[str]], digests: Mapping[str, str]
+    ) -> dict[str, _Description]:
+        answers: Sequence[str | None] = [None] * len(todo)
+        if self._use_llm and todo:
+            with self._gate.stage("describe", len(todo)):
+                answers = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
+        return {
+            entity.key: _Description(
+                answer or extract(fragments[entity.key], self._limit, self._gate.count_tokens),
+                digests[entity.key],
+                by_model=answer is not None,
+                failed=self._use_llm and answer is None,
+            )
+            for entity, answer in zip(todo, answers, strict=True)
+        }
+
+    def _task(self) -> Task[str]:
+        return Task(
+            name="describe",
+            prompt=PROMPT,
+            parse=plain_text,
+            expected_output_tokens=self._limit // 2,
+            placeholder=lambda values: clip(values["statements"], self._limit // 2, self._gate.count_tokens),
+        )
+
+    def _item(self, entity: Entity, fragments: Mapping[str, Sequence[str]]) -> CallItem:
+        statements = "\n".join(f"- {fragment}" for fragment in fragments[entity.key])
+        values = {
+            "name": entity.name,
+            "statements": clip(statements, STATEMENT_TOKENS, self._gate.count_tokens),
+            "words": str(self._limit // 2),
+        }
+        return CallItem(values, entity.name, self._corpus.ids(entity.chunks))
+
+
+def _fragments(merged: Merged) -> dict[str, tuple[str, ...]]:
+    """What describes each entity: its descriptions, or the units that name it where it has none."""
+    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
+    for unit in merged.units:
+        for key in unit.entities:
+            if key in units and len(units[key]) < MOST_UNITS:
+                units[key].append(unit.text)
+    return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
+
+
+def _entity_node(entity: Entity, description: _Description) -> Node:
+    extra = {
+        "name": entity.name,
+        "type": entity.type,
+        "description": description.text,
+        **description.extra(),
+    }
+    text = f"{entity.name}: {description.text}" if description.text else entity.name
+    return Node(entity.key, "entity", 0, text, entity.chunks, extra)
+
+
+def _relation_node(relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int]) -> Node:
+    source, target = entities[rows[relation.source]].name, entities[rows[relation.target]].name
+    described = " ".join(relation.fragments[:MOST_UNITS])
+    text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
+    extra = {"source": source, "target": target, "weight": relation.weight}
+    return Node(content_id("relation", relation.source, relation.target), "relation", 0, text, relation.chunks, extra)
+
+
+def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    ends = [(rows[relation.source], rows[relation.target]) for relation in merged.relations]
+    named = [[rows[key] for key in unit.entities] for unit in merged.units]
+    return {
+        "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
+        "relations.ends": np.array(ends, dtype=np.int64).reshape(-1, 2),
+        "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
+        "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
+        "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
+        **{f"names.{key}": array for key, array in NameIndex.build([e.key for e in merged.entities]).items()},
+    }
+
+
+class Graph:
+    """The stored graph, for methods: rows of entities, relations and units, and their arrays.
+
+    Attributes
+    ----------
+    entities, relations, units
+        How many there are. Entity i is node i, relation i is node `entities + i`, unit i is node
+        `entities + relations + i`.
+    ends
+        Entity rows of each relation, shape (relations, 2).
+    weights
+        Strength of each relation, shape (relations,).
+    names
+        Finds entities by whole words.
+    """
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        arrays = stored.arrays
+        self.entities, self.relations, self.units = (int(count) for count in arrays["counts"])
+        self.ends: Rows = arrays["relations.ends"]
+        self.weights: NDArray[np.float32] = arrays["relations.weights"]
+        self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
+        self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
+        prefix = "names."
+        self.names = NameIndex(
+            {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
+        )
