@@ -90,6 +90,7 @@ def test_openie_without_texts_has_extractions_only(tmp_path):
         (["", "met", "Ben"], ["met Ben"], "triples without two ends"),
         ([["Ada", "met", "Ben"]], ["Ada met Ben"], "triples with lists inside"),
         (["Ada", "met", ["Ben", "Bob"]], ["Ada met Ben", "Ada met Bob"], "triples with lists inside"),
+        ([["Ada", "Ben"], "met", ["Bob", "Cy"]], ["Ada, Ben met Bob, Cy"], "triples with lists inside"),
         (["Ada", "met", []], ["Ada met"], "triples with lists inside"),
         (["Ada", "born in", 1815], ["Ada born in 1815"], None),
         ({"subject": "Ada", "predicate": "met", "object": "Ben"}, ["Ada met Ben"], None),
@@ -339,13 +340,14 @@ def test_the_tables_and_columns_of_older_graphrag(tmp_path, listed):
             {**RELATION, "id": "r3", "text_unit_ids": ""},
         ],
         create_final_nodes=[{"title": name["name"], "community": "4", "level": 0} for name in names],
-        create_final_community_reports=REPORTS,
+        create_final_community_reports=[{**REPORTS[0], "community": 4.0, "parent": 2.0}],
     )
     imported = read_graphrag(tmp_path)
     check_whole(imported)
     assert [chunk.document_id for chunk in imported.documents] == ["u1", "u2"]
     assert RelationMention("ADA", "BEN", "They met.", 1.0) in imported.extractions["u2"].relations
     assert RelationMention("ADA", "CARL", "They met.", 3.0) in imported.extractions["u1"].relations
+    assert (imported.reports[0].id, imported.reports[0].parent) == ("4", "2")
     assert imported.reports[0].members == ("ADA", "BEN")
     assert noted(imported, "relations naming an entity that is not there") == 1
     assert noted(imported, "relations of no text unit") == 1
@@ -496,7 +498,9 @@ def test_a_store_in_each_of_its_forms(llama, form):
     assert EntityMention("Ada", "PERSON", "A poet.") in imported.extractions["n2"].entities
     assert EntityMention("Ada", "PERSON") in imported.extractions["n1"].entities  # described in n2 alone
     assert "doc" not in {e.name for found in imported.extractions.values() for e in found.entities}
-    assert noted(imported, "links between passages and documents") == 3
+    assert imported.notes == {
+        "links between passages and documents: left out, chunks know their documents": 3,
+    }
 
 
 def test_a_graph_without_texts_cites_itself(llama):

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from stratarag.config import Config, construct
 from stratarag.errors import MethodMissing
-from stratarag.methods import get_method
+from stratarag.methods import NAMES, get_method
 from stratarag.methods.base import Description, Found, Mask, Query, Searcher
 from stratarag.pipeline.filters import Where, compile_where
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Hit, Metadata
 from stratarag.store.snapshot import Snapshot
@@ -33,7 +35,7 @@ class Reader:
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of the methods in this generation, the default one first."""
-        return tuple(self.snapshot.manifest.methods)
+        return tuple(name for name in self.snapshot.manifest.methods if name in NAMES)
 
     def method_name(self, name: str | None) -> str:
         """The method meant by `name`; None means the first.
@@ -91,17 +93,16 @@ class Reader:
         return grouped
 
     def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
-        """Chunks by the caller's ids and by our own."""
+        """Chunks by the caller's ids and by our own, in the order of the corpus."""
         by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
-        rows = dict.fromkeys([*by_ref, *self.snapshot.row_of(ids).values()])
-        return self.snapshot.chunks(list(rows))
+        return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
             if name not in self._searchers:
-                stored = self.snapshot.method(name)
+                graph = Graph(self.snapshot.method(GRAPH))
                 self._searchers[name] = get_method(name).open(
-                    self.snapshot, stored, self._config.method(name)
+                    self.snapshot, graph, self.snapshot.method(name), self._config.method(name)
                 )
             return self._searchers[name]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from stratarag.methods import NAMES, get_method
 from stratarag.models.limits import Limits
 from stratarag.pipeline.chunk import ChunkConfig
+from stratarag.pipeline.extract import ExtractionConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class Config:
     ----------
     chunking
         How documents are split.
+    extraction
+        How entities and relations are found.
     limits
         Concurrency, rates, retries and time-outs of model calls.
     max_failures
@@ -32,6 +36,7 @@ class Config:
     """
 
     chunking: ChunkConfig = field(default_factory=ChunkConfig)
+    extraction: ExtractionConfig = field(default_factory=ExtractionConfig)
     limits: Limits = field(default_factory=Limits)
     max_failures: float = 0.2
     tokenizer: str | None = None
@@ -52,10 +57,8 @@ class Config:
         """JSON-native values, from which `resolve` makes an equal configuration."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain["methods"] = {name: asdict(value) for name, value in self.methods.items()}
-        return {
-            key: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-            for key, value in plain.items()
-        }
+        native: dict[str, Any] = json.loads(json.dumps(plain, default=asdict))
+        return native
 
 
 def resolve(config: Any) -> Config:
@@ -83,7 +86,7 @@ def resolve(config: Any) -> Config:
 def _from_mapping(values: dict[str, Any]) -> Config:
     methods = dict(values.pop("methods", {}))
     methods |= {name: values.pop(name) for name in NAMES if name in values}
-    for key, kind in (("chunking", ChunkConfig), ("limits", Limits)):
+    for key, kind in (("chunking", ChunkConfig), ("extraction", ExtractionConfig), ("limits", Limits)):
         if isinstance(values.get(key), Mapping):
             values[key] = construct(kind, values[key], key)
     return construct(Config, values | {"methods": methods}, "config")  # type: ignore[no-any-return]

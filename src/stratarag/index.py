@@ -270,7 +270,7 @@ class Index:
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents; see `delete`."""
-        wanted = tuple(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+        wanted = tuple(dict.fromkeys(_listed(ids)))
         present = self._serve().snapshot.documents()
         missing = [identity for identity in wanted if identity not in present]
         if missing and not missing_ok:
@@ -410,7 +410,7 @@ class Index:
 
     async def aanswer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
         """Answer a question; see `answer`."""
-        retrieval = await self.aretrieve(q, k, **options)
+        retrieval = await self.aretrieve(q, k, **self._answering(options))
         gate = self._models.gate(self._folder, self._config)
         with gate.stage("answer"):
             if gate.has_llm and retrieval.hits:
@@ -420,12 +420,16 @@ class Index:
         usage = retrieval.usage + gate.ledger.total
         return Answer(text, citations, retrieval, extractive=not gate.has_llm, usage=usage)
 
+    def _answering(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"view": "nodes" if self.has_llm else "chunks", **options}
+
     def answer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
         """Answer a question from what `retrieve` finds, with citations.
 
         With a chat model it writes the answer from a context of at most `max_tokens`; without one the
         answer consists of the best supported sentences, word for word (`Answer.extractive`).
-        Options as in `retrieve`.
+        Options as in `retrieve`; an extractive answer takes its sentences from passages (`view="chunks"`)
+        unless told otherwise.
         """
         return _sync.run(self.aanswer(q, k, max_tokens=max_tokens, **options))
 
@@ -436,7 +440,7 @@ class Index:
         if not self.has_llm:
             yield (await self.aanswer(q, k, max_tokens=max_tokens, **options)).text
             return
-        retrieval = await self.aretrieve(q, k, **options)
+        retrieval = await self.aretrieve(q, k, **self._answering(options))
         gate = self._models.gate(self._folder, self._config)
         async for piece in stream_answer(retrieval, gate, max_tokens=max_tokens):
             yield piece
@@ -451,23 +455,28 @@ class Index:
         """The documents in the index with their metadata, by id."""
         return self._serve().snapshot.document_metadata()
 
-    def chunks(self, document_ids: Iterable[str] | None = None) -> dict[str, list[Chunk]]:
+    def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
         """The chunks of these documents, or of all, in their order; unknown ids are left out."""
-        return self._serve().chunks_of(None if document_ids is None else set(document_ids))
+        return self._serve().chunks_of(None if document_ids is None else set(_listed(document_ids)))
 
-    def find_chunks(self, ids: Iterable[str]) -> list[Chunk]:
-        """The chunks with these ids, ours or the caller's own (`Chunk.ref`); unknown ids are left out."""
-        return self._serve().find_chunks(list(ids))
+    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
+        """The chunks with these ids, ours or the caller's own (`Chunk.ref`), in the order of the corpus.
+
+        Unknown ids are left out; several chunks may share an id of the caller's.
+        """
+        return self._serve().find_chunks(_listed(ids))
 
     def copy_to(self, path: StrPath) -> None:
         """Copy the current generation and the cache of calls to another folder, as an index of its own.
 
-        A copy that is there already is replaced once the new one is whole.
+        A copy that is there already is replaced once the new one is whole; onto itself nothing is copied.
 
         Raises
         ------
         NotAnIndex
             If the folder is there and holds something else.
+        Locked
+            If someone is writing in the earlier copy.
         """
         self._folder.copy_to(Path(path))
 
@@ -511,6 +520,10 @@ class Index:
         if self._reader is None or self._folder.closed:
             self._reader = Reader(self._folder.snapshot(), self._config)
         return self._reader
+
+
+def _listed(ids: str | Iterable[str]) -> list[str]:
+    return [ids] if isinstance(ids, str) else list(ids)
 
 
 def _check_question(q: str, k: int, view: str) -> None:

@@ -48,7 +48,7 @@ def test_the_last_published_generation_survives_every_kill(tmp_path: Path) -> No
     publish(folder, {"same": ["s"]})
     began = time.perf_counter()
     write(folder)
-    usual = time.perf_counter() - began  # seconds for a generation, on this machine today
+    usual = time.perf_counter() - began  # seconds for a generation
     folder.close()  # reading an SQLite file's bytes, as below, drops the locks that this process has on it
     dice = random.Random(20)
     seen: set[int] = set()
@@ -66,6 +66,8 @@ def test_the_last_published_generation_survives_every_kill(tmp_path: Path) -> No
         folder = IndexFolder.open(path)
         assert folder.verify() == []
         generation = folder.generation
+        if generation in seen:
+            usual *= 1.5  # the machine is slower now than when we measured
         seen.add(generation)
         if generation > 1:
             assert folder.snapshot().texts([0]) == [f"secret of {generation:06}, 0"]

@@ -9,38 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 from llama_index.core.storage.docstore.types import RefDocInfo
 
 from stratarag import Chunk, Index
-
-
-def documents(index: Index) -> Collection[str]:
-    """Ids of the documents in the index."""
-    held: Collection[str] = index._serve().snapshot.documents()
-    return held
-
-
-def chunks_of(index: Index, ids: Collection[str] | None = None) -> dict[str, list[Chunk]]:
-    """The chunks of these documents, or of all, in their order; documents that are not there are left out."""
-    snapshot = index._serve().snapshot
-    rows = np.arange(snapshot.size)
-    if ids is not None:
-        names = snapshot.document_ids(list(range(snapshot.document_count)))
-        numbers = [number for number, name in enumerate(names) if name in set(ids)]
-        rows = np.flatnonzero(np.isin(snapshot.chunk_documents(), numbers))
-    grouped: dict[str, list[Chunk]] = {}
-    for chunk in snapshot.chunks(rows.tolist()):
-        grouped.setdefault(chunk.document_id, []).append(chunk)
-    return grouped
-
-
-def documents_of(index: Index, node_ids: Collection[str]) -> set[str]:
-    """The documents that have any of these nodes."""
-    snapshot = index._serve().snapshot
-    by_ref = [row for rows in snapshot.refs(list(node_ids)).values() for row in rows]
-    rows = [*by_ref, *snapshot.row_of(list(node_ids)).values()]
-    return {chunk.document_id for chunk in snapshot.chunks(rows)}
 
 
 def node_id(chunk: Chunk) -> str:
@@ -50,7 +21,7 @@ def node_id(chunk: Chunk) -> str:
 
 def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> list[Chunk]:
     """All chunks of the documents that new chunks belong to; a new one replaces one of the same node id."""
-    held = chunks_of(index, new)
+    held = index.chunks(new)
     result: list[Chunk] = []
     for document, chunks in new.items():
         ids = {node_id(chunk) for chunk in chunks}
@@ -71,7 +42,8 @@ def without(index: Index, node_ids: Collection[str]) -> tuple[list[Chunk], list[
     found: set[str] = set()
     remaining: list[Chunk] = []
     emptied: list[str] = []
-    for document, chunks in chunks_of(index, documents_of(index, wanted)).items():
+    documents = {chunk.document_id for chunk in index.find_chunks(wanted)}
+    for document, chunks in index.chunks(documents).items():
         gone = {node_id(chunk) for chunk in chunks} & wanted
         found |= gone
         kept = [chunk for chunk in chunks if node_id(chunk) not in gone]
@@ -91,7 +63,7 @@ def ref_docs(index: Index) -> dict[str, RefDocInfo]:
     """LlamaIndex's account of the documents in the index."""
     return {
         document: RefDocInfo(node_ids=[node_id(chunk) for chunk in chunks], metadata=dict(chunks[0].metadata))
-        for document, chunks in chunks_of(index).items()
+        for document, chunks in index.chunks().items()
     }
 
 
@@ -103,7 +75,7 @@ def same_texts(index: Index, chunks: Iterable[Chunk]) -> list[Chunk] | None:
     given: dict[str, list[str]] = {}
     for chunk in chunks:
         given.setdefault(chunk.document_id, []).append(chunk.text)
-    held = chunks_of(index)
+    held = index.chunks()
     if given != {name: [chunk.text for chunk in group] for name, group in held.items()}:
         return None
     return [chunk for group in held.values() for chunk in renumbered(group)]

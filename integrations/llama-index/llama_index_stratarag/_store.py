@@ -10,11 +10,9 @@ from __future__ import annotations
 import importlib
 import logging
 import shutil
-import sqlite3
 import tempfile
 import weakref
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,6 +23,7 @@ from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME, Ba
 from llama_index.core.storage.storage_context import StorageContext
 
 from llama_index_stratarag._registry import FolderStruct
+from stratarag import Index
 from stratarag.errors import NotAnIndex
 
 NAMESPACE = "stratarag"
@@ -39,7 +38,7 @@ class FolderStore:
 
     def __init__(self, index_store: BaseIndexStore) -> None:
         self._index_store = index_store
-        self._members: list[tuple[FolderStruct, Callable[[], Path]]] = []
+        self._members: list[tuple[FolderStruct, Callable[[], Index]]] = []
 
     @classmethod
     def of(cls, storage_context: StorageContext) -> FolderStore:
@@ -50,9 +49,9 @@ class FolderStore:
         store: FolderStore = stores[NAMESPACE]
         return store
 
-    def add(self, struct: FolderStruct, folder: Callable[[], Path]) -> None:
+    def add(self, struct: FolderStruct, core: Callable[[], Index]) -> None:
         """Persist the folder of this struct, too."""
-        self._members.append((struct, folder))
+        self._members.append((struct, core))
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Copy the folders beside `persist_path`, a file name in the persist directory.
@@ -61,7 +60,7 @@ class FolderStore:
         """
         remote = None if fs is None or "file" in fs.protocol else fs
         directory = str(PurePosixPath(persist_path).parent) if remote else str(Path(persist_path).parent)
-        copies = [_copied(struct, folder(), directory, remote) for struct, folder in self._members]
+        copies = [_copied(struct, core(), directory, remote) for struct, core in self._members]
         self._point_to(copies, f"{directory}/{DEFAULT_PERSIST_FNAME}", fs)
 
     def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> None:
@@ -78,61 +77,23 @@ class FolderStore:
             self._index_store.add_index_struct(struct)
 
 
-def _copied(struct: FolderStruct, source: Path, directory: str, remote: Any) -> FolderStruct:
+def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> FolderStruct:
     """Copy a folder into a persist directory; the struct returned names the copy."""
     target = f"{directory}/{NAMESPACE}/{_file_name(struct.index_id)}"
     if remote is not None:
         if remote.exists(target):
             remote.rm(target, recursive=True)
         with tempfile.TemporaryDirectory(prefix="stratarag-") as aside:
-            copy_folder(source, Path(aside) / "index")
+            core.copy_to(Path(aside) / "index")
             remote.put(f"{aside}/index/", f"{target}/", recursive=True)
         return replace(struct, folder=remote.unstrip_protocol(target), relative="")
-    copy_folder(source, Path(target))
+    core.copy_to(target)
     relative = "" if Path(target).is_absolute() else target
     return replace(struct, folder=str(Path(target).absolute()), relative=relative)
 
 
 def _file_name(index_id: str) -> str:
     return quote(index_id, safe="").replace(".", "%2E")
-
-
-def copy_folder(source: Path, target: Path) -> None:
-    """Copy an index folder's present state; an earlier copy is replaced once the new one is whole."""
-    if target.exists() and target.samefile(source):
-        return
-    if target.exists() and not _is_index(target):
-        raise NotAnIndex(f"{str(target)!r} is there and is not an index; nothing was copied over it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as aside:
-        fresh = Path(aside) / "new"
-        shutil.copytree(source, fresh, ignore=_passing, copy_function=_copy_file)
-        if target.exists():
-            target.rename(Path(aside) / "old")
-        fresh.rename(target)
-
-
-def _is_index(folder: Path) -> bool:
-    return (folder / "CURRENT").is_file() and (folder / "generations").is_dir()
-
-
-def _passing(directory: str, names: list[str]) -> set[str]:
-    """What belongs to a writer at work or to the past, and not to the index."""
-    if Path(directory).name == "generations":
-        current = (Path(directory).parent / "CURRENT").read_text(encoding="ascii").strip()
-        return set(names) - {current}
-    if "CURRENT" not in names:
-        return set()
-    return {name for name in names if name.startswith(("lock", "journal", "CURRENT.")) or "sqlite-" in name}
-
-
-def _copy_file(source: str, target: str) -> None:
-    """Copy a file; the cache of calls, which others may be writing to, by SQLite's own means."""
-    if Path(source).name != "calls.sqlite":
-        shutil.copy2(source, target)
-        return
-    with closing(sqlite3.connect(source)) as calls, closing(sqlite3.connect(target)) as copy:
-        calls.backup(copy)
 
 
 def located(struct: FolderStruct, owner: object) -> Path:

@@ -212,19 +212,19 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         """The chunks to insert, and the documents in the folder that have become blank."""
         chunks = [chunk for group in to_chunks(nodes).values() for chunk in group if chunk.text.strip()]
         full = {chunk.document_id for chunk in chunks}
-        held = _corpus.documents(self.core)
+        held = self.core.documents()
         return chunks, [doc.id_ for doc in documents if doc.id_ in held and doc.id_ not in full]
 
     def _stale(self, documents: Sequence[Document], hashes: Sequence[str | None]) -> list[bool]:
         """Which documents are new, changed, or missing from the folder whatever the docstore says."""
-        held = _corpus.documents(self.core)
+        held = self.core.documents()
         return [
             noted != document.hash or (document.id_ not in held and bool(document.get_content().strip()))
             for document, noted in zip(documents, hashes, strict=True)
         ]
 
     def _holds(self, document_id: str) -> bool:
-        if document_id in _corpus.documents(self.core):
+        if document_id in self.core.documents():
             return True
         logger.warning("document %r is not in the index; nothing deleted from it", document_id)
         return False

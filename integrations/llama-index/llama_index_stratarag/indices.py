@@ -103,7 +103,7 @@ class StrataIndex(UpdatingIndex):
             transformations=transformations,
             show_progress=show_progress,
         )
-        FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core.path)
+        FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core)
         self._note()
 
     # Making one

@@ -20,9 +20,7 @@ Walk = tuple[Nodes, Scores]
 _MOST_STEPS = 1000
 
 
-def transition_matrix(
-    nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]
-) -> csr_array:
+def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]) -> csr_array:
     """The row-stochastic matrix of an undirected weighted graph.
 
     Parameters
@@ -44,7 +42,7 @@ def transition_matrix(
     ValueError
         If an end is not a node, or a weight is not a positive number.
     """
-    if ends.size and not (0 <= ends.min() and ends.max() < nodes):
+    if ends.size and not (ends.min() >= 0 and ends.max() < nodes):
         raise ValueError(f"edges join nodes 0 to {nodes - 1}, not {ends.min()} and {ends.max()}")
     if not np.all(np.isfinite(weights) & (weights > 0)):
         raise ValueError("weights of edges must be finite and above 0")
@@ -155,7 +153,7 @@ def _shares(
     nodes = np.asarray(nodes, dtype=np.int64)
     if nodes.ndim != 1 or not len(nodes):
         raise ValueError("a walk needs at least one entry")
-    if not (0 <= nodes.min() and nodes.max() < count):
+    if not (nodes.min() >= 0 and nodes.max() < count):
         raise ValueError(f"entries are nodes 0 to {count - 1}, not {nodes.min()} to {nodes.max()}")
     shares = np.ones(len(nodes)) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != nodes.shape or not np.all(np.isfinite(shares) & (shares > 0)):
@@ -200,4 +198,5 @@ def _walk(
 def _ranges(counts: NDArray[np.integer]) -> Nodes:
     """0..counts[0]-1, 0..counts[1]-1, and so on, in one array."""
     ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    places: Nodes = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return places

@@ -15,10 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.models.gateway import Gate
+from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Built, Metadata
 
-__all__ = ["Build", "Built", "Corpus", "Description", "Found", "Mask", "Method", "Query", "Searcher", "Stored"]
+__all__ = [
+    "Build",
+    "Built",
+    "Corpus",
+    "Description",
+    "Found",
+    "Graph",
+    "Mask",
+    "Method",
+    "Query",
+    "Searcher",
+    "Stored",
+]
 
 Mask = NDArray[np.bool_]
 
@@ -75,7 +88,9 @@ class Searcher(Protocol):
 class Build(Protocol):
     """Index a corpus; what `previous` already holds of it is taken over."""
 
-    async def __call__(self, corpus: Corpus, gate: Gate, *, config: Any, previous: Stored | None) -> Built:
+    async def __call__(
+        self, corpus: Corpus, graph: Graph, gate: Gate, *, config: Any, previous: Stored | None
+    ) -> Built:
         """See `Method`."""
         ...
 
@@ -92,4 +107,5 @@ class Method:
     config_type: type[Any]
     options_type: type[Any]
     build: Build
-    open: Callable[[Corpus, Stored, Any], Searcher]
+    open: Callable[[Corpus, Graph, Stored, Any], Searcher]
+    needs_graph: bool = True

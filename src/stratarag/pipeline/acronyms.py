@@ -9,7 +9,8 @@ _LONG_FIRST = re.compile(r"\((?P<short>[^\W\d_][\w&.-]{1,9})[);,]")
 _SHORT_FIRST = re.compile(r"\((?P<long>[^()\n]{5,90})\)")
 _SHORT_BEFORE = re.compile(r"(?<!\w)[^\W\d_][\w&.-]{1,9} \Z")
 _SENTENCE = re.compile(r"[.;:!?()\n]")
-_SMALL = frozenset("of the and for in on to a an de la le les du des et y und der die das für del di".split())
+_SMALL_WORDS = "of the and for in on to a an de la le les du des et y und der die das für del di"
+_SMALL = frozenset(_SMALL_WORDS.split())
 _PART = re.compile(r"[^\W_]+")
 
 
@@ -47,8 +48,8 @@ def _expansion(before: str, short: str) -> str:
     for first in range(len(parts) - 2, max(-1, len(parts) - 2 * len(letters) - 3), -1):
         if initials[first] != letters[0] or (first and tail[parts[first].start() - 1] == "-"):
             continue
-        all_initials = initials[first:]
-        significant = [initial for initial, minor in zip(all_initials, small[first:], strict=True) if not minor]
-        if letters in (all_initials, significant) and not small[first]:
+        every = initials[first:]
+        significant = [each for each, minor in zip(every, small[first:], strict=True) if not minor]
+        if letters in (every, significant) and not small[first]:
             return tail[parts[first].start() :]
     return ""

@@ -111,15 +111,23 @@ async def _batch(
     chunks = corpus.chunks(rows)
     made = _known(previous, rows, chunks, _maker(config, use_llm) if use_llm else None)
     for row, chunk in zip(rows, chunks, strict=True):
-        found = given.get(chunk.ref) or given.get(chunk.document_id)
+        found = _found(given, chunk)
         if found is not None:
-            made[row] = _node(row, chunk, _within(found, chunk.text), GIVEN)
+            made[row] = _node(row, chunk, found, GIVEN)
     todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
     if use_llm:
         made |= await _by_model(todo, gate, config, notes)
     else:
         made |= await asyncio.to_thread(_without_model, todo)
     return [made[row] for row in rows]
+
+
+def _found(given: Given, chunk: Chunk) -> Extraction | None:
+    """What the caller gave for a chunk: the passage's own, or of its document's what it names."""
+    if chunk.ref and chunk.ref in given:
+        return given[chunk.ref]
+    whole = given.get(chunk.document_id)
+    return None if whole is None else _within(whole, chunk.text)
 
 
 def _maker(config: ExtractionConfig, use_llm: bool) -> str:
@@ -169,7 +177,8 @@ async def _by_model(
         CallItem({"passage": passage, "types": types}, chunk.id, [chunk.id])
         for passage, (_, chunk) in zip(passages, todo, strict=True)
     ]
-    answers = [[answer] if answer is not None else [] for answer in await gate.map(EXTRACT, items)]
+    found = await gate.map(EXTRACT, items)
+    answers = [[answer] if answer is not None else [] for answer in found]
     for _ in range(config.gleaning):
         await _glean(items, answers, gate)
     made = {}
@@ -192,7 +201,8 @@ async def _glean(items: Sequence[CallItem], answers: list[list[ExtractionAnswer]
         )
         for place in asked
     ]
-    for place, more in zip(asked, await gate.map(GLEAN, again), strict=True):
+    gleaned = await gate.map(GLEAN, again)
+    for place, more in zip(asked, gleaned, strict=True):
         if more is not None:
             answers[place].append(more)
 

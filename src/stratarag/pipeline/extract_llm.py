@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -151,7 +152,7 @@ GLEAN = Task(
 def _placeholder(passage: str) -> ExtractionAnswer:
     """What an estimate takes a model to say: an entity and a relation for every dozen words."""
     names = list(dict.fromkeys(passage.split()[::12]))
-    relations = [{"source": a, "target": b} for a, b in zip(names, names[1:], strict=False)]
+    relations = [{"source": a, "target": b} for a, b in pairwise(names)]
     units = [{"text": name, "entities": [name]} for name in names[::3]]
     return ExtractionAnswer.model_validate(
         {"entities": [{"name": name} for name in names], "relations": relations, "units": units}

@@ -14,11 +14,11 @@ from operator import itemgetter
 
 from stratarag.pipeline.acronyms import acronyms
 from stratarag.pipeline.naming import Mention, mentions
-from stratarag.pipeline.scripts import Uncased, has_uncased, uncased
+from stratarag.pipeline.scripts import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.sentences import sentences
 from stratarag.pipeline.stopwords import OPENERS
 from stratarag.pipeline.terms import lower_case, phrases, select_terms, stop_words
-from stratarag.pipeline.units import Named, Sentence, passage, relations, units
+from stratarag.pipeline.units import Named, Sentence, relations, statement, units
 from stratarag.records import EntityMention, Extraction, RelationMention
 
 __all__ = ["extract", "question_entities", "question_terms", "select_terms"]
@@ -26,6 +26,9 @@ __all__ = ["extract", "question_entities", "question_terms", "select_terms"]
 _LONGEST_NAME = 120  # characters; what is longer is no name
 _LONGEST_TITLE = 100
 _MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
 _QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
 # A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
 _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
@@ -89,17 +92,19 @@ def extract(text: str, *, title: str = "") -> Extraction:
         found = mentions(text, start, end, stops)
         if topic and topic in text:
             found = _with_topic(text, start, end, topic, found)
-        if foreign:
-            found = _merged(text, start, end, foreign.names, found)
+        if foreign and foreign.names:
+            found = sorted([*found, *occurrences(text, start, end, foreign.names)], key=itemgetter(1))
         spoken.append(Sentence(start, end, _named(found, names)))
     _imply(text, topic, spoken)
 
     related: list[RelationMention] = []
     for sentence in spoken:
         relations(text, sentence, related)
-    for short, full, stated in acronyms(text):
+    for short, full, stated in dict.fromkeys(acronyms(text)):
         related.append(RelationMention(names.add(full), names.add(short), stated))
-    described = {each.named[0][0]: passage(text, each.start, each.end) for each in reversed(spoken) if each.named}
+    described = {
+        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(spoken) if each.named
+    }
     return Extraction(
         units=tuple(units(text, spoken)),
         entities=tuple(
@@ -152,8 +157,7 @@ def _titled(text: str, title: str) -> tuple[str, int]:
     rest = rest.lstrip()
     if not newline or not 0 < len(head) <= _LONGEST_TITLE or not rest:
         return title.strip(), 0
-    looks = head[-1] not in ".,;:!?\u3002\uff01\uff1f\u061f-" and not head[0].islower() and not rest[0].islower()
-    if title or (looks and head.lower() not in OPENERS and head.count(" ") < 12):
+    if title or (_LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS):
         return head, len(line) + 1
     return "", 0
 
@@ -182,19 +186,9 @@ def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention
     last = at + len(topic)
     apart = [mention for mention in found if mention[2] <= at or mention[1] >= last]
     inside = [mention for mention in found if mention[1] >= at and mention[2] <= last]
-    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum() or text[at - 1 : at].isalnum():
+    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum():
         return found
     return sorted([*apart, (topic, at, last, "")], key=itemgetter(1))
-
-
-def _merged(text: str, start: int, end: int, names: dict[str, str], found: list[Mention]) -> list[Mention]:
-    """With the names in scripts without capitals wherever the sentence has them."""
-    merged = list(found)
-    for name, type_ in names.items():
-        at = text.find(name, start, end)
-        if at >= 0:
-            merged.append((name, at, at + len(name), type_))
-    return sorted(merged, key=itemgetter(1))
 
 
 def _named(found: list[Mention], names: _Names) -> list[Named]:
@@ -212,10 +206,9 @@ def _imply(text: str, topic: str, spoken: list[Sentence]) -> None:
     subject = topic
     for at, (start, _, named) in enumerate(spoken):
         anaphor = _ANAPHOR.match(text, start)
-        if anaphor and subject:
+        if anaphor and subject and all(name != subject for name, _, _ in named):
             noun = anaphor["noun"]
-            opening = text[spoken[0].start : spoken[0].end]
-            if (not noun or (at and topic and f" {noun}" in opening)) and all(name != subject for name, _, _ in named):
+            if not noun or (at and topic and f" {noun}" in text[spoken[0].start : spoken[0].end]):
                 named.insert(0, (subject, start, start))
         if not topic and named:
             subject = named[0][0]

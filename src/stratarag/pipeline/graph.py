@@ -6,6 +6,7 @@ units. All methods that work on entities start from here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gateway import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.context import clip
-from stratarag.pipeline.extract import ExtractionConfig
-from stratarag.pipeline.merge import Entity, Merged, Relation
+from stratarag.pipeline.extract import ExtractionConfig, extractions
+from stratarag.pipeline.extract_nlp import select_terms
+from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names import NameIndex
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.resolve import aliases, resolve
 from stratarag.pipeline.summarize import extract
 from stratarag.protocols import Corpus, Rows, Stored
 from stratarag.records import Built, Node, content_id
@@ -32,18 +36,24 @@ MOST_UNITS = 200
 
 
 async def build_graph(
-    merged: Merged,
     corpus: Corpus,
+    extracted: Stored,
     gate: Gate,
     *,
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
 ) -> Built:
-    """Lay out a merged graph; long descriptions are condensed by the model, or extractively without one.
+    """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
 
-    A description whose fragments did not change is taken over from `previous`.
+    Long descriptions are condensed by the model, or extractively without one; one whose fragments did
+    not change is taken over from `previous`.
     """
+    with gate.stage("merge"):
+        collected = await asyncio.to_thread(_collected, extracted, corpus.size)
+        merged = await asyncio.to_thread(finish, collected)
+    if config.resolve:
+        merged = await _resolved(collected, merged, gate)
     rows = {entity.key: row for row, entity in enumerate(merged.entities)}
     describer = _Describer(corpus, gate, config, use_llm)
     descriptions = await describer.all(merged, previous)
@@ -55,7 +65,24 @@ async def build_graph(
             for unit in merged.units
         ),
     ]
-    return Built(nodes, _arrays(merged, rows), merged.notes)
+    return Built(nodes, _arrays(merged, rows) | _walk(merged, rows, corpus.size), merged.notes)
+
+
+def _collected(extracted: Stored, chunks: int) -> Merge:
+    """All extractions, and of their candidate terms those that the corpus supports."""
+    collected = merge(extractions(extracted, chunks))
+    frequency = {term: len(rows) for term, rows in collected.terms.items()}
+    collected.promote_terms(sorted(select_terms(frequency, chunks)))
+    return collected
+
+
+async def _resolved(collected: Merge, merged: Merged, gate: Gate) -> Merged:
+    """The graph with entities that are one thing made one; each such merger is a note."""
+    fragments = _fragments(merged)
+    found = await resolve(merged.entities, gate, describe=lambda entity: " ".join(fragments[entity.key][:5]))
+    collected.rename(aliases(found))
+    collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
+    return await asyncio.to_thread(finish, collected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +138,11 @@ class _Describer:
     async def _condensed(
         self, todo: Sequence[Entity], fragments: Mapping[str, Sequence[str]], digests: Mapping[str, str]
     ) -> dict[str, _Description]:
-        answers: Sequence[str | None] = [None] * len(todo)
+        answers: list[str | None] = [None] * len(todo)
         if self._use_llm and todo:
             with self._gate.stage("describe", len(todo)):
-                answers = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
+                answered = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
+            answers = list(answered)
         return {
             entity.key: _Description(
                 answer or extract(fragments[entity.key], self._limit, self._gate.count_tokens),
@@ -170,7 +198,8 @@ def _relation_node(relation: Relation, entities: Sequence[Entity], rows: Mapping
     described = " ".join(relation.fragments[:MOST_UNITS])
     text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
     extra = {"source": source, "target": target, "weight": relation.weight}
-    return Node(content_id("relation", relation.source, relation.target), "relation", 0, text, relation.chunks, extra)
+    identity = content_id("relation", *sorted((relation.source, relation.target)))
+    return Node(identity, "relation", 0, text, relation.chunks, extra)
 
 
 def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
@@ -184,6 +213,22 @@ def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
         "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
         **{f"names.{key}": array for key, array in NameIndex.build([e.key for e in merged.entities]).items()},
     }
+
+
+def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDArray[Any]]:
+    """The transition matrix of the provenance graph; its nodes are the chunks, then the entities.
+
+    A chunk and an entity that it names are joined with weight 1, related entities with the weight of
+    their relation.
+    """
+    mentions = [(chunk, chunks + rows[entity.key]) for entity in merged.entities for chunk in entity.chunks]
+    related = [
+        (chunks + rows[relation.source], chunks + rows[relation.target]) for relation in merged.relations
+    ]
+    weights = [1.0] * len(mentions) + [each.weight for each in merged.relations]
+    ends = np.array(mentions + related, dtype=np.int64).reshape(-1, 2)
+    matrix = transition_matrix(chunks + len(merged.entities), ends, np.array(weights))
+    return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
 class Graph:

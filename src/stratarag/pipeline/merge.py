@@ -17,7 +17,7 @@ from stratarag.records import Extraction
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity. `texts` maps (chunk, description) pairs to nothing but their presence."""
+    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs."""
 
     names: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
@@ -225,9 +225,7 @@ def finish(collected: Merge) -> Merged:
 
 def _entity(key: str, fragments: EntityFragments) -> Entity:
     texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
-    return Entity(
-        key, _most(fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
-    )
+    return Entity(key, _most(fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks)))
 
 
 def _most(counts: Counter[str]) -> str:

@@ -1,116 +1,193 @@
-"""When two spellings are one name: canonical names, and the whole words of a text.
+"""Names: when two are one, and which of a million stand in a question, without a scan over all of them.
 
-Both read a text the same way, so that a name is found in a question exactly where its words stand there
-(NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
+The index holds hashes only (64 bits of blake2b), in flat arrays that are stored as they are and
+memory-mapped. A sequence of words w1 ... wk has the hash h(w1) B^(k-1) + ... + h(wk) mod 2^64, so that one
+running sum gives those of all stretches of a question. That two of a million names share one has a chance
+of 3e-8.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-# Marks that belong to a word although `\w` leaves them out: accents, Hebrew and Arabic points, Indic,
-# Thai, Lao, Tibetan, Burmese and Khmer vowel signs, joiners, Japanese voicing marks.
-MARKS = (
-    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
-    "\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0903"
-    "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09d7\u0a01-\u0a51\u0a70-\u0a83\u0abc-\u0acd"
-    "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bd7\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
-    "\u0d00-\u0d03\u0d3b-\u0d57\u0d82\u0d83\u0dca-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc"
-    "\u0ec8-\u0ecd\u0f71-\u0f84\u0f90-\u0fbc\u102b-\u103e\u1056-\u1059\u135d-\u135f\u17b4-\u17d3\u200c\u200d"
-    "\u3099\u309a\ufe20-\ufe2f"
-)
-# Written without spaces or, as Hangul is, with particles attached: two characters count as a word.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa"
-    "\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-)
-# Articles that are no part of names. Those that are (El Salvador, Los Angeles, La Paz, Die Hard) stay.
-_ARTICLES = "the|an?|de[rnm]|das|eine?|il|gli|het|een|ο|η|το|οι|τα|τον|την|των|του|της"
+import numpy as np
+from numpy.typing import NDArray
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+(?:[+#]++(?!\w))?")
-_WORD = re.compile(rf"\w[\w{MARKS}]*(?:[+#]++(?!\w))?")
-_RUN = re.compile(rf"[{UNSPACED}]+|\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:[+#]++(?!\w))?")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+from stratarag.pipeline.name_arrays import BASE, Arrays, Codes, build, hash_words, ranges, trigrams
+from stratarag.pipeline.spelling import canonical, name_words, words
+from stratarag.pipeline.terms import lower_case, stop_words
 
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u2018\u201b\u02bc\u02bb\u00b4\u2032\uff07", "'"))
-_IGNORED = re.compile(
-    "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0652\u200b\u200e\u200f\u2060\ufe00-\ufe0f\ufeff]"
-)
-_POSSESSIVE = re.compile(r"(?<=\w)'s\b")
-_INNER_APOSTROPHE = re.compile(r"(?<=\w)(?<!\b[cdjlmnst])(?<!\bqu)'(?=\w)")
-# "j. r. r. tolkien" and "j.r.r. tolkien" become "jrr. tolkien", "u.s.a" becomes "usa".
-_INITIALS = re.compile(r"(?<!\w)([^\W\d_])\.(?:[ -]?(?=[^\W\d_]\.)|(?=[^\W\d_](?!\w)))")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_ARTICLE = re.compile(rf"\W*(?:\b({_ARTICLES})\b(\W+)(?!and\b)|\bl')(?=\w)")
+__all__ = ["Found", "NameIndex", "canonical", "words"]
+
+Rows = NDArray[np.int64]
+
+_NONE: Rows = np.empty(0, np.int64)
+_BLOCK = 4096  # postings looked at together
+_SIMILAR = 0.5  # Dice coefficient of trigrams from which two words may be one
+_SIMILAR_WORDS = 32
+_POSTINGS = 2000  # names considered per similar word, the shortest first
 
 
-def canonical(name: str) -> str:
-    """The form in which two spellings of a name are equal.
+class Found(NamedTuple):
+    """Names in a text: the row, the first word and the number of words of each occurrence."""
 
-    Compatibility forms are unified (NFKC), case is folded; punctuation, quotation marks, possessive 's and
-    articles at the front go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien"
-    is `jrr tolkien`, "U.S." is `us`); an apostrophe inside a word vanishes (`obrien`), but after an elided
-    article or preposition it separates. An A that is no article stays: `a-milne`, `a-team`.
+    rows: Rows
+    starts: Rows
+    sizes: Rows
 
-    Returns
-    -------
-    A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
+
+class NameIndex:
+    """Finds names by whole words (ERRATA N8): in a question, by a part, or misspelt.
+
+    Parameters
+    ----------
+    arrays
+        What `build` made, in memory or memory-mapped.
     """
-    kept, folded = _without_articles(_fold(name))
-    return kept + " ".join(_split(folded))
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._arrays = arrays
+        self._sizes = [int(size) for size in arrays["distinct_lengths"]]
+
+    @staticmethod
+    def build(names: Sequence[str]) -> Arrays:
+        """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
+        return build(names)
+
+    def __len__(self) -> int:
+        return len(self._arrays["lengths"])
+
+    def lookup(self, question: str) -> Rows:
+        """The rows of all names of which all words stand next to each other in the question, ascending.
+
+        A name that is a word of grammar ("The Who", "It") counts only where it is written as a name.
+        """
+        return np.unique(self.find(question).rows)
+
+    def find(self, question: str) -> Found:
+        """As `lookup`, with the place of every occurrence, counted in `words(question)`."""
+        spoken = words(question)
+        keys, starts, sizes = self._stretches(hash_words(spoken))
+        left = np.searchsorted(self._arrays["name_keys"], keys, "left")
+        counts = np.searchsorted(self._arrays["name_keys"], keys, "right") - left
+        hits = np.flatnonzero(counts)
+        if hits.size:
+            stops = stop_words(question, lower_case(question))
+            spans = [spoken[starts[hit] : starts[hit] + sizes[hit]] for hit in hits]
+            hits = hits[[not stops.issuperset(span) or _capitalised(span, question) for span in spans]]
+        each = np.repeat(hits, counts[hits])
+        rows = self._arrays["name_rows"][ranges(left[hits], counts[hits])]
+        return Found(rows.astype(np.int64), starts[each], sizes[each])
+
+    def match(self, entity: str, limit: int = 100) -> Rows:
+        """The rows of names that contain the entity's words, as whole words and next to each other.
+
+        At most `limit`, the most specific first: those with the fewest other words.
+        """
+        codes = hash_words(name_words(entity))
+        if codes.size < 3:
+            return self._postings(codes)[:limit].astype(np.int64)
+        rarest = min((self._postings(codes[at : at + 2]) for at in range(codes.size - 1)), key=len)
+        found, count = [_NONE], 0
+        for start in range(0, len(rarest), _BLOCK):
+            rows = rarest[start : start + _BLOCK].astype(np.int64)
+            found.append(rows[self._contain(rows, codes)])
+            count += found[-1].size
+            if count >= limit:
+                break
+        return np.concatenate(found)[:limit]
+
+    def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
+        """Names whose words are spelt like the entity's, by character trigrams: candidates, not matches.
+
+        Returns
+        -------
+        Rows and scores in (0, 1], best first. The score is the mean over words of the best Dice coefficient,
+        where a word that only one of the two has counts 0.
+        """
+        spoken = name_words(entity)
+        alike = [self._names_like(word) for word in spoken]
+        rows = np.concatenate([_NONE, *(rows for rows, _ in alike)])
+        similar = np.concatenate([np.empty(0), *(similar for _, similar in alike)])
+        unique, inverse = np.unique(rows, return_inverse=True)
+        lengths = np.maximum(self._arrays["lengths"][unique], len(spoken))
+        scores = (np.bincount(inverse, similar, unique.size) / lengths).astype(np.float32)
+        best = np.lexsort((unique, -scores))[:limit]
+        return unique[best], scores[best]
+
+    def _stretches(self, codes: Codes) -> tuple[Codes, Rows, Rows]:
+        """Hash, first word and number of words of all stretches that are as long as some name."""
+        running = [0]
+        for code in codes.tolist():
+            running.append((running[-1] * BASE + code) % 2**64)
+        sums = np.array(running, np.uint64)
+        parts = [(np.empty(0, np.uint64), _NONE, _NONE)]
+        for size in self._sizes:
+            count = codes.size - size + 1
+            if count > 0:
+                keys = sums[size:] - sums[:-size] * np.uint64(pow(BASE, size, 2**64))
+                parts.append((keys, np.arange(count), np.full(count, size)))
+        keys, starts, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return keys, starts, sizes
+
+    def _postings(self, codes: Codes) -> NDArray[np.int32]:
+        """The names with this word or these two neighbouring words, the shortest first."""
+        key = 0
+        for code in codes.tolist():
+            key = (key * BASE + code) % 2**64
+        table = self._arrays["keys"]
+        at = int(np.searchsorted(table, np.uint64(key)))
+        if not codes.size or at == len(table) or int(table[at]) != key:
+            return np.empty(0, np.int32)
+        start, end = self._arrays["key_starts"][at : at + 2]
+        rows: NDArray[np.int32] = self._arrays["key_rows"][start:end]
+        return rows
+
+    def _contain(self, rows: Rows, codes: Codes) -> NDArray[np.bool_]:
+        """Which of the names in `rows` have the words `codes` next to each other."""
+        starts = self._arrays["starts"][rows]
+        lengths = self._arrays["starts"][rows + 1] - starts
+        owner = np.repeat(np.arange(rows.size), lengths)
+        spoken = self._arrays["sequence"][ranges(starts, lengths)]
+        last = spoken.size - codes.size + 1
+        here = owner[:last] == owner[codes.size - 1 :]
+        for at, code in enumerate(codes.astype(np.uint32)):
+            here &= spoken[at : at + last] == code
+        found = np.zeros(rows.size, np.bool_)
+        found[owner[:last][here]] = True
+        return found
+
+    def _names_like(self, word: str) -> tuple[Rows, NDArray[np.float64]]:
+        """Names with a word spelt like `word`, and how alike the most similar one is."""
+        wanted = np.unique(trigrams([word])[0])
+        at = np.searchsorted(self._arrays["grams"], wanted)
+        known = at < len(self._arrays["grams"])
+        at = at[known][self._arrays["grams"][at[known]] == wanted[known]]
+        starts = self._arrays["gram_starts"][at]
+        postings = self._arrays["gram_words"][ranges(starts, self._arrays["gram_starts"][at + 1] - starts)]
+        places, shared = np.unique(postings, return_counts=True)
+        dice = 2 * shared / (self._arrays["gram_counts"][places] + wanted.size)
+        best = np.argsort(-dice, kind="stable")[:_SIMILAR_WORDS]
+        best = best[dice[best] >= _SIMILAR]
+        rows = [_NONE]
+        for code in self._arrays["vocabulary"][places[best]]:
+            rows.append(self._postings(np.array([code]))[:_POSTINGS].astype(np.int64))
+        similar = np.repeat(dice[best], [part.size for part in rows[1:]])
+        unique, first = np.unique(np.concatenate(rows), return_index=True)
+        return unique, similar[first]
 
 
-def words(text: str) -> list[str]:
-    """The words of a text as names are compared, in order.
-
-    A run of Chinese, Japanese, Korean, Thai or other unspaced writing gives its character bigrams (a run
-    of one character gives that), so that a name is found inside a run.
-    """
-    folded = _fold(text)
-    if folded.isascii() or not _UNSPACED.search(folded):
-        return _split(folded)
-    found: list[str] = []
-    for run in _RUN.findall(folded):
-        if len(run) > 2 and _UNSPACED.match(run):
-            found.extend(map("".join, zip(run, run[1:], strict=False)))
-        else:
-            found.append(run)
-    return found
-
-
-def _fold(text: str) -> str:
-    """Case, compatibility forms and apostrophes unified; other punctuation still there."""
-    folded = text.lower() if text.isascii() else _fold_unicode(text)
-    if "_" in folded:
-        folded = folded.replace("_", " ")
-    if "'" in folded:
-        folded = _INNER_APOSTROPHE.sub("", _POSSESSIVE.sub("", folded))
-    if "." in folded:
-        folded = _INITIALS.sub(r"\1", folded)
-    if "," in folded:
-        folded = _THOUSANDS.sub("", folded)
-    return folded.replace("&", " and ")
-
-
-def _fold_unicode(text: str) -> str:
-    folded = text.translate(_APOSTROPHES)
-    while True:  # folding can make characters that compose, and composing ones that fold: twice, rarely more
-        again = _IGNORED.sub("", unicodedata.normalize("NFKC", folded.casefold()))
-        if again == folded:
-            return folded
-        folded = again
-
-
-def _split(folded: str) -> list[str]:
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
-
-
-def _without_articles(folded: str) -> tuple[str, str]:
-    """What of an apparent article is kept (the initial of "A. Milne", the A of "A-Team"), and the rest."""
-    while article := _ARTICLE.match(folded):
-        word, gap = article.groups()
-        folded = folded[article.end() :]
-        if word and ("." in gap or not any(map(str.isspace, gap))):
-            return f"{word}-", folded
-    return "", folded
+def _capitalised(span: Sequence[str], question: str) -> bool:
+    """Whether words of grammar are written as a name: with capitals, and not because a sentence begins."""
+    if question.isupper():
+        return False
+    found = False
+    pattern = r"\W+".join(map(re.escape, span))
+    for match in re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE):
+        found = True
+        before = question[: match.start()].rstrip(" \"'(\u201c\u2018")
+        if match[0][0].isupper() and before and before[-1] not in ".?!:":
+            return True
+    return not found  # written in another way, as "U.S." is

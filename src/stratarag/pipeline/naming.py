@@ -7,25 +7,23 @@ from collections.abc import Set
 from re import Match
 
 from stratarag.pipeline.spans import JUNCTION, spans
-from stratarag.pipeline.stopwords import ENGLISH, MONTHS, OPENERS, WEEKDAYS
-
+from stratarag.pipeline.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
 
 # Name, start, end and type (`date`, `quantity` or empty). A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
 
 
-_ALONE = ENGLISH | MONTHS | WEEKDAYS  # no name by themselves
+_ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\"'([\u201c\u2018\u00ab*_#\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
-_ARTICLE_PREFIXES = frozenset({"al-", "el-", "as-", "an-", "ar-", "ad-"})
+_ELIDED = re.compile(r"(?<!\w)(?:[dD]['\u2019]|[aAeE]l-|[aA][dnrs]-)\Z")
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
-_HONORIFICS = frozenset(
-    """
-    Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt. Cpl.
-    Gov. Sen. Rep. Rev. Hon. Gen. Sir President Chancellor Senator Governor Professor Congressman Congresswoman
-    Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
-    """.split()
-)
+_TITLES = """
+    Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt.
+    Cpl. Gov. Sen. Rep. Rev. Hon. Gen. Sir President Chancellor Senator Governor Professor Congressman
+    Congresswoman Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
+"""
+_HONORIFICS = frozenset(_TITLES.split())
 _OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
 _IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
@@ -39,13 +37,18 @@ _BODY = re.compile(
 )
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
-_WHEN = re.compile(r"\b(?:in|since|by|un?til|till|during|from|of|after|before|to|between|and|around|or) \Z", re.I)
+_WHEN = re.compile(
+    r"\b(?:in|since|by|until|till|during|from|of|after|before|to|between|and|around|or) \Z", re.IGNORECASE
+)
 _SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
+_NEAR = 20_000  # characters on either side in which a word is looked for in lower case
+_APOSTROPHE = re.compile("['\u2019]")
 _POSSESSIVE = re.compile(r"['\u2019]s ")
 # Sentence openers that no list can hold: "Launched in", "Following the", "Additionally".
 _PARTICIPLE = re.compile(r"\w{3,}(?:ed|ing)\Z")
 _AFTER_PARTICIPLE = re.compile(
-    r",? (?:an?|the|this|that|these|his|her|its|their|in|on|at|from|to|by|as|for|with|up|out|into|of|about|over)\b"
+    r",? (?:an?|the|this|that|these|his|her|its|their|in|on|at|from|to|by|as|for|with|up|out|into|of|about"
+    r"|over)\b"
 )
 _ADVERB = re.compile(r"\w{2,}(?:al|ed|ous|ent|ant|ive|[ai]b|[aei]r|at|ic|ful|less|ri)ly\Z")
 
@@ -93,15 +96,13 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
         found.append((number, at, at + 4, "date"))
         if rest:
             _name(text, at, rest, end - len(rest), end, stops, found)
-    else:
+    elif rest not in _NOTHING:
         found.append((name, at, end, ""))
 
 
-def _name(
-    text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]
-) -> None:
+def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
     """Judge one capitalised span: cut what does not belong to the name, part what is several."""
-    opens = at == start or text[at - 1] in "\"\u201c" or (at - start < 12 and not text[start:at].strip(_BEFORE))
+    opens = (at - start < 12 and not text[start:at].strip(_BEFORE)) or text[at - 1] in '"\u201c'
     if at and text[at - 1] not in " \n(":
         name, at = _extended(text, name, at)
     if " " not in name and "\n" not in name:
@@ -134,11 +135,8 @@ def _extended(text: str, name: str, at: int) -> tuple[str, int]:
     before = text[at - 1]
     if before.isalnum():
         return before + name, at - 1
-    if before in "'\u2019" and text[max(0, at - 2) : at - 1] in ("d", "D") and not text[at - 3 : at - 2].isalnum():
-        return text[at - 2 : at] + name, at - 2
-    if before == "-" and text[max(0, at - 3) : at].lower() in _ARTICLE_PREFIXES:
-        return text[at - 3 : at] + name, at - 3
-    return name, at
+    elided = _ELIDED.search(text, max(0, at - 4), at) if before in "'\u2019-" else None
+    return (elided[0] + name, elided.start()) if elided else (name, at)
 
 
 def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
@@ -150,22 +148,34 @@ def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
         if first in _HONORIFICS:
             if " " not in rest:  # "President Lincoln"
                 break
-        elif not (folded in ("the", "a", "an", "i") or (first == folded and first.isalpha()) or (opens and folded in stops)):
+        elif opens and folded in stops:
+            pass
+        elif folded not in ("the", "a", "an", "i") and not (first == folded and first.isalpha()):
             break
         name, opens = rest, False
     return name, opens
 
 
-def _word(text: str, word: str, at: int, end: int, opens: bool, stops: Set[str], found: list[Mention]) -> None:
+def _word(
+    text: str, word: str, at: int, end: int, opens: bool, stops: Set[str], found: list[Mention]
+) -> None:
     if len(word) < 2 or (len(word) < 3 and word[-1] == "."):
         return
     folded = word.lower()
+    if "'" in word or "\u2019" in word:
+        head, tail = _APOSTROPHE.split(word, maxsplit=1)
+        if tail[:1].islower():  # "I'd", "That's"
+            folded = head.lower()
+        elif opens and len(head) < 3 and head.lower() in stops:  # "L'Assemblée"
+            word, at, folded = tail, end - len(tail), tail.lower()
     acronym = word.isupper()
     if folded in _ALONE and (opens or not acronym):
         return
     if opens and not acronym:
         # A capital tells nothing here: the word must not be a common one, nor be in lower case elsewhere.
-        if folded in stops or folded in OPENERS or _ADVERB.match(folded) or f" {folded}" in text:
+        if folded in stops or folded in OPENERS or _ADVERB.match(folded):
+            return
+        if text.find(f" {folded}", max(0, at - _NEAR), at + _NEAR) >= 0:
             return
         if _PARTICIPLE.match(folded) and _AFTER_PARTICIPLE.match(text, end):
             return
@@ -210,5 +220,5 @@ def _joins(left: str, junction: str, right: str) -> bool:
         return body is not None and junction != "to" and junction != "with"
     right = JUNCTION.split(right, maxsplit=1)[0]
     if any(found["last"] is not None for found in _BODY.finditer(right)):
-        return " " not in left and " " in right  # "Food and Drug Administration", not "A College and B College"
+        return " " not in left and " " in right  # "Food and Drug Administration"; not "A School and B School"
     return body is not None and _TOPIC.search(left, body.end() - 1) is not None

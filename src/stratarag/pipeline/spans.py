@@ -29,18 +29,21 @@ _SPACE = r"(?:[ \u00a0]\s?|\n[ \t]{0,8}(?=\S))"
 # as they belong to one ("Council for Small Business").
 _LINK = (
     "of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
-    "|von(?: de[rm])?|zu[mr]?|te[rn]?|[ae]l|bin|ibn|bint|af|av|upon|sur|f\u00fcr|la|le|\u0438\u043c\u0435\u043d\u0438"
+    "|von(?: de[rm])?|zu[mr]?|te[rn]?|[ae]l|bin|ibn|bint|af|av|upon|sur|f\u00fcr|la|le"
+    "|\u0438\u043c\u0435\u043d\u0438"
 )
 _JUNCTION = "and|&|for|in|on|with|to|und|et|y|e|och|og|en|\u0438"
 JUNCTION = re.compile(rf" ({_JUNCTION}) ")
 
-_ABBREVIATIONS = "St Mt Ft Mr Mrs Ms Dr Prof Gen Col Capt Cpl Lt Sgt Gov Sen Rep Rev Hon Jr Sr Bros Vol Inc Ltd"
+_ABBREVIATIONS = (
+    "St Mt Ft Mr Mrs Ms Dr Prof Gen Col Capt Cpl Lt Sgt Gov Sen Rep Rev Hon Jr Sr Bros Vol Inc Ltd"
+)
 _ABBREVIATED = "|".join(rf"(?<=\b{word}\.)" for word in _ABBREVIATIONS.split())
 # What follows a name's first capital: of initials ("J.", "U.S.", "J.-P."), of a word ("O'Brien", "AT&T",
 # "C++", "St."). A possessive 's is inside a name only if the name goes on.
 _REST = (
     rf"(?:\.(?:-?[{_U}]\.)*+(?:[{_U}](?!\w))?(?![^\W\d_{_U}])"
-    rf"|\w*+(?:(?:[-\u2010\u2011&+]|['\u2019](?!s\b(?!{_SPACE}[{_U}])))\w++)*+"
+    rf"|\w*+(?:(?:[-\u2010\u2011&+]|['\u2019](?![sS]\b(?!{_SPACE}[{_U}])))\w++)*+"
     rf"(?:[+#]++|\.(?=\s[^\W_])(?:{_ABBREVIATED}))?)"
 )
 _TOKEN = rf"[{_U}]{_REST}"
@@ -49,9 +52,10 @@ _MONTH = (
     "|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
 )
 # A number belongs to the name before it ("Apollo 11 landed") unless it counts what follows ("Paris 300 men").
-_VERBS = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
+_ANYTHING = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
 _NUMBER = (
-    rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_VERBS})\b)[^\W\d_{_U}]|{_SPACE}[{_U}]\w++{_SPACE}\d)"
+    rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_ANYTHING})\b)[^\W\d_{_U}]"
+    rf"|{_SPACE}[{_U}]\w++{_SPACE}\d)"
 )
 _MORE = (
     rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
@@ -93,10 +97,11 @@ _INSIDE = r"[^\s\"\u201c\u201d\u00bb\u00ab]*+"
 _TITLE = rf"[{_U}\d]{_INSIDE}(?:[\s-]+(?:[{_U}\d&]{_INSIDE}|(?:{_SMALL})(?=[\s,]))){{0,11}}+"
 _PHRASE = rf"[^\W\d_{_U}][\w-]*+(?: [\w-]++){{0,2}}"
 _QUOTE_REST = (
-    rf"(?:(?<=`)`|(?<!`))(?:(?<![\w.,;!?].)[ \u00a0]?|(?<=\w\")\s)(?:(?P<title>{_TITLE})|(?P<phrase>{_PHRASE}))"
+    rf"(?:(?<=`)`|(?<!`))(?:(?<![\w.,;!?].)[ \u00a0]?|(?<=\w\")\s)"
+    rf"(?:(?P<title>{_TITLE})|(?P<phrase>{_PHRASE}))"
     r"[ \u00a0]?(?:[\"\u201d\u201c\u00bb\u2019]|'')"
 )
-_QUOTES = "\"\u201c\u201e\u00ab\u2018`"
+_QUOTES = '"\u201c\u201e\u00ab\u2018`'
 _MONEY = "$\u20ac\u00a3\u00a5\u20b9"
 
 _SPAN = (

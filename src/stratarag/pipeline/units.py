@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from stratarag.records import RelationMention, SemanticUnit
 
-
 # A name and where a sentence has it; an implied one (start = end) stands where the sentence begins.
 Named = tuple[str, int, int]
 
@@ -57,6 +56,14 @@ def relations(text: str, sentence: Sentence, found: list[RelationMention]) -> No
         before, before_end = name, end
 
 
+def statement(text: str, start: int, end: int) -> str:
+    """`text[start:end]` as a description: with single spaces, and cut at a blank where it is very long."""
+    stated = passage(text, start, min(end, start + 2 * _DESCRIPTION))
+    if len(stated) <= _DESCRIPTION:
+        return stated
+    return stated[: max(stated.rfind(" ", 0, _DESCRIPTION), _DESCRIPTION // 2)]
+
+
 def passage(text: str, start: int, end: int) -> str:
     """`text[start:end]` with single spaces."""
     part = text[start:end]
@@ -66,7 +73,10 @@ def passage(text: str, start: int, end: int) -> str:
 def _around(text: str, sentence: Sentence, first: int, last: int) -> str:
     """As much of a very long sentence around `text[first:last]` as a description may have, cut at blanks."""
     margin = max(_DESCRIPTION - (last - first), _DESCRIPTION // 4) // 2
-    start, end = max(sentence.start, first - margin), min(sentence.end, last + margin, first + 2 * _DESCRIPTION)
+    start, end = (
+        max(sentence.start, first - margin),
+        min(sentence.end, last + margin, first + 2 * _DESCRIPTION),
+    )
     if start > sentence.start:
         start = max(start, text.find(" ", start, first) + 1)
     if end < sentence.end:

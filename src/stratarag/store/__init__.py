@@ -25,6 +25,7 @@
     lock        one writer at a time
     database    SQLite connections and errors
     verify      the full check
+    copying     a copy of a folder, as an index of its own
 
 A published generation is never written to again. Whatever must survive a killed process is in the two
 SQLite files beside the generations.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import sqlite3
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from stratarag.store.database import (
     connect_shared,
     marks,
     named_errors,
+    remove_database,
 )
 from stratarag.store.lock import now
 
@@ -134,6 +135,34 @@ class SqliteCalls:
         if busy:
             raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
 
+    def chunks(self) -> list[str]:
+        """The chunks that went into any call."""
+        database = self._open(create=False)
+        found = [] if database is None else database.rows("SELECT DISTINCT chunk FROM call_sources")
+        return [row[0] for row in found]
+
+    def copy_to(self, path: Path) -> None:
+        """Make another file hold what this one holds now, whoever uses either of them meanwhile.
+
+        Raises
+        ------
+        StoreError
+            If the other file is something else than a cache of calls, or is kept busy.
+        OSError
+            On a full disk; what the other file held stays.
+        """
+        own = SqliteCalls(self.path)  # nobody who uses this object waits for the copy
+        try:
+            database = own._open(create=False)
+            if database is None:
+                remove_database(path)
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(_connect_writable(path)) as target, database.use() as source, named_errors(path):
+                source.backup(target)
+        finally:
+            own.close()
+
     def check(self) -> list[str]:
         """What SQLite's own integrity check finds wrong; empty if the file is sound or absent."""
         try:
@@ -176,7 +205,7 @@ class SqliteCalls:
 def _connect_writable(path: Path) -> sqlite3.Connection:
     """Open the cache and make its tables, unless the file is something else (then it stays as it is)."""
     if path.exists():
-        with named_errors(path), contextlib.closing(sqlite3.connect(path)) as probe:
+        with named_errors(path), closing(sqlite3.connect(path)) as probe:
             _require_cache(probe, path)
     connection = connect_shared(path)
     with named_errors(path):

@@ -98,6 +98,12 @@ def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
             time.sleep(0.01)
 
 
+def remove_database(path: Path) -> None:
+    """Remove a file and what SQLite keeps beside it, the log first: it must never outlive its file."""
+    for suffix in ("-wal", "-shm", ""):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def batches(items: Iterable[Any], size: int = PARAMETERS) -> Iterator[list[Any]]:
     """Lists of at most `size` items."""
     batch: list[Any] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from stratarag.protocols import Vectors
-from stratarag.store.database import Database, batches, connect_shared, marks, named_errors
+from stratarag.store.database import Database, batches, connect_shared, marks, named_errors, remove_database
 from stratarag.store.lock import now
 
 _SCHEMA = """
@@ -122,10 +122,9 @@ class Journal:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the file, its log first: a log must never outlive the file that it belongs to."""
+        """Remove the file."""
         self.close()
-        for path in _files(self.path):
-            path.unlink(missing_ok=True)
+        remove_database(self.path)
 
     def close(self) -> None:
         """Close the file; using it again opens it again."""
@@ -159,15 +158,9 @@ def begun(name: str, generation: int) -> Operation:
     return Operation(name, now(), generation)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    for suffix in ("-wal", "-shm", ""):
-        yield path.with_name(path.name + suffix)
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     if not path.exists():
-        for stray in _files(path):
-            stray.unlink(missing_ok=True)
+        remove_database(path)
     connection = connect_shared(path)
     with named_errors(path):
         try:

@@ -20,6 +20,7 @@ from stratarag.errors import ClosedIndex, Damaged, Locked, MethodMissing, StoreE
 from stratarag.protocols import Vectors
 from stratarag.store.arrays import open_array
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.copying import copy_index
 from stratarag.store.database import Database, connect_frozen
 from stratarag.store.journal import Journal, Operation, begun
 from stratarag.store.layout import CORPUS, MARKER, Layout, remove_ours
@@ -334,6 +335,22 @@ class IndexFolder:
         """Check every file against its checksum and its meaning; one line per problem, none if sound."""
         self._require_open()
         return verify(self._layout, self.calls)
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the generation that is published now, and the cache of calls, to another folder.
+
+        Nothing of an unfinished operation goes along. An earlier copy is replaced at one moment, once the
+        new one is whole; its readers keep what they opened. Onto itself, nothing is copied.
+
+        Raises
+        ------
+        NotAnIndex
+            If the path holds something else, or nothing was published here yet.
+        Locked
+            If someone is writing in the earlier copy.
+        """
+        self._require_open()
+        copy_index(self._layout, Path(path))
 
     def abandon(self) -> None:
         """Close a folder whose first build failed, leaving nothing behind if nothing was kept.

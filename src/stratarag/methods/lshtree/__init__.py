@@ -17,6 +17,6 @@ from stratarag.methods.lshtree.build import build
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.methods.lshtree.search import TreeSearcher
 
-METHOD = Method("lshtree", LSHTreeConfig, LSHTreeOptions, build, TreeSearcher)
+METHOD = Method("lshtree", LSHTreeConfig, LSHTreeOptions, build, TreeSearcher, needs_graph=False)
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

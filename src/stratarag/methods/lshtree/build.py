@@ -13,6 +13,7 @@ from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig
 from stratarag.models.gateway import Gate
+from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.summarize import Group, Summary, summarize
@@ -37,8 +38,13 @@ class Layer:
         return len(self.ids)
 
 
-async def build(corpus: Corpus, gate: Gate, *, config: LSHTreeConfig, previous: Stored | None) -> Built:
-    """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`."""
+async def build(
+    corpus: Corpus, graph: Graph, gate: Gate, *, config: LSHTreeConfig, previous: Stored | None
+) -> Built:
+    """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`.
+
+    The tree is of chunks alone: the graph serves only its search for passages.
+    """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []
     while len(layers) <= config.max_levels and layers[-1].size >= config.min_level:

@@ -8,23 +8,27 @@ from numpy.typing import NDArray
 from stratarag.methods.base import Corpus, Description, Found, Mask, Query, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.pipeline.filters import nodes_allowed
+from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.project import Projection, Seeds
 
-SUMMARY_SHARE = 0.3
-"""Weight of the best summary above a passage in the passage's own ranking (view `chunks`)."""
+SUMMARIES = 5
+"""Summaries whose passages a walk restarts at (view `chunks`)."""
+SUMMARY_SHARE = 0.02
+"""Restart mass of a summary, where an entity that the question names has 1."""
 
 
 class TreeSearcher:
     """An opened tree. Level 0 are the corpus' chunks, levels 1 and up the summaries."""
 
-    def __init__(self, corpus: Corpus, stored: Stored, config: LSHTreeConfig) -> None:
+    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, config: LSHTreeConfig) -> None:
         self._corpus = corpus
         self._levels: NDArray[np.int16] = stored.arrays["levels"]
         self._indptr: NDArray[np.int64] = stored.arrays["sources.indptr"]
         self._indices: NDArray[np.int64] = stored.arrays["sources.indices"]
         self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
         self._summaries = Nearest(stored.arrays["vectors"], stored.arrays, "nodes")
-        self._config = config
+        self._projection = Projection(corpus, graph, self._chunks)
 
     def nodes(self, query: Query) -> Found:
         """Chunks and summaries by cosine similarity, best first."""
@@ -36,28 +40,26 @@ class TreeSearcher:
         return _merge([self._level(query, (level,), k) for level in levels], query.k)
 
     def chunks(self, query: Query) -> Found:
-        """Passages by their own similarity plus `SUMMARY_SHARE` of that of the best summary above them.
-
-        Candidates are the nearest passages and the passages below the nearest summaries.
-        """
-        breadth = max(4 * query.k, 40)
-        rows, _ = self._chunks.search(query.vector, breadth, query.allowed)
-        summaries, similarities = self._summaries.search(query.vector, breadth, self._admitted(query))
-        best = np.zeros(self._corpus.size, dtype=np.float32)
-        below = [rows]
-        for row, similarity in zip(summaries[::-1], similarities[::-1], strict=True):
-            sources = self._indices[self._indptr[row] : self._indptr[row + 1]]
-            best[sources] = np.maximum(best[sources], similarity)
-            if self._levels[row] == 1:
-                below.append(sources)
-        candidates = np.unique(np.concatenate(below))
-        own = self._corpus.vectors[candidates] @ query.vector
-        scores = own + SUMMARY_SHARE * best[candidates]
-        order = np.lexsort((candidates, -scores))[: query.k]
+        """Passages by the walk of `pipeline.project`, which restarts at the summaries' passages too."""
+        ranked = self._projection.rank(
+            query.text, query.vector, query.k, allowed=query.allowed, seeds=self._seeds(query)
+        )
         trace = [
-            {"similarity": float(own[i]), "summary_similarity": float(best[candidates[i]])} for i in order
+            {"mass": float(mass), "similarity": float(similarity)}
+            for mass, similarity in zip(ranked.mass, ranked.similarity, strict=True)
         ]
-        return Found(candidates[order], scores[order], np.ones(len(order), dtype=np.bool_), trace)
+        return Found(ranked.rows, ranked.mass, np.ones(len(ranked.rows), dtype=np.bool_), trace)
+
+    def _seeds(self, query: Query) -> Seeds:
+        """The passages below the nearest summaries; each summary shares its weight among them."""
+        rows, similarity = self._summaries.search(query.vector, SUMMARIES, self._admitted(query))
+        counts = self._indptr[rows + 1] - self._indptr[rows]
+        passages = [self._indices[self._indptr[row] : self._indptr[row + 1]] for row in rows]
+        weights = SUMMARY_SHARE * np.maximum(similarity, 0.0) / np.maximum(counts, 1)
+        return Seeds(
+            chunks=np.concatenate([np.zeros(0, np.int64), *passages]),
+            chunk_weights=np.repeat(weights.astype(np.float64), counts),
+        )
 
     def describe(self) -> Description:
         """Nodes per level."""

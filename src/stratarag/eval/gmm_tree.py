@@ -1,0 +1,128 @@
+"""A tree of summaries over Gaussian mixtures, as RAPTOR builds it (Sarthi et al. 2024), kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag import _sync
+from stratarag.eval.rankers import Passage, Workbench
+from stratarag.kernels.topk import top_k
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.summarize import Group, summarize
+from stratarag.protocols import Rows, Vectors
+
+PROMPT = load_prompt("stratarag.eval", "summarize")
+TARGET = 10
+"""Members of a cluster, on average."""
+MOST_COMPONENTS = 50
+"""Of one mixture; more vectors are first parted coarsely, then each part finely."""
+SHARED = 0.1
+"""Posterior probability from which a vector belongs to a cluster; it may belong to several."""
+SUMMARY_TOKENS = 100
+MOST_LEVELS = 5
+_DIMENSIONS = 10
+_SEED = 0
+
+
+class GmmTree:
+    """Clusters of passages are summarised, clusters of summaries again; all nodes are searched together.
+
+    In view `chunks` a summary stands for the nearest passage below it that is not listed yet. Without a
+    language model, summaries consist of the passages' central sentences.
+    """
+
+    name = "raptor"
+    description = "tree of summaries over Gaussian mixtures, searched as one level (RAPTOR-style)"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._nodes = list(bench.passages)
+        self._below: list[Rows] = [np.array([row]) for row in range(len(self._nodes))]
+        level: list[int] = list(range(len(self._nodes)))
+        self._vectors = bench.vectors
+        for _ in range(MOST_LEVELS):
+            groups = clusters(self._vectors[level]) if len(level) > TARGET else []
+            if not groups or len(groups) >= len(level):
+                break
+            level = self._add([[level[member] for member in group] for group in groups])
+
+    def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
+        """Summarise groups of nodes into new ones; returns the new nodes."""
+        below = [np.unique(np.concatenate([self._below[node] for node in group])) for group in groups]
+        asked = [
+            Group(f"cluster {number}", [self._nodes[node].text for node in group], [])
+            for number, group in enumerate(groups, len(self._nodes))
+        ]
+        written = _sync.run(summarize(asked, self._bench.gate, prompt=PROMPT, max_tokens=SUMMARY_TOKENS))
+        first = len(self._nodes)
+        for summary, rows in zip(written, below, strict=True):
+            documents = dict.fromkeys(self._bench.chunks[row].document_id for row in rows)
+            self._nodes.append(Passage(summary.text, tuple(documents)))
+        self._below += below
+        vectors = self._bench.embedder.documents([node.text for node in self._nodes[first:]])
+        self._vectors = np.concatenate([self._vectors, vectors])
+        return list(range(first, len(self._nodes)))
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` nodes, or passages, best first."""
+        vector = self._bench.embedder.question(question)
+        if self._bench.view == "nodes":
+            return [self._nodes[row] for row in top_k(self._vectors, vector, k)[0]]
+        nearest = top_k(self._vectors, vector, 4 * k + 40)[0]
+        listed: dict[int, None] = {}
+        for row in self._passages(nearest, vector, listed):
+            listed[row] = None
+            if len(listed) == k:
+                break
+        return [self._nodes[row] for row in listed]
+
+    def _passages(self, nodes: Rows, vector: Vectors, listed: dict[int, None]) -> Iterator[int]:
+        for node in nodes.tolist():
+            rows = self._below[node]
+            best = rows[np.argsort(-(self._vectors[rows] @ vector), kind="stable")]
+            new = next((row for row in best.tolist() if row not in listed), None)
+            if new is not None and (node == new or node >= len(self._bench.chunks)):
+                yield new
+
+
+def clusters(vectors: Vectors) -> list[list[int]]:
+    """Groups of rows by a Gaussian mixture in the first ten principal components; they may overlap.
+
+    The number of components is the number of rows over `TARGET`. Where that exceeds `MOST_COMPONENTS`, a
+    coarse mixture comes first, so that the time grows with the rows and not with their square.
+    """
+    reduced = _reduced(vectors)
+    wanted = ceil(len(vectors) / TARGET)
+    if wanted <= MOST_COMPONENTS:
+        return _mixture(reduced, wanted)
+    found: list[list[int]] = []
+    for part in _mixture(reduced, ceil(wanted / MOST_COMPONENTS) + 1):
+        inner = _mixture(reduced[part], min(MOST_COMPONENTS, ceil(len(part) / TARGET)))
+        found += [[part[member] for member in group] for group in inner]
+    return list(map(list, dict.fromkeys(map(tuple, found))))
+
+
+def _reduced(vectors: Vectors) -> NDArray[np.float64]:
+    from sklearn.decomposition import PCA
+
+    dimensions = min(_DIMENSIONS, len(vectors) - 1, vectors.shape[1])
+    reduced: NDArray[np.float64] = PCA(dimensions, random_state=_SEED).fit_transform(vectors.astype(np.float64))
+    return reduced
+
+
+def _mixture(points: NDArray[np.float64], components: int) -> list[list[int]]:
+    """The members of each component; every point is in its likeliest one at least."""
+    from sklearn.mixture import GaussianMixture
+
+    components = min(components, len(points))
+    if components < 2:
+        return [list(range(len(points)))]
+    mixture = GaussianMixture(components, covariance_type="diag", random_state=_SEED, reg_covar=1e-4)
+    posterior = mixture.fit(points).predict_proba(points)
+    belongs = posterior >= SHARED
+    belongs[np.arange(len(points)), posterior.argmax(axis=1)] = True
+    return [members for column in belongs.T if (members := np.flatnonzero(column).tolist())]

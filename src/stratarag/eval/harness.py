@@ -1,0 +1,303 @@
+"""Measuring retrieval methods against baselines, all with the same passages, vectors and token budgets."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import stratarag
+from stratarag.config import Config, resolve
+from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.baselines import baselines
+from stratarag.eval.bootstrap import Difference, paired_difference
+from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
+from stratarag.eval.embedding import SharedEmbedder
+from stratarag.eval.measuring import Meter
+from stratarag.eval.methods import MethodIndex
+from stratarag.eval.rankers import Ranker, Workbench
+from stratarag.eval.results import Evaluation, Indexing, Row
+from stratarag.eval.scoring import Asked, Cutoffs, ask_all
+from stratarag.methods import NAMES
+from stratarag.models.gateway import ModelGate
+from stratarag.models.limits import Budget
+from stratarag.pipeline.tokens import choose
+from stratarag.progress import NoProgress, TqdmProgress
+from stratarag.protocols import Progress
+from stratarag.records import Chunk, Document
+from stratarag.store.calls import SqliteCalls
+
+DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
+"""Every method of the package, and the baselines that cost nothing."""
+REFERENCE = "dense"
+VIEWS = ("chunks", "nodes")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    cutoffs: Cutoffs
+    reference: str
+    resamples: int
+    confidence: float
+    seed: int
+    answers: AnswerConfig | None
+
+
+def evaluate(
+    dataset: Dataset | StrPath,
+    methods: Sequence[str | Ranker] = DEFAULT,
+    *,
+    k: Sequence[int] = (2, 5, 10),
+    budgets: Sequence[int] = (1000, 2000, 5000),
+    view: str = "chunks",
+    reference: str = REFERENCE,
+    split: bool = True,
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    answers: AnswerConfig | None = None,
+    cache: StrPath | None = None,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: bool | Progress = False,
+) -> Evaluation:
+    """Measure methods and baselines on a corpus with questions.
+
+    All rank the same passages with the same vectors; a question is embedded once. A method that fails gets a row
+    that says why, and the others stand.
+
+    Parameters
+    ----------
+    dataset
+        A `Dataset`, or what `load_dataset` reads.
+    methods
+        Names of the package's methods, of baselines (`bm25`, `dense`, `hybrid`, `hyde`, `ppr`, `raptor`), and
+        `Ranker`s of your own.
+    k
+        Cutoffs in passages.
+    budgets
+        Cutoffs in tokens of context.
+    view
+        `chunks`: rankings are of passages. `nodes`: of the methods' own results, summaries among them; then
+        recall says little, and what is in the context says more.
+    reference
+        What the others are compared with. It is measured even if it is not among `methods`.
+    split
+        Whether documents are split into passages; False makes each one passage, however long.
+    llm, embedder, config, budget
+        As `build_index` takes them. With an `llm`, questions are answered too.
+    answers
+        How they are answered and judged; None means the defaults.
+    cache
+        A folder in which vectors and model calls last from run to run; None keeps them for this one.
+    resamples, confidence, seed
+        Of the intervals of differences; see `paired_difference`.
+    progress
+        True shows progress bars, or a `Progress` of your own.
+
+    Returns
+    -------
+    Rows in the order of `methods`; see `Evaluation`.
+
+    Raises
+    ------
+    ValueError
+        If a name is not known or comes twice, a cutoff is not valid, or the dataset cannot be used.
+    """
+    read = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
+    data = _whole(checked(read)) if not split else checked(read)
+    cutoffs = Cutoffs(tuple(k), tuple(budgets))
+    if view not in VIEWS:
+        raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
+    wanted = _wanted(methods, reference)
+    answering = (answers or AnswerConfig()) if llm is not None else None
+    settings = _Settings(cutoffs, reference, resamples, confidence, seed, answering)
+    shown = TqdmProgress() if progress is True else progress or NoProgress()
+    with _folder(cache) as folder:
+        bench = _bench(data, llm, embedder, resolve(config), budget, view, folder)
+        run = _Run(bench, settings, MethodIndex(bench, llm, budget, folder / "calls.sqlite"), shown)
+        try:
+            rows = [run.row(each) for each in wanted]
+        finally:
+            run.index.close()
+    rows = _compared(rows, settings)
+    return Evaluation(data.name, data.questions, tuple(rows), reference, _described(run), data.notes)
+
+
+def _whole(dataset: Dataset) -> Dataset:
+    """Each document as one passage."""
+    documents = tuple(
+        Chunk(item.text, item.id, metadata=item.metadata) if isinstance(item, Document) else item
+        for item in dataset.documents
+    )
+    return replace(dataset, documents=documents)
+
+
+def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranker]:
+    if isinstance(methods, str):
+        methods = [methods]
+    names = [each if isinstance(each, str) else each.name for each in methods]
+    known = (*NAMES, *baselines())
+    for each, name in zip(methods, names, strict=True):
+        if isinstance(each, str) and name not in known:
+            raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(known)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice; names of rows must differ")
+    if reference in names or not reference:
+        return list(methods)
+    if reference not in known:
+        raise ValueError(f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *known]))}")
+    return [*methods, reference]
+
+
+@contextmanager
+def _folder(cache: StrPath | None) -> Iterator[Path]:
+    if cache is not None:
+        path = Path(cache)
+        path.mkdir(parents=True, exist_ok=True)
+        yield path
+    else:
+        with tempfile.TemporaryDirectory(prefix="stratarag-eval-") as name:
+            yield Path(name)
+
+
+def _bench(
+    dataset: Dataset, llm: Any, embedder: Any, config: Config, budget: Budget | None, view: str, folder: Path
+) -> Workbench:
+    count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
+    gate = ModelGate(
+        llm,
+        None,
+        cache=SqliteCalls(folder / "calls.sqlite"),
+        budget=budget,
+        limits=config.limits,
+        count_tokens=count_tokens,
+        max_failures=config.max_failures,
+    )
+    shared = SharedEmbedder(embedder, folder, config.limits)
+    bench = Workbench(dataset, shared, config, gate, count_tokens, view)
+    shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in dataset.questions])
+    return bench
+
+
+@dataclass
+class _Run:
+    """The rankers of one evaluation, one after the other."""
+
+    bench: Workbench
+    settings: _Settings
+    index: MethodIndex
+    progress: Progress
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.depth = self.settings.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
+
+    def row(self, wanted: str | Ranker) -> Row:
+        """Make a ranker ready and measure it; whatever goes wrong is the row's error."""
+        name = wanted if isinstance(wanted, str) else wanted.name
+        row = Row(name, "" if isinstance(wanted, str) else wanted.description)
+        try:
+            ranker, indexing = self._ready(wanted)
+            row = replace(row, description=ranker.description, indexing=indexing)
+            asked = self._ask(ranker)
+            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms)
+            return self._answered(row, asked)
+        except Exception as error:
+            notes = " ".join(getattr(error, "__notes__", ()))
+            return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+
+    def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
+        if not isinstance(wanted, str):
+            return wanted, None
+        if wanted in NAMES:
+            return self.index.add(wanted)
+        before = dict(self.bench.gate.ledger.stages)
+        with Meter() as meter:
+            ranker = baselines()[wanted](self.bench)
+        stages = {
+            stage: usage for stage, usage in self.bench.gate.ledger.stages.items() if usage != before.get(stage)
+        }
+        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory)
+
+    def _ask(self, ranker: Ranker) -> Asked:
+        questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
+        self.progress.start(stage, len(questions))
+        try:
+            return ask_all(
+                ranker,
+                questions,
+                self.settings.cutoffs,
+                self.depth,
+                self.bench.count_tokens,
+                lambda: self.progress.advance(stage),
+            )
+        finally:
+            self.progress.finish(stage)
+
+    def _answered(self, row: Row, asked: Asked) -> Row:
+        """With answers by the model; if that fails, retrieval stands and the error says so."""
+        if self.settings.answers is None:
+            return row
+        try:
+            found = answer_all(self.bench, row.name, asked.texts, self.settings.answers)
+        except Exception as error:
+            return replace(row, error=f"answers: {type(error).__name__}: {error}")
+        scores = {**row.scores, **found.scores}
+        return replace(row, scores=scores, answers=found.answers, usage=found.usage)
+
+
+def _compared(rows: Sequence[Row], settings: _Settings) -> list[Row]:
+    """With the differences to the reference, if that has scores."""
+    reference = next((row for row in rows if row.name == settings.reference and row.scores), None)
+    if reference is None:
+        return list(rows)
+    return [
+        row if row is reference else replace(row, differences=_differences(row, reference, settings))
+        for row in rows
+    ]
+
+
+def _differences(row: Row, reference: Row, settings: _Settings) -> Mapping[str, Difference]:
+    found = {
+        metric: paired_difference(
+            row.scores[metric],
+            reference.scores[metric],
+            resamples=settings.resamples,
+            confidence=settings.confidence,
+            seed=settings.seed,
+        )
+        for metric in row.scores
+        if metric in reference.scores
+    }
+    return {metric: each for metric, each in found.items() if each is not None}
+
+
+def _described(run: _Run) -> dict[str, Any]:
+    bench, settings = run.bench, run.settings
+    return {
+        "stratarag": stratarag.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "documents": len({chunk.document_id for chunk in bench.chunks}),
+        "passages": len(bench.chunks),
+        "questions": len(bench.dataset.questions),
+        "embedder": bench.embedder.name,
+        "embedding_seconds": bench.embedder.seconds,
+        "question_embedding_ms": bench.embedder.question_ms,
+        "extraction": "given" if bench.dataset.extractions else "the package's own",
+        "view": bench.view,
+        "k": list(settings.cutoffs.k),
+        "budgets": list(settings.cutoffs.budgets),
+        "depth": run.depth,
+        "resamples": settings.resamples,
+        "confidence": settings.confidence,
+        "seed": settings.seed,
+    }

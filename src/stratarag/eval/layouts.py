@@ -1,0 +1,242 @@
+"""The layouts in which others publish a corpus with questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stratarag.importing.lines import json_lines
+from stratarag.records import Metadata
+
+DocumentRecord = tuple[str, str, str, Metadata]
+"""Id, title, text, metadata."""
+QuestionRecord = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
+"""Id, question, answers, ids of gold documents, type."""
+
+_CORPUS = "_corpus.json"
+_SPLITS = ("test", "dev", "validation", "train")
+
+
+class Raw(NamedTuple):
+    """What a layout holds, unchecked."""
+
+    documents: list[DocumentRecord]
+    questions: list[QuestionRecord]
+
+
+def read_layout(path: Path, split: str) -> Raw:
+    """Read a folder, or one JSON file of questions beside its corpus, in whichever layout it has.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such path.
+    ValueError
+        If the layout is not known, or a record cannot be read.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"no such folder or file: {str(path)!r}")
+    if path.is_file():
+        return _hipporag(path)
+    names = {each.name for each in path.iterdir()}
+    if {"corpus.jsonl", "questions.jsonl"} <= names:
+        return _plain(path)
+    if {"corpus.jsonl", "queries.jsonl"} <= names:
+        return _beir(path, split)
+    if {"corpus.json", "MultiHopRAG.json"} <= names:
+        return _multihop(path)
+    pairs = sorted(name for name in names if f"{name.removesuffix('.json')}{_CORPUS}" in names)
+    if len(pairs) == 1:
+        return _hipporag(path / pairs[0])
+    if pairs:
+        raise ValueError(f"{str(path)!r} holds several datasets; give the path of one: {', '.join(pairs)}")
+    raise ValueError(
+        f"{str(path)!r} is in no layout that is known: it needs corpus.jsonl with questions.jsonl, or with "
+        "queries.jsonl and qrels (BEIR), or NAME_corpus.json with NAME.json (HippoRAG), or corpus.json with "
+        f"MultiHopRAG.json; it holds {', '.join(sorted(names)[:8]) or 'nothing'}"
+    )
+
+
+def _plain(folder: Path) -> Raw:
+    documents = [
+        (_text(record, "id", place), _title(record), _text(record, "text", place), _rest(record))
+        for place, record in json_lines(folder / "corpus.jsonl")
+    ]
+    questions = [
+        (
+            _text(record, "id", place),
+            _text(record, "question", place),
+            _texts(record.get("answers")),
+            _texts(record.get("supporting_ids")),
+            str(record.get("type") or ""),
+        )
+        for place, record in json_lines(folder / "questions.jsonl")
+    ]
+    return Raw(documents, questions)
+
+
+def _rest(record: Mapping[str, Any]) -> Metadata:
+    return {key: value for key, value in record.items() if key not in ("id", "_id", "title", "text")}
+
+
+def _beir(folder: Path, split: str) -> Raw:
+    """BEIR: judgements above 0 are gold. There are no answers."""
+    gold = _judgements(folder / "qrels", split)
+    documents = [
+        (_text(record, "_id", place), _title(record), _text(record, "text", place), {})
+        for place, record in json_lines(folder / "corpus.jsonl")
+    ]
+    queries = [
+        (_text(record, "_id", place), _text(record, "text", place))
+        for place, record in json_lines(folder / "queries.jsonl")
+    ]
+    # A BEIR folder has the queries of all splits: those of another one were not judged.
+    return Raw(documents, [(key, text, (), gold[key], "") for key, text in queries if key in gold])
+
+
+def _judgements(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
+    present = [name for name in (split, *_SPLITS) if (folder / f"{name}.tsv").is_file()]
+    if not present:
+        raise ValueError(f"no judgements in {str(folder)!r}: a file such as {split}.tsv is expected")
+    path = folder / f"{present[0]}.tsv"
+    gold: dict[str, list[str]] = defaultdict(list)
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        for number, row in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
+            if not row or (number == 1 and not _is_number(row[-1])):
+                continue
+            if len(row) < 3 or not _is_number(row[-1]):
+                raise ValueError(f"{path}:{number}: expected query id, document id and score, got {row!r}")
+            judged = gold[row[0]]
+            if float(row[-1]) > 0:
+                judged.append(row[-2])
+    return {key: tuple(ids) for key, ids in gold.items()}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _multihop(folder: Path) -> Raw:
+    """MultiHop-RAG: evidence names articles by address and title."""
+    articles = _list(folder / "corpus.json")
+    documents: list[DocumentRecord] = []
+    ids: dict[str, str] = {}
+    for number, article in enumerate(articles):
+        identity = str(article.get("url") or article.get("title") or number)
+        title = _title(article)
+        ids.setdefault(title, identity)
+        ids[identity] = identity
+        extra = {key: article[key] for key in ("source", "category", "published_at") if key in article}
+        documents.append((identity, title, str(article.get("body") or ""), extra))
+    questions: list[QuestionRecord] = []
+    for number, record in enumerate(_list(folder / "MultiHopRAG.json")):
+        gold = []
+        for evidence in record.get("evidence_list") or ():
+            address, title = str(evidence.get("url") or ""), _title(evidence)
+            gold.append(ids.get(address) or ids.get(title) or address or title)
+        answers = _texts([record.get("answer")])
+        kind = str(record.get("question_type") or "")
+        questions.append((f"q{number:05}", str(record.get("query") or ""), answers, tuple(gold), kind))
+    return Raw(documents, questions)
+
+
+def _hipporag(path: Path) -> Raw:
+    """HippoRAG: a corpus without ids, and gold paragraphs in full, matched by title and text."""
+    passages = _passages(path.with_name(f"{path.stem}{_CORPUS}"))
+    by_text = {(_title(each), _plain_text(each["text"])): each["id"] for each in passages}
+    by_title: dict[str, list[str]] = defaultdict(list)
+    for each in passages:
+        by_title[_title(each)].append(each["id"])
+
+    def found(title: str, text: str) -> str:
+        title = " ".join(title.split())
+        exact = by_text.get((title, _plain_text(text)))
+        alone = by_title.get(title, [])
+        return exact or (alone[0] if len(alone) == 1 else f"{title}: {text[:60]}".strip())
+
+    questions: list[QuestionRecord] = []
+    for number, record in enumerate(_list(path)):
+        gold = tuple(found(*each) for each in _gold(record))
+        identity = str(record.get("id") or record.get("_id") or f"q{number:05}")
+        answers = _texts([*_several(record.get("answer")), *_several(record.get("answer_aliases"))])
+        answers = answers or _texts([*_several(record.get("reference")), *_several(record.get("gold_ans"))])
+        # MuSiQue tells the number of hops in its ids alone.
+        kind = str(record.get("type") or (identity.partition("__")[0] if "__" in identity else ""))
+        questions.append((identity, str(record.get("question") or ""), answers, gold, kind))
+    return Raw([(each["id"], _title(each), each["text"], {}) for each in passages], questions)
+
+
+def _passages(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r}, the corpus of the questions, is not there")
+    value = json.loads(path.read_text("utf-8-sig"))
+    if isinstance(value, dict):  # the older form: title to sentences
+        value = [{"title": title, "text": "".join(_several(text))} for title, text in value.items()]
+    return [
+        {
+            "id": str(each.get("idx", each.get("id", f"p{number:05}"))),
+            "title": _title(each),
+            "text": str(each.get("text") or each.get("paragraph_text") or ""),
+        }
+        for number, each in enumerate(value)
+    ]
+
+
+def _gold(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Title and text of the gold paragraphs, in any of the three forms that the files have."""
+    if "supporting_facts" in record:
+        titles = {fact[0] for fact in record["supporting_facts"]}
+        context = {title: "".join(_several(lines)) for title, lines in record.get("context") or ()}
+        return [(title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles]
+    paragraphs = record.get("paragraphs") or record.get("contexts") or []
+    return [
+        (_title(each), str(each.get("text") or each.get("paragraph_text") or ""))
+        for each in paragraphs
+        if each.get("is_supporting", True)
+    ]
+
+
+def _list(path: Path) -> list[dict[str, Any]]:
+    try:
+        value = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ValueError(f"{path}: a list of objects was expected")
+    return value
+
+
+def _several(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    """Answers and ids as strings; numbers are written out, nothing else is taken."""
+    if isinstance(values, str):
+        values = [values]
+    kept: Iterable[Any] = values if isinstance(values, list) else ()
+    return tuple(str(value) for value in kept if isinstance(value, str | int | float) and str(value).strip())
+
+
+def _text(record: Mapping[str, Any], key: str, place: str) -> str:
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{place}: {key!r} must be a string, not {value!r}")
+    return str(value)
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    return " ".join(str(record.get("title") or "").split())
+
+
+def _plain_text(text: str) -> str:
+    """Text with white space ignored: files differ in how they join sentences."""
+    return "".join(text.split())

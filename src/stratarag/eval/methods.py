@@ -1,0 +1,84 @@
+"""The package's own methods, through its public API, over one index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stratarag.eval.measuring import Meter
+from stratarag.eval.rankers import Passage, Ranker, Workbench
+from stratarag.eval.results import Indexing
+from stratarag.index import Index, build_index
+from stratarag.models.limits import Budget
+
+
+class MethodRanker:
+    """One method of an index."""
+
+    def __init__(self, index: Index, name: str, view: str) -> None:
+        self.name = name
+        self.description = f"method {name} of this package, view {view}"
+        self._index = index
+        self._view = view
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` hits, best first."""
+        retrieval = self._index.retrieve(question, k, view=self._view, method=self.name)
+        return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
+
+
+class MethodIndex:
+    """An index to which one method after another is added, each measured by itself.
+
+    Parameters
+    ----------
+    bench
+        What the run's rankers share.
+    llm, budget
+        As `build_index` takes them.
+    calls
+        The file of model calls.
+    """
+
+    def __init__(self, bench: Workbench, llm: Any, budget: Budget | None, calls: Path) -> None:
+        self._bench = bench
+        self._llm = llm
+        self._budget = budget
+        self._calls = calls
+        self._index: Index | None = None
+        self._bytes = 0
+
+    def add(self, name: str) -> tuple[Ranker, Indexing]:
+        """Build a method; if it fails, those that are there stay."""
+        with Meter() as meter:
+            if self._index is None:
+                self._index = self._build(name)
+            else:
+                self._index.add_method(name)
+        report = self._index.last_report
+        size = int(self._index.stats()["bytes"])
+        own, self._bytes = size - self._bytes, size
+        stages = {} if report is None else report.stages
+        indexing = Indexing(meter.seconds, stages, own, meter.peak_memory)
+        return MethodRanker(self._index, name, self._bench.view), indexing
+
+    def _build(self, name: str) -> Index:
+        dataset = self._bench.dataset
+        given: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
+        return build_index(
+            dataset.documents,
+            name,
+            llm=self._llm,
+            embedder=self._bench.embedder,
+            config=self._bench.config,
+            budget=self._budget,
+            cache=self._calls,
+            progress=False,
+            **given,
+        )
+
+    def close(self) -> None:
+        """Remove the index."""
+        if self._index is not None:
+            self._index.close()

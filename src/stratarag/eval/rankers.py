@@ -1,0 +1,98 @@
+"""What is measured: anything that ranks passages for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from stratarag.config import Config
+from stratarag.eval.datasets import Dataset
+from stratarag.eval.embedding import SharedEmbedder
+from stratarag.models.gateway import Gate
+from stratarag.pipeline.chunk import split
+from stratarag.pipeline.context import CountTokens
+from stratarag.protocols import Vectors
+from stratarag.records import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrieved text, and the documents that it stands for: one for a passage, several for a summary."""
+
+    text: str
+    documents: tuple[str, ...]
+
+
+class Ranker(Protocol):
+    """A retrieval system. Name it in reports, say in a line what it is, and rank."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a run."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """One line on what it does."""
+        ...
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        ...
+
+
+class Workbench:
+    """What the rankers of a run have in common: one split of the corpus, one embedder, one model.
+
+    Attributes
+    ----------
+    chunks
+        The passages, in the order of an index: by document id, then by place in the document.
+    view
+        `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        embedder: SharedEmbedder,
+        config: Config,
+        gate: Gate,
+        count_tokens: CountTokens,
+        view: str = "chunks",
+    ) -> None:
+        self.dataset = dataset
+        self.embedder = embedder
+        self.config = config
+        self.gate = gate
+        self.count_tokens = count_tokens
+        self.view = view
+        self.chunks = _chunks(dataset, config, count_tokens)
+
+    @cached_property
+    def passages(self) -> tuple[Passage, ...]:
+        """What the baselines return, by row."""
+        return tuple(Passage(chunk.text, (chunk.document_id,)) for chunk in self.chunks)
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Unit vectors of the passages, shape (passages, dimension); embedded once."""
+        return self.embedder.documents([chunk.text for chunk in self.chunks])
+
+    @property
+    def question_entities(self) -> Mapping[str, tuple[str, ...]]:
+        """Given entities by the text of the question."""
+        given = self.dataset.question_entities
+        return {each.question: given[each.id] for each in self.dataset.questions if each.id in given}
+
+
+def _chunks(dataset: Dataset, config: Config, count_tokens: CountTokens) -> list[Chunk]:
+    """The passages as an index of these documents has them."""
+    parts = [
+        chunk
+        for item in dataset.documents
+        for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
+    ]
+    return sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))

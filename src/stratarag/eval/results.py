@@ -1,0 +1,239 @@
+"""What an evaluation found: one row per ranker, with its scores question by question."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stratarag.eval.bootstrap import Difference
+from stratarag.eval.datasets import Question
+from stratarag.records import Usage
+
+Scores = Mapping[str, tuple[float | None, ...]]
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """What making a ranker ready took.
+
+    Parameters
+    ----------
+    seconds
+        Wall time, without the embedding of passages, which the rankers share.
+    stages
+        Calls, tokens and seconds by stage of a build. What several methods of the package share, such as the
+        extraction, stands in the row of the first.
+    bytes
+        What the method takes on disk; None for baselines, which are in memory only.
+    peak_memory
+        Bytes of resident memory above what the process had before, at the highest; None where the system does
+        not tell. What an earlier ranker has let go may be used again without being seen here.
+    """
+
+    seconds: float
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+    bytes: int | None = None
+    peak_memory: int | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all stages."""
+        return sum(self.stages.values(), Usage())
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ranker's results.
+
+    Parameters
+    ----------
+    name, description
+        The ranker, and what it is.
+    error
+        Why there are no results, if there are none.
+    scores
+        By metric, one value per question in their order; None where a metric does not apply.
+    latency_ms
+        Milliseconds of each search, without the embedding of the question.
+    indexing
+        What making it ready took.
+    differences
+        By metric, the difference to the reference; empty in the reference's own row.
+    answers
+        What the model answered from this ranker's context, if one was asked; None where the call failed.
+    usage
+        What answering and judging cost.
+    """
+
+    name: str
+    description: str
+    error: str = ""
+    scores: Scores = field(default_factory=dict)
+    latency_ms: tuple[float, ...] = ()
+    indexing: Indexing | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+    answers: tuple[str | None, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    def latency(self, percentile: float) -> float | None:
+        """A percentile of `latency_ms`, such as 50 or 95."""
+        return float(np.percentile(self.latency_ms, percentile)) if self.latency_ms else None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of `evaluate`. `str()` gives the tables for a terminal.
+
+    Parameters
+    ----------
+    dataset
+        Its name.
+    questions
+        What was asked, in the order of all scores.
+    rows
+        One per ranker, in the order in which they were named.
+    reference
+        The row that the others are compared with; empty if there is none.
+    settings
+        What the numbers depend on: documents, passages, embedder, view, cutoffs, budgets, seed, versions.
+    notes
+        What was wrong with the data, with the ids that it concerns.
+    """
+
+    dataset: str
+    questions: tuple[Question, ...]
+    rows: tuple[Row, ...]
+    reference: str
+    settings: Mapping[str, Any]
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from stratarag.eval.report import tables
+
+        return tables(self)
+
+    def row(self, name: str) -> Row:
+        """The row of a ranker.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that name.
+        """
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"no row {name!r}; there are {', '.join(row.name for row in self.rows)}")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all metrics, such as `recall@5`."""
+        return tuple(dict.fromkeys(metric for row in self.rows for metric in row.scores))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of questions, sorted."""
+        return tuple(sorted({question.type for question in self.questions if question.type}))
+
+    def mean(self, name: str, metric: str, type_: str | None = None) -> float | None:
+        """A ranker's mean over the questions, or those of one type, that the metric applies to."""
+        scores = self.row(name).scores.get(metric, ())
+        return _mean(
+            [
+                score
+                for score, question in zip(scores, self.questions, strict=False)
+                if type_ is None or question.type == type_
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-native values; a metric that does not apply is null."""
+        return {
+            "dataset": self.dataset,
+            "settings": dict(self.settings),
+            "notes": {what: list(ids) for what, ids in self.notes.items()},
+            "reference": self.reference,
+            "questions": [{"id": each.id, "type": each.type} for each in self.questions],
+            "rows": [self._row_dict(row) for row in self.rows],
+        }
+
+    def _row_dict(self, row: Row) -> dict[str, Any]:
+        return {
+            "name": row.name,
+            "description": row.description,
+            "error": row.error,
+            "means": {metric: self.mean(row.name, metric) for metric in row.scores},
+            "by_type": {
+                type_: {metric: self.mean(row.name, metric, type_) for metric in row.scores}
+                for type_ in (self.types if row.scores else ())
+            },
+            "differences": {
+                metric: {**asdict(each), "is_noise": each.is_noise} for metric, each in row.differences.items()
+            },
+            "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
+            "indexing": None if row.indexing is None else asdict(row.indexing),
+            "usage": asdict(row.usage),
+            "scores": {metric: list(scores) for metric, scores in row.scores.items()},
+            "answers": list(row.answers),
+        }
+
+    def save_json(self, path: StrPath) -> None:
+        """Write `to_dict()` to a file."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False)
+        Path(path).write_text(text + "\n", "utf-8")
+
+    def save_csv(self, path: StrPath) -> None:
+        """Write one line per ranker and type of question (`all` first) to a file, one column per metric."""
+        columns = ("dataset", "name", "type", "questions", *self.metrics, *_LATENCIES, *_INDEXING, "error")
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns, restval="")
+            writer.writeheader()
+            writer.writerows(self._lines())
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        for row in self.rows:
+            for type_ in (None, *(self.types if row.scores else ())):
+                asked = [each for each in self.questions if type_ is None or each.type == type_]
+                line: dict[str, Any] = {"dataset": self.dataset, "name": row.name, "type": type_ or "all"}
+                line |= {"questions": len(asked), "error": row.error}
+                line |= {metric: _cell(self.mean(row.name, metric, type_)) for metric in row.scores}
+                if type_ is None:
+                    line |= {"p50_ms": _cell(row.latency(50)), "p95_ms": _cell(row.latency(95))}
+                    line |= _indexing_cells(row.indexing)
+                yield line
+
+
+_LATENCIES = ("p50_ms", "p95_ms")
+_INDEXING = ("index_seconds", "index_calls", "index_tokens", "index_bytes", "index_peak_memory")
+
+
+def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:
+    if indexing is None:
+        return {}
+    usage = indexing.usage
+    values = (
+        _cell(indexing.seconds),
+        usage.calls + usage.cached_calls,
+        usage.input_tokens + usage.output_tokens,
+        _cell(indexing.bytes),
+        _cell(indexing.peak_memory),
+    )
+    return dict(zip(_INDEXING, values, strict=True))
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    present = [score for score in scores if score is not None]
+    return math.fsum(present) / len(present) if present else None
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

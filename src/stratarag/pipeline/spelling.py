@@ -1,0 +1,128 @@
+"""When two spellings are one name: canonical names, and the whole words of a text.
+
+Both read a text the same way, so that a name is found in a question exactly where its words stand there
+(NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+# Marks that belong to a word although `\w` leaves them out: accents, Hebrew and Arabic points, Indic,
+# Thai, Lao, Tibetan, Burmese and Khmer vowel signs, joiners, Japanese voicing marks.
+MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
+    "\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0903"
+    "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09d7\u0a01-\u0a51\u0a70-\u0a83\u0abc-\u0acd"
+    "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bd7\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
+    "\u0d00-\u0d03\u0d3b-\u0d57\u0d82\u0d83\u0dca-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc"
+    "\u0ec8-\u0ecd\u0f71-\u0f84\u0f90-\u0fbc\u102b-\u103e\u1056-\u1059\u135d-\u135f\u17b4-\u17d3\u200c\u200d"
+    "\u3099\u309a\ufe20-\ufe2f"
+)
+# Written without spaces or, as Hangul is, with particles attached: two characters count as a word.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa"
+    "\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Articles that are no part of names. Those that are (El Salvador, Los Angeles, La Paz, Die Hard) stay.
+_ARTICLES = "the an a der den dem das ein eine il gli het een ο η το οι τα τον την των του της"
+_FRONT = frozenset(_ARTICLES.split())
+
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:[+#]++(?!\w))?")
+_WORD = re.compile(rf"\w[\w{MARKS}]*(?:[+#]++(?!\w))?")
+_RUN = re.compile(
+    rf"(?=\w)(?:(?=[\w{MARKS}])[{UNSPACED}])+|\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:[+#]++(?!\w))?"
+)
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u2018\u201b\u02bc\u02bb\u00b4\u2032\uff07", "'"))
+_IGNORED = re.compile(
+    "[\u00ad\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0652\u200b\u200e\u200f\u2060\ufe00-\ufe0f\ufeff]"
+)
+_POSSESSIVE = re.compile(r"(?<=\w)'s\b")
+_INNER_APOSTROPHE = re.compile(r"(?<=\w)(?<!\b[cdjlmnst])(?<!\bqu)'(?=\w)")
+# "j. r. r. tolkien" and "j.r.r. tolkien" become "jrr. tolkien", "u.s.a" becomes "usa".
+_INITIALS = re.compile(r"(?<!\w)([^\W\d_])\.(?:[ -]?(?=[^\W\d_]\.)|(?=[^\W\d_](?!\w)))")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_ARTICLE = re.compile(rf"\W*(?:\b({_ARTICLES.replace(' ', '|')})\b(?![+#]++(?!\w))(\W+)(?!and\b)|\bl')(?=\w)")
+
+
+def canonical(name: str) -> str:
+    """The form in which two spellings of a name are equal.
+
+    Compatibility forms are unified (NFKC), case is folded; punctuation, quotation marks, possessive 's and
+    articles at the front go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien"
+    is `jrr tolkien`, "U.S." is `us`); an apostrophe inside a word vanishes (`obrien`), but after an elided
+    article or preposition it separates. An A that is no article stays: `a-milne`, `a-team`.
+
+    Returns
+    -------
+    A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
+    """
+    kept, folded = _without_articles(_fold(name))
+    return kept + " ".join(_split(folded))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as names are compared, in order.
+
+    A run of Chinese, Japanese, Korean, Thai or other unspaced writing gives its character bigrams (a run
+    of one character gives that), so that a name is found inside a run.
+    """
+    folded = _fold(text)
+    if folded.isascii() or not _UNSPACED.search(folded):
+        return _split(folded)
+    found: list[str] = []
+    for run in _RUN.findall(folded):
+        if len(run) > 2 and _UNSPACED.match(run):
+            found.extend(map("".join, pairwise(run)))
+        else:
+            found.append(run)
+    return found
+
+
+def name_words(name: str) -> list[str]:
+    """The words of `canonical(name)`."""
+    spoken = words(name)
+    if spoken and (spoken[0] in _FRONT or len(spoken[0]) == 1):
+        return words(canonical(name))
+    return spoken
+
+
+def _fold(text: str) -> str:
+    """Case, compatibility forms and apostrophes unified; other punctuation still there."""
+    folded = text.lower() if text.isascii() else _fold_unicode(text)
+    if "_" in folded:
+        folded = folded.replace("_", " ")
+    if "'" in folded:
+        folded = _INNER_APOSTROPHE.sub("", _POSSESSIVE.sub("", folded))
+    if "." in folded:
+        folded = _INITIALS.sub(r"\1", folded)
+    if "," in folded:
+        folded = _THOUSANDS.sub("", folded)
+    return folded.replace("&", " and ")
+
+
+def _fold_unicode(text: str) -> str:
+    folded = text.translate(_APOSTROPHES)
+    while True:  # folding can make characters that compose, and composing ones that fold: twice, rarely more
+        again = _IGNORED.sub("", unicodedata.normalize("NFKC", folded.casefold()))
+        if again == folded:
+            return folded
+        folded = again
+
+
+def _split(folded: str) -> list[str]:
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _without_articles(folded: str) -> tuple[str, str]:
+    """What of an apparent article is kept (the initial of "A. Milne", the A of "A-Team"), and the rest."""
+    while article := _ARTICLE.match(folded):
+        word, gap = article.groups()
+        folded = folded[article.end() :]
+        if word and ("." in gap or not any(map(str.isspace, gap))):
+            return f"{word}-", folded
+    return "", folded

@@ -1,0 +1,303 @@
+"""A copy is an index of its own, whole at every moment, and holds nothing that was deleted."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratarag.errors import ClosedIndex, Damaged, Locked, NotAnIndex
+from stratarag.store.snapshot import IndexFolder
+from stratarag.store.view import CorpusView
+from tests.store.support import contents, files_holding, fill, publish
+
+KILLS = 5
+SECRET = "The key lies under the third stone"
+
+
+def filled(path: Path, documents: dict[str, list[str]] | None = None) -> IndexFolder:
+    folder = IndexFolder.create(path)
+    publish(folder, documents or {"a": ["x", "y"], "b": ["z"]})
+    answer(folder)
+    return folder
+
+
+def answer(folder: IndexFolder) -> None:
+    answer_for(folder, folder.snapshot())
+
+
+def answer_for(folder: IndexFolder, view: CorpusView) -> None:
+    rows = range(view.size)
+    for identity, text in zip(view.ids(rows), view.texts(rows), strict=True):
+        folder.calls.put(text, f"says {text}", task="t", model="m", sources=[identity])
+
+
+def names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_a_copy_is_an_index_of_its_own(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    (folder.path / "notes.txt").write_text("not of the index")
+    folder.copy_to(tmp_path / "deep" / "copy")
+    assert names(tmp_path / "deep") == ["copy"]
+    assert names(tmp_path / "deep" / "copy") == ["CURRENT", "calls.sqlite", "generations", "stratarag-index"]
+    copy = IndexFolder.open(tmp_path / "deep" / "copy")
+    assert contents(copy.snapshot()) == contents(folder.snapshot())
+    assert copy.snapshot().manifest == folder.snapshot().manifest
+    assert copy.verify() == []
+    assert copy.calls.get("x") == "says x"
+    before = contents(folder.snapshot())
+    folder.calls.put("later", "answer", task="t", model="m", sources=[])
+    publish(copy, {"c": ["w"]}, removed=["a"])
+    assert contents(folder.snapshot()) == before
+    assert folder.verify() == []
+    assert copy.calls.get("later") is None
+    copy.close()
+    shutil.rmtree(folder.path)
+    assert IndexFolder.open(tmp_path / "deep" / "copy").snapshot().texts([0, 1]) == ["z", "w"]
+
+
+def test_an_earlier_copy_is_replaced(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    path = tmp_path / "copy"
+    path.mkdir()  # an empty folder is as good as none
+    folder.copy_to(path)
+    reader = IndexFolder.open(path)
+    seen, expected = reader.snapshot(), contents(reader.snapshot())
+    publish(reader, {"own": ["marginalia"]})
+    reader.calls.put("own", "marginalia", task="t", model="m", sources=[])
+    (path / "notes.txt").write_text("mine")
+    with pytest.raises(KeyError), reader.writer("insert"):
+        raise KeyError  # an interrupted operation of the copy's own
+    publish(folder, {"b": ["new"]}, removed=["a"])
+    folder.copy_to(path)
+    assert contents(seen) == expected
+    assert reader.snapshot().texts([0]) == ["new"]
+    assert reader.interrupted() is None
+    assert reader.calls.get("own") is None
+    reader.close()
+    copy = IndexFolder.open(path)
+    assert copy.snapshot().documents() == folder.snapshot().documents()
+    assert copy.verify() == []
+    assert len(names(path / "generations")) == 1
+    assert files_holding(path, "marginalia") == []
+    assert (path / "notes.txt").read_text() == "mine"
+    assert not {"journal.sqlite", "lock.json"} & set(names(path))
+    publish(copy, {"c": ["w"]})
+    assert copy.verify() == []
+
+
+def test_the_same_generation_may_be_copied_again(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    for _ in range(3):
+        folder.copy_to(tmp_path / "copy")
+        with_calls = IndexFolder.open(tmp_path / "copy")
+        assert contents(with_calls.snapshot()) == contents(folder.snapshot())
+        assert with_calls.verify() == []
+        with_calls.close()
+    bare = IndexFolder.create(tmp_path / "bare")  # its cache of calls is elsewhere
+    publish(bare, {"c": ["w"]})
+    bare.copy_to(tmp_path / "copy")
+    assert not (tmp_path / "copy" / "calls.sqlite").exists()
+    assert IndexFolder.open(tmp_path / "copy").snapshot().texts([0]) == ["w"]
+
+
+def test_onto_itself_is_nothing_and_into_itself_an_error(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    folder.calls.close()
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+    (tmp_path / "link").symlink_to(folder.path, target_is_directory=True)
+    folder.copy_to(folder.path)
+    folder.copy_to(tmp_path / "link")
+    folder.copy_to(tmp_path / "idx" / "generations" / "..")
+    with pytest.raises(ValueError, match="inside of the index"):
+        folder.copy_to(tmp_path / "link" / "generations" / "7")
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+
+
+def test_what_is_not_ours_is_refused_and_left_alone(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    foreign = tmp_path / "photos"
+    foreign.mkdir()
+    (foreign / "cat.jpg").write_text("meow")
+    with pytest.raises(NotAnIndex, match=r"cat\.jpg"):
+        folder.copy_to(foreign)
+    with pytest.raises(NotAnIndex, match="is a file"):
+        folder.copy_to(foreign / "cat.jpg")
+    assert names(foreign) == ["cat.jpg"]
+    half = IndexFolder.create(tmp_path / "half")
+    half.calls.put("paid", "answer", task="t", model="m", sources=[])
+    with pytest.raises(KeyError), half.writer("build"):
+        raise KeyError
+    with pytest.raises(NotAnIndex, match="never finished; nothing was copied"):
+        folder.copy_to(half.path)
+    assert half.calls.get("paid") == "answer"
+    with pytest.raises(NotAnIndex, match="never finished"):
+        half.copy_to(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_that_is_being_written_is_locked(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    folder.copy_to(tmp_path / "copy")
+    copy = IndexFolder.open(tmp_path / "copy")
+    publish(folder, {"c": ["w"]})
+    with copy.writer("insert"), pytest.raises(Locked, match="insert"):
+        folder.copy_to(tmp_path / "copy")
+    assert copy.generation == 1
+    assert copy.verify() == []
+
+
+def test_a_closed_or_damaged_folder_is_not_copied(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    (folder.path / "generations" / "1" / "arrays" / "vectors.npy").unlink()
+    with pytest.raises(Damaged, match=r"vectors\.npy: missing"):
+        folder.copy_to(tmp_path / "copy")
+    folder.close()
+    with pytest.raises(ClosedIndex):
+        folder.copy_to(tmp_path / "copy")
+    assert names(tmp_path) == ["idx"]
+
+
+@pytest.mark.parametrize("failing", ["shutil.copyfileobj", "stratarag.store.calls.SqliteCalls.copy_to"])
+def test_a_full_disk_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    folder = filled(tmp_path / "idx")
+    folder.copy_to(tmp_path / "copy")
+    copy = IndexFolder.open(tmp_path / "copy")
+    expected = contents(copy.snapshot())
+    publish(folder, {"c": ["w"]})
+
+    def fail(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failing, fail)
+        for name in ("copy", "new"):
+            with pytest.raises(OSError, match="no space left"):
+                folder.copy_to(tmp_path / name)
+    assert names(tmp_path) == ["copy", "idx"]
+    assert names(copy.path / "generations") == ["1"]
+    assert copy.verify() == []
+    assert contents(copy.snapshot()) == expected
+    folder.copy_to(tmp_path / "copy")
+    assert copy.snapshot().size == 4
+
+
+def test_copies_are_consistent_while_others_write(tmp_path: Path) -> None:
+    writer = filled(tmp_path / "idx", {"a": ["x 1"]})
+    reader = IndexFolder.open(tmp_path / "idx")
+    stop = threading.Event()
+    problems: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            while not stop.is_set():
+                publish(writer, {"a": [f"x {writer.generation + 1}"]})
+                answer(writer)
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = set()
+    for number in range(12):
+        path = tmp_path / f"copy {number % 3}"
+        reader.copy_to(path)
+        copy = IndexFolder.open(path)
+        assert copy.verify() == []
+        [text] = copy.snapshot().texts([0])
+        seen.add(text)
+        assert copy.calls.get(text) in (None, f"says {text}")
+        copy.close()
+    stop.set()
+    thread.join()
+    assert problems == []
+    assert len(seen) > 3
+
+
+def test_calls_that_wait_for_their_purge_are_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = filled(tmp_path / "idx", {"a": ["x"], "secret": [SECRET]})
+    folder.copy_to(tmp_path / "replaced")
+    folder.calls.close()
+    busy = sqlite3.connect(folder.path / "calls.sqlite", isolation_level=None)
+    busy.execute("BEGIN")
+    busy.execute("SELECT COUNT(*) FROM calls").fetchone()
+    monkeypatch.setattr("stratarag.store.calls.PURGE_PATIENCE", 0.05)
+    with pytest.warns(RuntimeWarning, match="could not be purged yet"):
+        publish(folder, {}, removed=["secret"])
+    for name in ("fresh", "replaced"):
+        folder.copy_to(tmp_path / name)
+        assert files_holding(tmp_path / name, SECRET) == []
+        copy = IndexFolder.open(tmp_path / name)
+        assert copy.calls.get("x") == "says x"
+        assert copy.verify() == []
+    assert (folder.path / "journal.sqlite").exists()  # it is still to be done at home
+    busy.close()
+    folder.close()
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from stratarag.store.snapshot import IndexFolder
+folders = [IndexFolder.open(Path(name)) for name in sys.argv[1:3]]
+print("ready", flush=True)
+while True:
+    for folder in folders:
+        folder.copy_to(Path(sys.argv[3]))
+"""
+
+
+def test_a_killed_copy_leaves_the_earlier_or_the_new_one(tmp_path: Path) -> None:
+    texts = {"one": [f"one {n}" for n in range(300)], "two": [f"two {n}" for n in range(200)]}
+    for name in texts:
+        filled(tmp_path / name, {name: texts[name]}).close()
+    path = tmp_path / "copy"
+    IndexFolder.open(tmp_path / "one").copy_to(path)
+    dice = random.Random(3)
+    for _ in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path / "one"), str(tmp_path / "two"), str(path)],
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(dice.uniform(0.0, 0.2))
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        copy = IndexFolder.open(path)
+        assert copy.verify() == []
+        [name] = copy.snapshot().documents()
+        assert copy.snapshot().texts(range(copy.snapshot().size)) == texts[name]
+        copy.close()
+    IndexFolder.open(tmp_path / "two").copy_to(path)
+    assert len(names(path / "generations")) == 1
+
+
+def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "idx")
+    with folder.writer("insert") as staging:
+        fill(staging, {"c": [SECRET]})
+        answer_for(folder, staging)
+        folder.copy_to(tmp_path / "copy")
+    assert folder.calls.get(SECRET)
+    copy = IndexFolder.open(tmp_path / "copy")
+    assert names(copy.path / "generations") == ["1"]
+    assert copy.interrupted() is None
+    assert copy.calls.get("x") == "says x"
+    assert files_holding(copy.path, SECRET) == []

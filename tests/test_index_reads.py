@@ -1,0 +1,129 @@
+"""Reading an index without a question: its documents, its chunks, and a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratarag as sr
+from stratarag.errors import ClosedIndex, NotAnIndex
+
+DOCUMENTS = [
+    sr.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901, "tags": ["sea"]}),
+    sr.Document("bridge", "The bridge to Ostra fell in the storm.", {"year": 1902}),
+    sr.Document("plain", "A tunnel is planned."),
+]
+CHUNKS = [
+    sr.Chunk("First part.", "tale", 0, metadata={"page": 1}, ref="n1"),
+    sr.Chunk("Second part.", "tale", 1, metadata={"page": 2}, ref="n2"),
+    sr.Chunk("Another tale.", "other", 0, ref="n2"),
+]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[sr.Index]:
+    with build(DOCUMENTS, tmp_path / "idx") as index:
+        yield index
+
+
+@pytest.fixture
+def split() -> Iterator[sr.Index]:
+    """An index of a caller's own chunks, two of which share a reference."""
+    with build(CHUNKS) as index:
+        yield index
+
+
+def build(documents: object, path: Path | None = None) -> sr.Index:
+    return sr.build_index(documents, path=path, embedder=sr.HashingEmbedder(), progress=False)
+
+
+def test_documents_are_listed_with_their_metadata(index: sr.Index) -> None:
+    assert index.documents() == {document.id: document.metadata for document in DOCUMENTS}
+    assert list(index.documents()) == ["bridge", "ferry", "plain"]
+    index.insert([sr.Document("ferry", "The ferry is sold.", {"year": 1905})])
+    index.delete("plain")
+    assert index.documents() == {"bridge": {"year": 1902}, "ferry": {"year": 1905}}
+
+
+def test_chunks_by_document(index: sr.Index, split: sr.Index) -> None:
+    everything = index.chunks()
+    assert list(everything) == ["bridge", "ferry", "plain"]
+    [ferry] = everything["ferry"]
+    assert (ferry.text, ferry.metadata) == (DOCUMENTS[0].text, DOCUMENTS[0].metadata)
+    assert DOCUMENTS[0].text[ferry.start : ferry.end] == ferry.text
+    assert index.chunks(["ferry", "nobody"]) == {"ferry": [ferry]}
+    assert index.chunks("ferry") == {"ferry": [ferry]}
+    assert index.chunks(name for name in ["ferry"]) == {"ferry": [ferry]}
+    assert index.chunks([]) == index.chunks(["nobody"]) == {}
+    tale = split.chunks("tale")["tale"]
+    assert [(chunk.text, chunk.ordinal, chunk.ref) for chunk in tale] == [
+        ("First part.", 0, "n1"),
+        ("Second part.", 1, "n2"),
+    ]
+    assert [chunk.metadata["page"] for chunk in tale] == [1, 2]
+
+
+def test_chunks_are_found_by_either_id(split: sr.Index) -> None:
+    first, second, other = [chunk for group in split.chunks(["tale", "other"]).values() for chunk in group][
+        -2:
+    ] + split.chunks("other")["other"]
+    assert split.find_chunks("n1") == [first]
+    assert split.find_chunks([second.id, "n1", "nothing", ""]) == [first, second]
+    assert split.find_chunks(["n2", "n2", second.id]) == [other, second]
+    assert split.find_chunks([]) == []
+    hit = split.retrieve("second part", k=1).hits[0]
+    assert [chunk.text for chunk in split.find_chunks(hit.sources)] == [hit.text]
+
+
+def test_they_follow_this_object_s_updates(index: sr.Index) -> None:
+    [old] = index.chunks("bridge")["bridge"]
+    index.insert([sr.Document("bridge", "It was built again.")])
+    [new] = index.chunks("bridge")["bridge"]
+    assert new.text == "It was built again."
+    assert index.find_chunks([old.id, new.id]) == [new]
+
+
+def test_a_copy_answers_as_the_original(index: sr.Index, tmp_path: Path) -> None:
+    index.copy_to(str(tmp_path / "copy"))
+    index.copy_to(index.path)
+    expected = index.retrieve("ferry to Ostra").hits
+    index.delete("ferry")
+    with sr.open_index(tmp_path / "copy", embedder=sr.HashingEmbedder()) as copy:
+        assert copy.retrieve("ferry to Ostra").hits == expected
+        assert copy.methods == index.methods
+        assert copy.verify() == []
+        assert copy.stats()["interrupted"] is None
+    index.copy_to(tmp_path / "copy")
+    with sr.open_index(tmp_path / "copy", embedder=sr.HashingEmbedder()) as copy:
+        assert list(copy.documents()) == ["bridge", "plain"]
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("meow")
+    with pytest.raises(NotAnIndex, match=r"cat\.jpg"):
+        index.copy_to(tmp_path / "photos")
+
+
+def test_a_private_index_is_kept_by_its_copy(split: sr.Index, tmp_path: Path) -> None:
+    split.copy_to(tmp_path / "kept")
+    split.close()
+    assert not split.path.exists()
+    with sr.open_index(tmp_path / "kept", embedder=sr.HashingEmbedder()) as kept:
+        assert kept.insert([sr.Document("new", "A new tale.")]).added == ("new",)
+        assert len(kept.find_chunks(["n1", "n2"])) == 3
+
+
+def test_a_closed_index_says_so(index: sr.Index, tmp_path: Path) -> None:
+    index.documents()
+    index.close()
+    for read in (
+        index.documents,
+        index.chunks,
+        lambda: index.chunks(["ferry"]),
+        lambda: index.find_chunks(["ferry"]),
+        lambda: index.copy_to(tmp_path / "copy"),
+        lambda: index.copy_to(index.path),
+    ):
+        with pytest.raises(ClosedIndex):
+            read()
+    assert not (tmp_path / "copy").exists()
