@@ -36,6 +36,7 @@ DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
 """Every method of the package, and the baselines that cost nothing."""
 REFERENCE = "dense"
 VIEWS = ("chunks", "nodes")
+CALLS = "calls.sqlite"
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,9 @@ def evaluate(
     settings = _Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
     with _folder(cache) as folder:
-        bench = _bench(data, llm, embedder, resolve(config), budget, view, folder)
-        run = _Run(bench, settings, MethodIndex(bench, llm, budget, folder / "calls.sqlite"), shown)
+        judge = None if answering is None else answering.judge_llm
+        bench = _bench(data, llm, embedder, resolve(config), budget, view, folder, judge)
+        run = _Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
             rows = [run.row(each) for each in wanted]
         finally:
@@ -169,20 +171,33 @@ def _folder(cache: StrPath | None) -> Iterator[Path]:
 
 
 def _bench(
-    dataset: Dataset, llm: Any, embedder: Any, config: Config, budget: Budget | None, view: str, folder: Path
+    dataset: Dataset,
+    llm: Any,
+    embedder: Any,
+    config: Config,
+    budget: Budget | None,
+    view: str,
+    folder: Path,
+    judge: Any,
 ) -> Workbench:
     count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
-    gate = ModelGate(
-        llm,
-        None,
-        cache=SqliteCalls(folder / "calls.sqlite"),
-        budget=budget,
-        limits=config.limits,
-        count_tokens=count_tokens,
-        max_failures=config.max_failures,
-    )
+    calls = SqliteCalls(folder / CALLS)
+
+    def gate(model: Any) -> ModelGate:
+        return ModelGate(
+            model,
+            None,
+            cache=calls,
+            budget=budget,
+            limits=config.limits,
+            count_tokens=count_tokens,
+            max_failures=config.max_failures,
+            prompts=config.prompts,
+        )
+
     shared = SharedEmbedder(embedder, folder, config.limits)
-    bench = Workbench(dataset, shared, config, gate, count_tokens, view)
+    judging = None if judge is None else gate(judge)
+    bench = Workbench(dataset, shared, config, gate(llm), count_tokens, view, judging)
     shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in dataset.questions])
     return bench
 

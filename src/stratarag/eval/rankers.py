@@ -50,6 +50,8 @@ class Workbench:
     ----------
     chunks
         The passages, in the order of an index: by document id, then by place in the document.
+    gate, judge_gate
+        The gates to the model that answers and to the one that judges.
     view
         `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too.
     """
@@ -62,11 +64,13 @@ class Workbench:
         gate: Gate,
         count_tokens: CountTokens,
         view: str = "chunks",
+        judge_gate: Gate | None = None,
     ) -> None:
         self.dataset = dataset
         self.embedder = embedder
         self.config = config
         self.gate = gate
+        self.judge_gate = judge_gate or gate
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)

@@ -15,6 +15,7 @@ import numpy as np
 
 from stratarag.eval.bootstrap import Difference
 from stratarag.eval.datasets import Question
+from stratarag.eval.judging import Duel
 from stratarag.records import Usage
 
 Scores = Mapping[str, tuple[float | None, ...]]
@@ -72,6 +73,8 @@ class Row:
         What the model answered from this ranker's context, if one was asked; None where the call failed.
     usage
         What answering and judging cost.
+    duels
+        By criterion, how this ranker's answers fared against the reference's, if they were compared.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Row:
     differences: Mapping[str, Difference] = field(default_factory=dict)
     answers: tuple[str | None, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    duels: Mapping[str, Duel] = field(default_factory=dict)
 
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""
@@ -182,6 +186,9 @@ class Evaluation:
             "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
             "indexing": None if row.indexing is None else asdict(row.indexing),
             "usage": asdict(row.usage),
+            "duels": {
+                criterion: {**asdict(duel), "win_rate": duel.win_rate} for criterion, duel in row.duels.items()
+            },
             "scores": {metric: list(scores) for metric, scores in row.scores.items()},
             "answers": list(row.answers),
         }

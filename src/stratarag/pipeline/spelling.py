@@ -46,7 +46,9 @@ _INNER_APOSTROPHE = re.compile(r"(?<=\w)(?<!\b[cdjlmnst])(?<!\bqu)'(?=\w)")
 # "j. r. r. tolkien" and "j.r.r. tolkien" become "jrr. tolkien", "u.s.a" becomes "usa".
 _INITIALS = re.compile(r"(?<!\w)([^\W\d_])\.(?:[ -]?(?=[^\W\d_]\.)|(?=[^\W\d_](?!\w)))")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_ARTICLE = re.compile(rf"\W*(?:\b({_ARTICLES.replace(' ', '|')})\b(?![+#]++(?!\w))(\W+)(?!and\b)|\bl')(?=\w)")
+_ARTICLE = re.compile(
+    rf"\W*(?:\b({_ARTICLES.replace(' ', '|')})\b(?![+#]++(?!\w)|[{MARKS}])(\W+)(?!and\b)|\bl')(?=\w)"
+)
 
 
 def canonical(name: str) -> str:

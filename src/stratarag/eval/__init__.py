@@ -1,0 +1,40 @@
+"""Does it beat plain vector search on these documents, and what does it cost?
+
+>>> from stratarag.eval import evaluate
+>>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
+
+    datasets, layouts           corpora with questions, in the layouts that are in use
+    metrics, answer_metrics     one question at a time
+    bootstrap                   whether a difference is more than noise
+    rankers                     what is measured, and what all of a run share
+    baselines, walk, gmm_tree   what the package is compared with
+    methods                     the package's own methods, through its public API
+    scoring, harness            asking, scoring, comparing
+    answering, judging          answers by a model, and their metrics
+    abstract                    questions about a corpus as a whole
+    results, report, plot       what comes out
+"""
+
+from __future__ import annotations
+
+from stratarag.eval.answering import AnswerConfig
+from stratarag.eval.bootstrap import Difference, paired_difference
+from stratarag.eval.datasets import Dataset, Question, load_dataset
+from stratarag.eval.harness import evaluate
+from stratarag.eval.rankers import Passage, Ranker
+from stratarag.eval.results import Evaluation, Indexing, Row
+
+__all__ = [
+    "AnswerConfig",
+    "Dataset",
+    "Difference",
+    "Evaluation",
+    "Indexing",
+    "Passage",
+    "Question",
+    "Ranker",
+    "Row",
+    "evaluate",
+    "load_dataset",
+    "paired_difference",
+]

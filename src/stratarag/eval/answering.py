@@ -1,0 +1,130 @@
+"""Answers from what was retrieved, all with one prompt and one budget, and their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from stratarag import _sync
+from stratarag.eval.answer_metrics import metrics
+from stratarag.eval.datasets import Question
+from stratarag.eval.judging import judge_correctness
+from stratarag.eval.metrics import context_of
+from stratarag.eval.rankers import Workbench
+from stratarag.models.gateway import CallItem, Task
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.records import Usage
+
+PROMPTS = {
+    "short": load_prompt("stratarag.eval", "answer_short"),
+    "full": load_prompt("stratarag.eval", "answer_full"),
+}
+_EXPECTED = {"short": 20, "full": 400}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerConfig:
+    """How questions are answered and judged.
+
+    Parameters
+    ----------
+    max_tokens
+        Budget of the context, in tokens, the same for every method.
+    style
+        `short`: a name, a date, yes or no, as metrics of wording need it. `full`: a text, as for abstract
+        questions, which have no gold answer.
+    yes_no_rule
+        See `answer_metrics.token_recall`.
+    judge
+        Whether a model judges answers against the gold answers.
+    head_to_head
+        Whether a model compares each method's answers with the reference's.
+    judge_llm
+        The model that judges; None means the one that answers.
+    """
+
+    max_tokens: int = 2000
+    style: Literal["short", "full"] = "short"
+    yes_no_rule: bool = True
+    judge: bool = True
+    head_to_head: bool = False
+    judge_llm: Any = None
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if self.style not in PROMPTS:
+            raise ValueError(f"style must be one of {', '.join(PROMPTS)}, not {self.style!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A ranker's answers (None where the call failed), their metrics, and what they cost."""
+
+    answers: tuple[str | None, ...]
+    scores: Mapping[str, tuple[float | None, ...]]
+    usage: Usage = field(default_factory=Usage)
+
+
+def answer_all(
+    bench: Workbench, name: str, rankings: Sequence[Sequence[str]], config: AnswerConfig
+) -> Answered:
+    """Answer every question from the context that its ranking fills, and score the answers.
+
+    A question that a call fails for scores 0 everywhere: a method is not better for making a model refuse.
+
+    Raises
+    ------
+    TooManyFailures, ModelError, BudgetExceeded
+        As the gate raises them.
+    MissingExtra
+        If a library for a metric is not installed.
+    """
+    questions = bench.dataset.questions
+    stage = f"answer {name}"
+    with bench.gate.stage(stage, len(questions)):
+        answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config)))
+    usage = bench.gate.ledger.stages[stage]
+    scores = _scores(questions, answers, config)
+    if config.judge:
+        judged, cost = judge_correctness(bench.judge_gate, name, questions, answers)
+        scores["judged"] = judged
+        usage += cost
+    return Answered(tuple(answers), scores, usage)
+
+
+def _task(config: AnswerConfig) -> Task[str]:
+    return Task(
+        name=f"eval/answer_{config.style}",
+        prompt=PROMPTS[config.style],
+        parse=plain_text,
+        placeholder=lambda values: "answer",
+        expected_output_tokens=_EXPECTED[config.style],
+    )
+
+
+def _items(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[CallItem]:
+    return [
+        CallItem(
+            {
+                "context": context_of(texts, config.max_tokens, bench.count_tokens),
+                "question": question.question,
+            },
+            question.id,
+        )
+        for question, texts in zip(bench.dataset.questions, rankings, strict=True)
+    ]
+
+
+def _scores(
+    questions: Sequence[Question], answers: Sequence[str | None], config: AnswerConfig
+) -> dict[str, tuple[float | None, ...]]:
+    return {
+        name: tuple(
+            None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
+            for question, answer in zip(questions, answers, strict=True)
+        )
+        for name, metric in metrics(yes_no_rule=config.yes_no_rule).items()
+    }

@@ -1,0 +1,217 @@
+"""An evaluation as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stratarag.eval.bootstrap import Difference
+from stratarag.eval.results import Evaluation, Row
+from stratarag.eval.scoring import Cutoffs
+
+NOISE = "~"
+_ANSWER_METRICS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l", "judged")
+_NAMED = 3  # ids that a note shows
+
+Table = list[list[str]]
+
+
+def tables(found: Evaluation) -> str:
+    """All tables that have something in them, with the failures and the notes."""
+    parts = [
+        "\n".join(_heading(found)),
+        _drawn(_retrieval(found)),
+        _titled(_difference_title(found), _differences(found)),
+        _titled(f"recall@{_cutoffs(found).middle} by type of question", _by_type(found)),
+        _titled("answers", _answers(found)),
+        _titled(f"answers against {found.reference}: wins/ties/losses", _duels(found)),
+        _titled("making ready (passages' vectors apart)", _indexing(found)),
+        "\n".join([*_failures(found), *_notes(found)]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _cutoffs(found: Evaluation) -> Cutoffs:
+    return Cutoffs(tuple(found.settings["k"]), tuple(found.settings["budgets"]))
+
+
+def _heading(found: Evaluation) -> Iterator[str]:
+    about = found.settings
+    yield (
+        f"{found.dataset}: {about['questions']} questions, {about['documents']} documents, "
+        f"{about['passages']} passages; view {about['view']}"
+    )
+    embedding = about["embedding_seconds"]
+    spent = "kept from before" if embedding is None else f"{embedding:.1f} s"
+    yield (
+        f"embedder {about['embedder']}: passages {spent}, a question {about['question_embedding_ms']:.1f} ms "
+        f"(not in the latencies); extraction: {about['extraction']}"
+    )
+
+
+def summary_metrics(found: Evaluation) -> dict[str, str]:
+    """The metrics of the main table by their short headings."""
+    cutoffs = _cutoffs(found)
+    middle, deepest = cutoffs.middle, cutoffs.k[-1]
+    columns = {f"R@{k}": f"recall@{k}" for k in cutoffs.k}
+    columns |= {f"all@{middle}": f"all_recall@{middle}", f"nDCG@{deepest}": f"ndcg@{deepest}"}
+    columns |= {"MRR": f"mrr@{deepest}"}
+    columns |= {f"ans@{_thousands(budget)}": f"answer@{budget}" for budget in cutoffs.budgets}
+    return columns | {f"tok@{middle}": f"tokens@{middle}"}
+
+
+def _thousands(budget: int) -> str:
+    return f"{budget // 1000}k" if budget % 1000 == 0 else str(budget)
+
+
+def _retrieval(found: Evaluation) -> Table:
+    columns = {
+        heading: metric
+        for heading, metric in summary_metrics(found).items()
+        if any(found.mean(row.name, metric) is not None for row in found.rows)
+    }
+    table = [["", *columns, "p50 ms", "p95 ms"]]
+    for row in _measured(found):
+        means = [_metric(metric, found.mean(row.name, metric)) for metric in columns.values()]
+        latencies = [_number(row.latency(percentile), 1) for percentile in (50, 95)]
+        table.append([row.name, *means, *latencies])
+    return table
+
+
+def _difference_title(found: Evaluation) -> str:
+    share = 100 * found.settings["confidence"]
+    return f"difference to {found.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
+
+
+def _differences(found: Evaluation) -> Table:
+    cutoffs = _cutoffs(found)
+    metrics = [f"recall@{k}" for k in cutoffs.k] + [f"answer@{budget}" for budget in cutoffs.budgets[:1]]
+    metrics = [metric for metric in metrics if any(metric in row.differences for row in found.rows)]
+    headings = {metric: heading for heading, metric in summary_metrics(found).items()}
+    compared = [row for row in found.rows if row.differences]
+    if not compared or not metrics:
+        return []
+    table = [["", *(headings[metric] for metric in metrics)]]
+    return table + [
+        [row.name, *(_difference(row.differences.get(metric)) for metric in metrics)] for row in compared
+    ]
+
+
+def _difference(each: Difference | None) -> str:
+    if each is None:
+        return ""
+    mark = NOISE if each.is_noise else " "
+    return f"{_signed(each.mean)} [{_signed(each.low)}, {_signed(each.high)}] {mark}"
+
+
+def _by_type(found: Evaluation) -> Table:
+    metric = f"recall@{_cutoffs(found).middle}"
+    types = [
+        type_
+        for type_ in found.types
+        if any(found.mean(row.name, metric, type_) is not None for row in found.rows)
+    ]
+    if len(types) < 2:
+        return []
+    counts = {type_: sum(question.type == type_ for question in found.questions) for type_ in types}
+    table = [["", *(f"{type_} ({counts[type_]})" for type_ in types)]]
+    return table + [
+        [row.name, *(_number(found.mean(row.name, metric, type_), 3) for type_ in types)]
+        for row in _measured(found)
+    ]
+
+
+def _answers(found: Evaluation) -> Table:
+    columns = [
+        metric
+        for metric in _ANSWER_METRICS
+        if any(found.mean(row.name, metric) is not None for row in found.rows)
+    ]
+    if not columns:
+        return []
+    table = [["", *columns, "calls", "tokens in", "out"]]
+    for row in _measured(found):
+        means = [_number(found.mean(row.name, metric), 3) for metric in columns]
+        usage = row.usage
+        calls = usage.calls + usage.cached_calls
+        table.append([row.name, *means, str(calls), str(usage.input_tokens), str(usage.output_tokens)])
+    return table
+
+
+def _duels(found: Evaluation) -> Table:
+    rows = [row for row in found.rows if row.duels]
+    if not rows:
+        return []
+    table = [["", *rows[0].duels]]
+    return table + [
+        [row.name, *(f"{each.wins}/{each.ties}/{each.losses}" for each in row.duels.values())] for row in rows
+    ]
+
+
+def _indexing(found: Evaluation) -> Table:
+    table = [["", "seconds", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
+    for row in found.rows:
+        made = row.indexing
+        if made is None:
+            continue
+        usage = made.usage
+        stages = ", ".join(f"{stage} {each.seconds:.1f} s" for stage, each in made.stages.items())
+        calls = usage.calls + usage.cached_calls
+        counts = [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
+        sizes = [_megabytes(made.bytes), _megabytes(made.peak_memory)]
+        table.append([row.name, _number(made.seconds, 1), *counts, *sizes, stages])
+    return table if len(table) > 1 else []
+
+
+def _failures(found: Evaluation) -> Iterator[str]:
+    for row in found.rows:
+        if row.error:
+            yield f"failed: {row.name}: {' '.join(row.error.split())}"
+
+
+def _notes(found: Evaluation) -> Iterator[str]:
+    for what, ids in found.notes.items():
+        shown = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+        yield f"note: {what}: {len(ids)} ({shown})"
+
+
+def _measured(found: Evaluation) -> list[Row]:
+    return [row for row in found.rows if row.scores]
+
+
+def _metric(name: str, value: float | None) -> str:
+    return _number(value, 0 if name.startswith("tokens") else 3)
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.{digits}f}"
+    return text[1:] if digits > 2 and text.startswith("0.") else text
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("0.", ".", 1)
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:.1f}"
+
+
+def _titled(title: str, table: Table) -> str:
+    return f"{title}\n{_drawn(table)}" if table else ""
+
+
+def _drawn(table: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width, the first to the left and the others to the right, the last as it comes."""
+    if len(table) < 2:
+        return ""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    last_is_text = table[0][-1] == "stages"
+    lines = []
+    for row in table:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[0] = row[0].ljust(widths[0])
+        if last_is_text:
+            cells[-1] = row[-1]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
