@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,20 @@ from stratarag.records import Chunk, Hit, Metadata
 from stratarag.store.snapshot import Snapshot
 
 VIEWS = ("nodes", "chunks")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question with everything that was checked and prepared for it."""
+
+    question: str
+    vector: Vectors
+    k: int
+    view: str
+    method: str
+    where: Where | None
+    entities: tuple[str, ...] | None
+    options: Any
 
 
 class Reader:
@@ -59,21 +74,19 @@ class Reader:
         """The method's search options, checked."""
         return construct(get_method(method).options_type, options, f"a search with {method}")
 
-    def search(
-        self,
-        question: str,
-        vector: Vectors,
-        *,
-        k: int,
-        view: str,
-        where: Where | None,
-        method: str,
-        options: Any,
-    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+    def search(self, request: Request) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and their traces, best first."""
+        method = request.method
         searcher = self._searcher(method)
-        query = Query(question, vector, k, self._admitted(where), options)
-        found = searcher.nodes(query) if view == "nodes" else searcher.chunks(query)
+        query = Query(
+            request.question,
+            request.vector,
+            request.k,
+            self._admitted(request.where),
+            request.entities,
+            request.options,
+        )
+        found = searcher.nodes(query) if request.view == "nodes" else searcher.chunks(query)
         return self._hits(found, method), tuple(found.trace)
 
     def describe(self, method: str) -> Description:

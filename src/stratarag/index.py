@@ -14,7 +14,7 @@ from typing import Any
 from stratarag import _sync
 from stratarag._intake import Documents
 from stratarag._models import Models
-from stratarag._serving import VIEWS, Reader
+from stratarag._serving import VIEWS, Reader, Request
 from stratarag._update import Change, Workshop, update
 from stratarag.config import Config, resolve
 from stratarag.methods import get_method
@@ -23,6 +23,8 @@ from stratarag.models.limits import Budget, Prices
 from stratarag.pipeline.answer import Answer, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.context import Retrieval
+from stratarag.pipeline.decompose import decompose as name_entities
+from stratarag.pipeline.extract import Given
 from stratarag.pipeline.filters import Where
 from stratarag.protocols import Progress
 from stratarag.records import BuildReport, Chunk, Metadata
@@ -41,6 +43,7 @@ async def abuild_index(
     budget: Budget | None = None,
     cache: StrPath | None = None,
     progress: bool | Progress = True,
+    extraction: Given | None = None,
 ) -> Index:
     """Build an index; see `build_index`."""
     methods = _method_names(method)
@@ -49,7 +52,7 @@ async def abuild_index(
     folder = await asyncio.to_thread(IndexFolder.create, None if path is None else Path(path))
     index = Index(folder, models, settings)
     try:
-        index.last_report = await index._update(Change("build", methods, documents))
+        index.last_report = await index._update(Change("build", methods, documents, extraction=extraction))
     except BaseException:
         folder.abandon()
         raise
@@ -66,6 +69,7 @@ def build_index(
     budget: Budget | None = None,
     cache: StrPath | None = None,
     progress: bool | Progress = True,
+    extraction: Given | None = None,
 ) -> Index:
     """Build an index of documents and return it, open.
 
@@ -94,6 +98,9 @@ def build_index(
         A file of model calls to share among indexes; None keeps them in the folder.
     progress
         True shows progress bars, or a `Progress` of your own.
+    extraction
+        Extractions that exist already (see `importing`), by a chunk's `ref` or a document's id; no model
+        is asked about those.
 
     Raises
     ------
@@ -106,7 +113,9 @@ def build_index(
     BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         As `errors` tells. What was done is kept in the folder's cache.
     """
-    return _sync.run(abuild_index(documents, method, path, llm, embedder, config, budget, cache, progress))
+    return _sync.run(
+        abuild_index(documents, method, path, llm, embedder, config, budget, cache, progress, extraction)
+    )
 
 
 async def aopen_index(
@@ -256,17 +265,17 @@ class Index:
 
     # Updates
 
-    async def ainsert(self, documents: Documents) -> BuildReport:
+    async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
         """Add or update documents; see `insert`."""
-        return await self._update(Change("insert", self.methods, documents))
+        return await self._update(Change("insert", self.methods, documents, extraction=extraction))
 
-    def insert(self, documents: Documents) -> BuildReport:
+    def insert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
         """Add documents; one whose id is there already is ignored if it is the same, else replaced.
 
         The result equals a build over all documents; summaries that did not change are kept.
-        Blank documents are skipped and listed. Raises as `build_index` does.
+        Blank documents are skipped and listed. `extraction` and errors are as for `build_index`.
         """
-        return _sync.run(self.ainsert(documents))
+        return _sync.run(self.ainsert(documents, extraction=extraction))
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents; see `delete`."""
@@ -345,6 +354,7 @@ class Index:
         view: str = "nodes",
         where: Where | None = None,
         method: str | None = None,
+        decompose: bool = False,
         **options: Any,
     ) -> Retrieval:
         """Search; see `retrieve`."""
@@ -356,9 +366,9 @@ class Index:
         gate = self._models.gate(self._folder, self._config)
         with gate.stage("retrieve"):
             vector = await gate.embed_query(q)
-        hits, trace = await asyncio.to_thread(
-            reader.search, q, vector, k=k, view=view, where=where, method=name, options=checked
-        )
+            entities = await name_entities(q, gate) if decompose else None
+        request = Request(q, vector, k, view, name, where, entities, checked)
+        hits, trace = await asyncio.to_thread(reader.search, request)
         usage = replace(gate.ledger.total, seconds=time.perf_counter() - began)
         return Retrieval(q, name, view, hits, trace, usage, self._models.count_tokens)
 
@@ -369,6 +379,7 @@ class Index:
         view: str = "nodes",
         where: Where | None = None,
         method: str | None = None,
+        decompose: bool = False,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -386,6 +397,8 @@ class Index:
             passage below it does.
         method
             Which of the folder's methods; None means the first.
+        decompose
+            Ask the model for the names in the question (one call), instead of the extractor.
         **options
             The method's search options (for the LSH tree: `mode`, `k_per_level`, `levels`).
 
@@ -398,7 +411,7 @@ class Index:
         EmbedderError
             If the embedder's answer is not a vector of the index's dimension.
         """
-        return _sync.run(self.aretrieve(q, k, view, where, method, **options))
+        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, **options))
 
     async def aretrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
         """Search for several questions at once; see `retrieve`."""

@@ -474,8 +474,21 @@ async def test_a_structured_prediction_of_its_own_is_used(complete: Any) -> None
     llm = PredictingLLM('{"subject": "bell", "year": 1907}')
     assert json.loads(await complete(to_chat_model(llm), schema=Fact)) == {"subject": "bell", "year": 1907}
     assert llm._prompt_seen == "{text} and {braces}"
-    with pytest.raises(ParseFailed, match="Fact"):
-        await complete(to_chat_model(PredictingLLM("bell")), schema=Fact)
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"subject": "bell", "ye', "a bell", '{"Subject": "bell", "Year": 1907}', '["bell", 1907]']
+)
+async def test_a_prediction_that_could_not_be_read_is_handed_on_for_repair(
+    complete: Any, answer: str
+) -> None:
+    found = await complete(to_chat_model(PredictingLLM(answer)), schema=Fact)
+    assert found == answer
+
+
+async def test_a_prediction_that_is_lost_says_why(complete: Any) -> None:
+    with pytest.raises(ParseFailed, match=r"does not fit Fact: year: .*valid integer[^\n]*$"):
+        await complete(to_chat_model(PredictingLLM('{"subject": "bell", "year": "soon"}')), schema=Fact)
 
 
 def test_custom_llms_are_left_to_the_threads_of_the_core() -> None:

@@ -66,6 +66,25 @@ async def test_one_repair_then_failure() -> None:
     assert cache.entries == {}
 
 
+async def test_what_a_framework_could_not_read_is_asked_for_again_and_paid_for() -> None:
+    """As adapters say it, whose frameworks hand out objects and no text."""
+    model, cache = ScriptedChatModel(GOOD, faults=[ParseFailed("score: Field required")]), MemoryCalls()
+    through = gate(model, cache=cache)
+    assert (await through.call(FACT, {"text": "x"}, item="i")).subject == "a"
+    assert "score: Field required" in model.prompts[-1]
+    assert "(the answer was empty)" in model.prompts[-1]
+    assert through.ledger.stages["fact"].calls == 2
+    assert len(cache.entries) == 1
+
+    unread = [ParseFailed("score: Field required"), ParseFailed("score: not a number")]
+    through = gate(ScriptedChatModel(GOOD, faults=unread), budget=Budget(calls=2))
+    with pytest.raises(ParseFailed, match=r"not a number \(in the repaired answer; in the first: score: Field"):
+        await through.call(FACT, {"text": "x"}, item="i")
+    with pytest.raises(BudgetExceeded, match="2 calls"):
+        await through.call(FACT, {"text": "y"}, item="j")
+    assert all_free(through)
+
+
 async def test_a_repaired_answer_is_found_under_the_first_question() -> None:
     model, cache = ScriptedChatModel(["nonsense", GOOD]), MemoryCalls()
     for _ in range(2):

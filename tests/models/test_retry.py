@@ -33,6 +33,16 @@ class Answered(Exception):
         self.response = Response(status_code, headers)
 
 
+class OfLlamaCpp(Exception):  # noqa: N818
+    """As OpenAI's client raises it for that server: the code is a number, the type says what it is."""
+
+    status_code = 400
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.body = {"code": 400, "message": "request (9000 tokens) ...", "type": kind}
+
+
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
@@ -52,6 +62,8 @@ class Answered(Exception):
         (ConnectionResetError(), Verdict.AGAIN),
         (Codes("insufficient_quota", 429), Verdict.STOP),
         (Codes("content_filter", 400), Verdict.UNIT),
+        (OfLlamaCpp("exceed_context_size_error"), Verdict.UNIT),
+        (OfLlamaCpp("invalid_request_error"), Verdict.STOP),
         (ValueError("odd"), Verdict.UNIT),
         (FileNotFoundError("weights"), Verdict.UNIT),
     ],

@@ -55,8 +55,11 @@ class LangChainChatModel:
             try:
                 return _json_text(structured.invoke(prompt, _config()))
             except Exception as error:
-                self._without_structured_output(schema, error)
-        return _text(self._model.invoke(prompt, _config()))
+                if not _refused(error):
+                    raise
+        text = _text(self._model.invoke(prompt, _config()))
+        self._remember_refusal(schema)
+        return text
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         """The async twin of `complete`."""
@@ -65,8 +68,11 @@ class LangChainChatModel:
             try:
                 return _json_text(await structured.ainvoke(prompt, _config()))
             except Exception as error:
-                self._without_structured_output(schema, error)
-        return _text(await self._model.ainvoke(prompt, _config()))
+                if not _refused(error):
+                    raise
+        text = _text(await self._model.ainvoke(prompt, _config()))
+        self._remember_refusal(schema)
+        return text
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
@@ -90,11 +96,10 @@ class LangChainChatModel:
                 self._structured[schema] = None
         return self._structured[schema]
 
-    def _without_structured_output(self, schema: type[Any], error: Exception) -> None:
-        """Remember that the model cannot do it; any other error is raised again."""
-        if not _refused(error):
-            raise error
-        self._structured[schema] = None
+    def _remember_refusal(self, schema: type[Any] | None) -> None:
+        """The model answered without the schema: it was the schema that it refused, and not the text."""
+        if schema is not None:
+            self._structured[schema] = None
 
 
 def _refused(error: Exception) -> bool:

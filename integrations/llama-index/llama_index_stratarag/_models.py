@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core import Settings
@@ -17,11 +16,12 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.prompts import PromptTemplate
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from stratarag.errors import ParseFailed
 
 _UNNAMED = ("", "unknown")
+_UNREADABLE = (ValueError, TypeError, AttributeError)  # what structured predictions raise for a bad answer
 
 
 def settings_llm() -> LLM | None:
@@ -91,9 +91,11 @@ class BlockingChatModel:
             answer = self._tools.chat_with_tools([get_function_tool(schema)], prompt, tool_required=True)
             return _arguments(self._tools, answer)
         if schema is not None and self._predicts:
-            with _fitting(schema):
+            try:
                 found = self._llm.structured_predict(schema, _template(), text=prompt)
-                return str(found.model_dump_json())
+            except _UNREADABLE as error:
+                return _unread(error, schema)
+            return str(found.model_dump_json())
         return self._llm.predict(_template(), text=prompt)
 
     def stream(self, prompt: str) -> Iterator[str]:
@@ -112,9 +114,11 @@ class AsyncChatModel(BlockingChatModel):
                 self._tools, await self._tools.achat_with_tools(tools, prompt, tool_required=True)
             )
         if schema is not None and self._predicts:
-            with _fitting(schema):
+            try:
                 found = await self._llm.astructured_predict(schema, _template(), text=prompt)
-                return str(found.model_dump_json())
+            except _UNREADABLE as error:
+                return _unread(error, schema)
+            return str(found.model_dump_json())
         return await self._llm.apredict(_template(), text=prompt)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
@@ -144,12 +148,21 @@ def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
     return json.dumps(calls[0].tool_kwargs, ensure_ascii=False) if calls else answer.message.content or ""
 
 
-@contextmanager
-def _fitting(schema: type[BaseModel]) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ParseFailed(f"the model's structured answer does not fit {schema.__name__}: {error}") from error
+def _unread(error: Exception, schema: type[BaseModel]) -> str:
+    """The answer that a structured prediction could not read, for the core to repair.
+
+    Raises
+    ------
+    ParseFailed
+        Where the error does not hold the answer; the core asks again.
+    """
+    faults = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    for fault in faults:
+        if not fault["loc"] or (fault["type"] == "missing" and len(fault["loc"]) == 1):
+            whole = fault["input"]
+            return whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False, default=str)
+    reasons = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
+    raise ParseFailed(f"it does not fit {schema.__name__}: {'; '.join(reasons[:5])}") from error
 
 
 def _overrides(instance: object, base: type, name: str) -> bool:

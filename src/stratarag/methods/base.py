@@ -41,13 +41,15 @@ class Query:
     """A question on its way through a search.
 
     `allowed` marks the chunks that a filter admits, shape (corpus size,); None admits all.
-    `options` are the method's own, already validated.
+    `entities` are the names in the question where a model was asked for them; None leaves that to the
+    extractor. `options` are the method's own, already validated.
     """
 
     text: str
     vector: Vectors
     k: int
     allowed: Mask | None = None
+    entities: tuple[str, ...] | None = None
     options: Any = None
 
 

@@ -328,14 +328,15 @@ class ModelGate:
                 prompt, schema=task.schema, expected=task.expected_output_tokens, scope=scope, flight=flight
             )
 
-        answer = await ask(order.prompt)
+        answer = ""  # remains so if a framework read the answer itself and could not
         try:
+            answer = await ask(order.prompt)
             value = task.parse(answer)
         except ParseFailed as first:
             if flight.halted:
                 raise
-            answer = await ask(repair_request(order.prompt, answer, str(first)))
             try:
+                answer = await ask(repair_request(order.prompt, answer, str(first)))
                 value = task.parse(answer)
             except ParseFailed as second:
                 raise ParseFailed(f"{second} (in the repaired answer; in the first: {first})") from second

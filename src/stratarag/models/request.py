@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stratarag.errors import BudgetExceeded, CallFailed
+from stratarag.errors import BudgetExceeded, CallFailed, ParseFailed
 from stratarag.models.flights import Flight
 from stratarag.models.ledger import Scope
 from stratarag.models.limiter import Limiter
@@ -78,11 +78,14 @@ class Requests:
                     return await self._timed(self.chat.complete(prompt, schema))
 
             async with self.limiter.slots.one():
-                answer: str = await self._persevere(attempt, lambda: not flight.halted)
-            asked.answer = answer
+                try:
+                    asked.answer = await self._persevere(attempt, lambda: not flight.halted)
+                except ParseFailed:  # a framework could not read the answer; it is paid for all the same
+                    asked.answer = ""
+                    raise
         # Whoever got the slot sends its request before this answer is read.
         await asyncio.sleep(0)
-        return answer
+        return asked.answer
 
     async def stream(self, prompt: str, *, expected: int, scope: Scope) -> AsyncGenerator[str, None]:
         """The answer in pieces. Errors are retried until the first piece has arrived, and not after."""

@@ -39,6 +39,7 @@ _STOP = re.compile(
 # A bad request because of this one text, where the next may be fine; and a limit that waiting will not lift.
 _UNIT_CODES = {
     "context_length_exceeded",
+    "exceed_context_size_error",  # llama.cpp
     "string_above_max_length",
     "content_filter",
     "content_policy_violation",
@@ -58,10 +59,10 @@ def judge(error: BaseException) -> Verdict:
 def _judge_one(error: BaseException) -> Verdict | None:
     if isinstance(error, StrataragError):
         return Verdict.UNIT
-    code = _code(error)
-    if code in _UNIT_CODES:
+    codes = _codes(error)
+    if codes & _UNIT_CODES:
         return Verdict.UNIT
-    if code in _STOP_CODES:
+    if codes & _STOP_CODES:
         return Verdict.STOP
     status = status_of(error)
     if status is not None:
@@ -86,13 +87,15 @@ def _chain(error: BaseException, depth: int = 4) -> Iterator[BaseException]:
         current = current.__cause__
 
 
-def _code(error: BaseException) -> str | None:
-    code = getattr(error, "code", None)
+def _codes(error: BaseException) -> set[str]:
+    """What a service calls the error: its `code`, or where that is a number, its `type`."""
     body = getattr(error, "body", None)
-    if not isinstance(code, str) and isinstance(body, dict):
-        inner = body.get("error")
-        code = (inner if isinstance(inner, dict) else body).get("code")
-    return code if isinstance(code, str) else None
+    body = body if isinstance(body, dict) else {}
+    inner = body.get("error")
+    found = [getattr(error, "code", None), getattr(error, "type", None)]
+    for each in (body, inner if isinstance(inner, dict) else {}):
+        found += [each.get("code"), each.get("type")]
+    return {code for code in found if isinstance(code, str)}
 
 
 def status_of(error: BaseException) -> int | None:

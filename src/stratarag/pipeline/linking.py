@@ -8,6 +8,7 @@ title, a date).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,10 @@ class Linked(NamedTuple):
     contained: Rows
 
 
-def link(question: str, index: NameIndex) -> Linked:
+def link(question: str, index: NameIndex, entities: Sequence[str] | None = None) -> Linked:
     """Find the names of an index in a question.
+
+    `entities` are the names in the question, where they are known better than the extractor knows them.
 
     A name inside a longer one that is there too ("York" in "New York City") is left out of both.
     """
@@ -34,7 +37,7 @@ def link(question: str, index: NameIndex) -> Linked:
     found = index.find(question)
     outer = _outermost(found, len(spoken))
     about = np.zeros(len(spoken) + 1, np.int64)
-    about[1:] = np.cumsum(_named(spoken, question_entities(question)))
+    about[1:] = np.cumsum(_named(spoken, question_entities(question) if entities is None else entities))
     named = about[found.starts + found.sizes] > about[found.starts]
     return Linked(np.unique(found.rows[outer & named]), np.unique(found.rows[outer & ~named]))
 
@@ -52,7 +55,7 @@ def _outermost(found: Found, count: int) -> NDArray[np.bool_]:
     return kept
 
 
-def _named(spoken: list[str], entities: tuple[str, ...]) -> NDArray[np.bool_]:
+def _named(spoken: list[str], entities: Sequence[str]) -> NDArray[np.bool_]:
     """Which words of the question belong to an entity in it and mean something."""
     named = np.zeros(len(spoken), np.bool_)
     for entity in entities:

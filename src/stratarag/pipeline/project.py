@@ -8,6 +8,7 @@ method itself found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,16 +76,18 @@ class Projection:
         k: int,
         *,
         allowed: NDArray[np.bool_] | None = None,
+        entities: Sequence[str] | None = None,
         seeds: Seeds | None = None,
     ) -> Projected:
         """The `k` best admitted passages.
 
         An entity that the question names restarts with a mass of 1 shared among its passages, a similar
-        passage with its similarity relative to the best. Passages that no walk reaches follow by
+        passage with its similarity relative to the best. `entities` are the names in the question, if they
+        are known better than by `pipeline.linking`. Passages that no walk reaches follow by
         similarity.
         """
         seeds = seeds or Seeds()
-        named = link(question, self._graph.names).named
+        named = link(question, self._graph.names, entities).named
         similar, similarity = self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)
         nodes = np.concatenate(
             [self._corpus.size + named, similar, seeds.chunks, self._corpus.size + seeds.entities]

@@ -42,7 +42,12 @@ class TreeSearcher:
     def chunks(self, query: Query) -> Found:
         """Passages by the walk of `pipeline.project`, which restarts at the summaries' passages too."""
         ranked = self._projection.rank(
-            query.text, query.vector, query.k, allowed=query.allowed, seeds=self._seeds(query)
+            query.text,
+            query.vector,
+            query.k,
+            allowed=query.allowed,
+            entities=query.entities,
+            seeds=self._seeds(query),
         )
         trace = [
             {"mass": float(mass), "similarity": float(similarity)}
