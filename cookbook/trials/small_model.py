@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import llama_index_stratarag._models
 import xllamacpp
 from langchain_core.documents import Document as LangChainDocument
 from langchain_core.language_models import BaseChatModel
@@ -28,11 +27,12 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_stratarag import TreeRetriever
-from langchain_stratarag._models import to_chat_model
+from langchain_stratarag._models import to_chat_model as to_langchain
 from llama_index.core import Settings
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.schema import Document as LlamaDocument
 from llama_index_stratarag import LSHTreeIndex
+from llama_index_stratarag._models import to_chat_model as to_llama_index
 from pydantic import ConfigDict
 
 import stratarag as sr
@@ -41,8 +41,9 @@ from stratarag.models.gateway import CallItem, ModelGate
 from stratarag.models.structured import is_refusal
 from stratarag.pipeline.extract_llm import EXTRACT
 
-DOCUMENTS, CHUNKS = 12, 5
-TEXT_TOKENS, JSON_TOKENS = 80, 80
+DOCUMENTS = 12
+PASSAGES, WORDS = 6, 60  # what is extracted from: the beginnings of so many documents
+TOKENS = 96  # of an answer, at most
 QUESTION = "Who repaired the lens of the lighthouse?"
 NAME = "SmolLM2-135M-Instruct.Q4_1"
 CONFIG = sr.Config(
@@ -78,7 +79,7 @@ class ServerError(Exception):
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error["message"])
-        self.status_code = error["code"]
+        self.status_code, self.body = error["code"], error
 
 
 class Engine:
@@ -99,8 +100,10 @@ class Engine:
     def complete(self, prompt: str, schema: dict[str, Any] | None = None) -> str:
         request: dict[str, Any] = {
             "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": TEXT_TOKENS if schema is None else JSON_TOKENS,
+            "max_tokens": TOKENS,
             "temperature": 0.0,
+            "repeat_penalty": 1.15,  # or it repeats itself in JSON until it is cut off
+            "repeat_last_n": 256,
         }
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
@@ -149,7 +152,7 @@ class LlamaIndexModel(CustomLLM):
 
     @property
     def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name=NAME, context_window=8192, num_output=TEXT_TOKENS)
+        return LLMMetadata(model_name=NAME, context_window=8192, num_output=TOKENS)
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         return CompletionResponse(text=self.engine.complete(prompt))
@@ -176,9 +179,8 @@ class Table:
     failures: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        print(
-            f"{'part':42}{'calls':>6}{'failures':>9}{'repairs':>8}{'refusals':>9}{'empty':>6}{'JSON valid':>11}{'s':>7}"
-        )
+        heads = f"{'calls':>6}{'failures':>9}{'repairs':>8}{'refusals':>9}{'empty':>6}{'JSON valid':>11}"
+        print(f"{'part':42}{heads}{'s':>7}")
 
     @contextmanager
     def row(self, name: str) -> Iterator[list[Any]]:
@@ -243,17 +245,18 @@ def check(index: sr.Index, found: Sequence[Any], corpus: Sequence[sr.Document], 
     print(f"    {nodes}; {str(answer)[:150]!r}")
 
 
-def extract(name: str, wrapped: Any, chunks: Sequence[sr.Chunk], table: Table) -> None:
-    """One JSON task through the gate."""
+def extract(name: str, wrapped: Any, corpus: Sequence[sr.Document], table: Table) -> None:
+    """A task whose answer is JSON, through the gate. `JSON valid` counts answers that need no reading."""
     items = [
-        CallItem({"passage": chunk.text, "types": "person, place, event"}, chunk.id, (chunk.id,))
-        for chunk in chunks
+        CallItem({"passage": " ".join(document.text.split()[:WORDS]), "types": "person, place"}, document.id)
+        for document in corpus[:PASSAGES]
     ]
     gate = ModelGate(wrapped, None, limits=CONFIG.limits, max_failures=1.0)
     with table.row(f"{name}: extract") as failures:
         answers = asyncio.run(gate.map(EXTRACT, items))
         failures += gate.failures
     read = [answer for answer in answers if answer is not None]
+    assert len(read) + len(gate.failures) == len(items)
     entities, relations = sum(len(a.entities) for a in read), sum(len(a.relations) for a in read)
     print(f"    {len(read)} of {len(items)} read: {entities} entities, {relations} relations")
 
@@ -265,12 +268,9 @@ def main() -> None:
     table = Table(engine)
     through_langchain(LangChainModel(engine=engine), corpus, table)
     through_llama_index(LlamaIndexModel(engine=engine), corpus, table)
-    with sr.build_index(corpus, config=CONFIG, progress=False) as index:
-        chunks = [chunk for group in index.chunks().values() for chunk in group][:CHUNKS]
-    extract("LangChain, by schema", to_chat_model(LangChainModel(engine=engine)), chunks, table)
-    for name, model in (("by schema", StructuredLlamaIndexModel), ("in text", LlamaIndexModel)):
-        wrapped = llama_index_stratarag._models.to_chat_model(model(engine=engine))
-        extract(f"LlamaIndex, {name}", wrapped, chunks, table)
+    extract("LangChain, by schema", to_langchain(LangChainModel(engine=engine)), corpus, table)
+    extract("LlamaIndex, by schema", to_llama_index(StructuredLlamaIndexModel(engine=engine)), corpus, table)
+    extract("LlamaIndex, in text", to_llama_index(LlamaIndexModel(engine=engine)), corpus, table)
     for failure in table.failures:
         print(f"failed: {failure.stage} of {failure.item}: {failure.reason[:300]}")
 

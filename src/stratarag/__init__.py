@@ -18,6 +18,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from stratarag import errors as errors
     from stratarag.config import Config as Config
+    from stratarag.importing import Imported as Imported
+    from stratarag.importing import from_graph_documents as from_graph_documents
+    from stratarag.importing import from_property_graph as from_property_graph
+    from stratarag.importing import read_graphrag as read_graphrag
+    from stratarag.importing import read_openie as read_openie
     from stratarag.index import Index as Index
     from stratarag.index import abuild_index as abuild_index
     from stratarag.index import aestimate as aestimate
@@ -38,17 +43,29 @@ if TYPE_CHECKING:
     from stratarag.pipeline.context import Citation as Citation
     from stratarag.pipeline.context import Context as Context
     from stratarag.pipeline.context import Retrieval as Retrieval
+    from stratarag.pipeline.extract import ExtractionConfig as ExtractionConfig
     from stratarag.reading import read_documents as read_documents
     from stratarag.records import BuildReport as BuildReport
     from stratarag.records import Chunk as Chunk
     from stratarag.records import Document as Document
+    from stratarag.records import EntityMention as EntityMention
+    from stratarag.records import Extraction as Extraction
     from stratarag.records import Failure as Failure
     from stratarag.records import Hit as Hit
+    from stratarag.records import RelationMention as RelationMention
+    from stratarag.records import SemanticUnit as SemanticUnit
     from stratarag.records import StreamedDocument as StreamedDocument
     from stratarag.records import Usage as Usage
 
 _HOMES = {
     "stratarag.config": ("Config",),
+    "stratarag.importing": (
+        "Imported",
+        "from_graph_documents",
+        "from_property_graph",
+        "read_graphrag",
+        "read_openie",
+    ),
     "stratarag.index": (
         "Index",
         "abuild_index",
@@ -65,13 +82,18 @@ _HOMES = {
     "stratarag.pipeline.answer": ("Answer",),
     "stratarag.pipeline.chunk": ("ChunkConfig",),
     "stratarag.pipeline.context": ("Citation", "Context", "Retrieval"),
+    "stratarag.pipeline.extract": ("ExtractionConfig",),
     "stratarag.reading": ("read_documents",),
     "stratarag.records": (
         "BuildReport",
         "Chunk",
         "Document",
+        "EntityMention",
+        "Extraction",
         "Failure",
         "Hit",
+        "RelationMention",
+        "SemanticUnit",
         "StreamedDocument",
         "Usage",
     ),
@@ -88,17 +110,23 @@ __all__ = [
     "Config",
     "Context",
     "Document",
+    "EntityMention",
     "Estimate",
+    "Extraction",
+    "ExtractionConfig",
     "Failure",
     "HashingEmbedder",
     "Hit",
+    "Imported",
     "Index",
     "LSHTreeConfig",
     "Limits",
     "MiniLMEmbedder",
     "OnnxEmbedder",
     "Prices",
+    "RelationMention",
     "Retrieval",
+    "SemanticUnit",
     "StreamedDocument",
     "Usage",
     "abuild_index",
@@ -107,8 +135,12 @@ __all__ = [
     "build_index",
     "errors",
     "estimate",
+    "from_graph_documents",
+    "from_property_graph",
     "open_index",
     "read_documents",
+    "read_graphrag",
+    "read_openie",
 ]
 
 

@@ -165,11 +165,13 @@ def estimate(
 @models_options
 @budget_options
 @click.option("--cache", type=click.Path(), help="A file of model calls shared among indexes.")
+@click.option("--extraction", type=click.Path(), help="OpenIE JSON lines that exist already, by document id.")
 @command
 def build(
     inputs: Sequence[str],
     path: str,
     methods: Sequence[str],
+    extraction: str | None,
     llm: Any,
     embedder: Any,
     max_calls: int | None,
@@ -188,6 +190,7 @@ def build(
         budget=budget,
         cache=cache,
         progress=not output.as_json,
+        extraction=None if extraction is None else sr.read_openie(extraction).extractions,
     ) as index:
         report = index.last_report
         output.show(report, lambda: _report_lines(report, path))
