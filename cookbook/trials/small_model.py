@@ -26,16 +26,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
-from langchain_stratarag import TreeRetriever
-from langchain_stratarag._models import to_chat_model as to_langchain
-from llama_index.core import Settings
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.schema import Document as LlamaDocument
-from llama_index_stratarag import LSHTreeIndex
-from llama_index_stratarag._models import to_chat_model as to_llama_index
 from pydantic import ConfigDict
 
 import stratarag as sr
+from langchain_stratarag import TreeRetriever
+from langchain_stratarag._models import to_chat_model as to_langchain
+from llama_index_stratarag import LSHTreeIndex
+from llama_index_stratarag._models import to_chat_model as to_llama_index
 from stratarag import demo
 from stratarag.models.gateway import CallItem, ModelGate
 from stratarag.models.structured import is_refusal
@@ -104,6 +103,7 @@ class Engine:
             "temperature": 0.0,
             "repeat_penalty": 1.15,  # or it repeats itself in JSON until it is cut off
             "repeat_last_n": 256,
+            "cache_prompt": False,  # the second framework asks what the first one asked
         }
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
@@ -130,7 +130,9 @@ class LangChainModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "xllamacpp"
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         answer = self.engine.complete(messages[-1].text, kwargs.get("json_schema"))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(answer))])
 
@@ -262,7 +264,6 @@ def extract(name: str, wrapped: Any, corpus: Sequence[sr.Document], table: Table
 
 
 def main() -> None:
-    Settings.llm = None
     corpus = demo.documents()[:DOCUMENTS]
     engine = Engine()
     table = Table(engine)

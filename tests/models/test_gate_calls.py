@@ -78,7 +78,9 @@ async def test_what_a_framework_could_not_read_is_asked_for_again_and_paid_for()
 
     unread = [ParseFailed("score: Field required"), ParseFailed("score: not a number")]
     through = gate(ScriptedChatModel(GOOD, faults=unread), budget=Budget(calls=2))
-    with pytest.raises(ParseFailed, match=r"not a number \(in the repaired answer; in the first: score: Field"):
+    with pytest.raises(
+        ParseFailed, match=r"not a number \(in the repaired answer; in the first: score: Field"
+    ):
         await through.call(FACT, {"text": "x"}, item="i")
     with pytest.raises(BudgetExceeded, match="2 calls"):
         await through.call(FACT, {"text": "y"}, item="j")

@@ -66,7 +66,10 @@ def test_an_article_alone_is_a_name() -> None:
     assert canonical("The Who") == "who"
 
 
-@given(st.text(max_size=60) | st.text("aAtTheEn .,-'’&_+#1ʻéßΟ北京ひ\u0301\u05d0\u0640\u0e01\u0e34", max_size=40))
+_LETTERS = "aAtTheEn .,-'’&_+#1ʻéßΟ北京ひ\u0301\u05d0\u0640\u0e01\u0e34"
+
+
+@given(st.text(max_size=60) | st.text(_LETTERS, max_size=40))
 @settings(max_examples=300, deadline=None)
 def test_canonical_is_idempotent_and_its_words_are_words_of_the_name(name: str) -> None:
     once = canonical(name)
@@ -157,11 +160,16 @@ def test_equal_names_and_no_names_keep_their_rows() -> None:
 
 def test_found_occurrences_have_their_places() -> None:
     found = NameIndex(NameIndex.build(["New York", "York"])).find("from York to New York")
-    assert sorted(zip(*(column.tolist() for column in found), strict=True)) == [(0, 3, 2), (1, 1, 1), (1, 4, 1)]
+    assert sorted(zip(*(column.tolist() for column in found), strict=True)) == [
+        (0, 3, 2),
+        (1, 1, 1),
+        (1, 4, 1),
+    ]
 
 
 def test_match_stops_at_its_limit_with_the_most_specific() -> None:
-    names = [f"University of Town Number {number}" for number in range(10_000)] + ["The University", "University Press"]
+    towns = [f"University of Town Number {number}" for number in range(10_000)]
+    names = [*towns, "The University", "University Press"]
     index = NameIndex(NameIndex.build(names))
     assert index.match("University", limit=3).tolist() == [10_000, 10_001, 0]
     assert index.match("University of Town", limit=2).tolist() == [0, 1]

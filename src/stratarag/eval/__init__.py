@@ -1,4 +1,4 @@
-"""Does it beat plain vector search on these documents, and what does it cost?
+"""Whether a method beats plain vector search on a corpus, and what it costs.
 
 >>> from stratarag.eval import evaluate
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+from stratarag.eval.abstract import with_abstract_questions
 from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Dataset, Question, load_dataset
@@ -37,4 +38,5 @@ __all__ = [
     "evaluate",
     "load_dataset",
     "paired_difference",
+    "with_abstract_questions",
 ]

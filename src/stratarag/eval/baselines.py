@@ -16,7 +16,6 @@ from stratarag.models.gateway import Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.names import words
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.stopwords import ENGLISH
 from stratarag.protocols import Rows, Vectors
 
 HYDE_PROMPT = load_prompt("stratarag.eval", "hyde")
@@ -49,9 +48,9 @@ class Dense:
 
 
 class Bm25:
-    """Keyword search by `bm25s`, with stemmed words, without words of grammar.
+    """Keyword search by `bm25s`, with what Lucene does to English: no possessives, no stop words, stems.
 
-    Words are those of the package's names, so that writing without spaces is searched by character bigrams.
+    Writing without spaces between words is searched by character bigrams.
     """
 
     name = "bm25"
@@ -60,11 +59,13 @@ class Bm25:
     def __init__(self, bench: Workbench) -> None:
         try:
             import bm25s
+            from bm25s.stopwords import STOPWORDS_EN
             from nltk.stem.snowball import SnowballStemmer
         except ImportError as error:
             raise MissingExtra("bm25s or nltk", "eval") from error
         self._bench = bench
         self._stem: Callable[[str], str] = _remembered(SnowballStemmer("english").stem)
+        self._stop_words = frozenset(STOPWORDS_EN)
         self._index: Any = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
         tokens = [self._tokens(chunk.text) for chunk in bench.chunks]
         self._known = {token for text in tokens for token in text}
@@ -72,7 +73,7 @@ class Bm25:
             self._index.index(tokens, show_progress=False)
 
     def _tokens(self, text: str) -> list[str]:
-        return [self._stem(word) for word in words(text) if word not in ENGLISH]
+        return [self._stem(word) for word in words(text) if word not in self._stop_words]
 
     def rows(self, question: str, k: int) -> Rows:
         """The best passages; those that share no word with the question are none."""

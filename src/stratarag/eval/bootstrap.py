@@ -84,9 +84,7 @@ def paired_difference(
     return Difference(float(differences.mean()), float(low), float(high), len(pairs))
 
 
-def _means(
-    differences: NDArray[np.float64], resamples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _means(differences: NDArray[np.float64], resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
     count = len(differences)
     step = max(1, _BLOCK // count)
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]

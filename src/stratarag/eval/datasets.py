@@ -98,17 +98,17 @@ def load_dataset(
         `"demo"` for the corpus that comes with the package, or a folder in one of these layouts, told apart
         by the files in it:
 
-        - `corpus.jsonl` (id, title, text) and `questions.jsonl` (id, question, answers, supporting_ids, type);
+        - `corpus.jsonl` (id, title, text), `questions.jsonl` (id, question, answers, supporting_ids, type);
         - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
-        - HippoRAG: `<name>_corpus.json` and `<name>.json`; where a folder has several, give the latter's path;
+        - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
         - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`.
     name
         Heads reports; by default the folder's name.
     split
         Which judgements of a BEIR folder are read.
     extraction
-        Entities and triples of the passages, as `stratarag.importing.read_openie` reads them. A path that does
-        not exist as given is looked for in the folder.
+        Entities and triples of the passages, as `stratarag.importing.read_openie` reads them. A path that
+        does not exist as given is looked for in the folder.
     query_entities
         Entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
 
@@ -164,8 +164,8 @@ def checked(dataset: Dataset) -> Dataset:
         raise ValueError(f"{dataset.name!r} has {len(documents)} documents and {len(questions)} questions")
     if gold and len(missing) == len(gold):
         raise ValueError(
-            f"none of the {len(gold)} gold documents of {dataset.name!r} is in the corpus: the questions ask for "
-            f"{', '.join(map(repr, missing[:3]))}, and documents are called "
+            f"none of the {len(gold)} gold documents of {dataset.name!r} is in the corpus: questions ask "
+            f"for {', '.join(map(repr, missing[:3]))}, and documents are called "
             f"{', '.join(map(repr, sorted(known)[:3]))}"
         )
     _note(notes, MISSING_GOLD, missing)
@@ -186,15 +186,16 @@ def _document_id(item: Document | Chunk) -> str:
 def _distinct_documents(
     items: Sequence[Document | Chunk], notes: dict[str, tuple[str, ...]]
 ) -> tuple[Document | Chunk, ...]:
-    """Without blank ones, and without a second document of the same id; a document may be several chunks."""
-    kept: dict[tuple[str, int], Document | Chunk] = {}
+    """Without blank ones, and without a second document of the same id. A document may be several chunks."""
+    kept: dict[tuple[str, ...], Document | Chunk] = {}
     blank, repeated = [], []
     for item in items:
-        key = (_document_id(item), item.ordinal if isinstance(item, Chunk) else 0)
+        identity = _document_id(item)
+        key = (identity, str(item.ordinal), item.ref, item.text) if isinstance(item, Chunk) else (identity,)
         if not item.text.strip():
-            blank.append(key[0])
+            blank.append(identity)
         elif key in kept:
-            repeated.append(key[0])
+            repeated.append(identity)
         else:
             kept[key] = item
     _note(notes, BLANK_DOCUMENT, blank)

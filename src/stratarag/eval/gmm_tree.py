@@ -110,7 +110,9 @@ def _reduced(vectors: Vectors) -> NDArray[np.float64]:
     from sklearn.decomposition import PCA
 
     dimensions = min(_DIMENSIONS, len(vectors) - 1, vectors.shape[1])
-    reduced: NDArray[np.float64] = PCA(dimensions, random_state=_SEED).fit_transform(vectors.astype(np.float64))
+    reduced: NDArray[np.float64] = PCA(dimensions, random_state=_SEED).fit_transform(
+        vectors.astype(np.float64)
+    )
     return reduced
 
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import stratarag
 from stratarag.config import Config, resolve
-from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.baselines import baselines
-from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
-from stratarag.eval.measuring import Meter
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.rankers import Ranker, Workbench
-from stratarag.eval.results import Evaluation, Indexing, Row
-from stratarag.eval.scoring import Asked, Cutoffs, ask_all
+from stratarag.eval.results import Evaluation
+from stratarag.eval.running import Run, Settings, compared
+from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
 from stratarag.models.gateway import ModelGate
 from stratarag.models.limits import Budget
@@ -37,16 +36,6 @@ DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
 REFERENCE = "dense"
 VIEWS = ("chunks", "nodes")
 CALLS = "calls.sqlite"
-
-
-@dataclass(frozen=True)
-class _Settings:
-    cutoffs: Cutoffs
-    reference: str
-    resamples: int
-    confidence: float
-    seed: int
-    answers: AnswerConfig | None
 
 
 def evaluate(
@@ -71,8 +60,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure methods and baselines on a corpus with questions.
 
-    All rank the same passages with the same vectors; a question is embedded once. A method that fails gets a row
-    that says why, and the others stand.
+    All rank the same passages with the same vectors; a question is embedded once. A method that fails gets a
+    row that says why, and the others stand.
 
     Parameters
     ----------
@@ -112,24 +101,27 @@ def evaluate(
     ValueError
         If a name is not known or comes twice, a cutoff is not valid, or the dataset cannot be used.
     """
-    read = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    data = _whole(checked(read)) if not split else checked(read)
+    data = checked(dataset) if isinstance(dataset, Dataset) else load_dataset(dataset)
+    if not split:
+        data = _whole(data)
     cutoffs = Cutoffs(tuple(k), tuple(budgets))
     if view not in VIEWS:
         raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
     wanted = _wanted(methods, reference)
     answering = (answers or AnswerConfig()) if llm is not None else None
-    settings = _Settings(cutoffs, reference, resamples, confidence, seed, answering)
+    settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
     with _folder(cache) as folder:
         judge = None if answering is None else answering.judge_llm
         bench = _bench(data, llm, embedder, resolve(config), budget, view, folder, judge)
-        run = _Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
+        run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
             rows = [run.row(each) for each in wanted]
         finally:
             run.index.close()
-    rows = _compared(rows, settings)
+        if answering is not None and answering.head_to_head:
+            rows = run.duelled(rows)
+    rows = compared(rows, settings)
     return Evaluation(data.name, data.questions, tuple(rows), reference, _described(run), data.notes)
 
 
@@ -155,7 +147,9 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
     if reference in names or not reference:
         return list(methods)
     if reference not in known:
-        raise ValueError(f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *known]))}")
+        raise ValueError(
+            f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *known]))}"
+        )
     return [*methods, reference]
 
 
@@ -202,100 +196,7 @@ def _bench(
     return bench
 
 
-@dataclass
-class _Run:
-    """The rankers of one evaluation, one after the other."""
-
-    bench: Workbench
-    settings: _Settings
-    index: MethodIndex
-    progress: Progress
-    depth: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.depth = self.settings.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
-
-    def row(self, wanted: str | Ranker) -> Row:
-        """Make a ranker ready and measure it; whatever goes wrong is the row's error."""
-        name = wanted if isinstance(wanted, str) else wanted.name
-        row = Row(name, "" if isinstance(wanted, str) else wanted.description)
-        try:
-            ranker, indexing = self._ready(wanted)
-            row = replace(row, description=ranker.description, indexing=indexing)
-            asked = self._ask(ranker)
-            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms)
-            return self._answered(row, asked)
-        except Exception as error:
-            notes = " ".join(getattr(error, "__notes__", ()))
-            return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
-
-    def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
-        if not isinstance(wanted, str):
-            return wanted, None
-        if wanted in NAMES:
-            return self.index.add(wanted)
-        before = dict(self.bench.gate.ledger.stages)
-        with Meter() as meter:
-            ranker = baselines()[wanted](self.bench)
-        stages = {
-            stage: usage for stage, usage in self.bench.gate.ledger.stages.items() if usage != before.get(stage)
-        }
-        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory)
-
-    def _ask(self, ranker: Ranker) -> Asked:
-        questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
-        self.progress.start(stage, len(questions))
-        try:
-            return ask_all(
-                ranker,
-                questions,
-                self.settings.cutoffs,
-                self.depth,
-                self.bench.count_tokens,
-                lambda: self.progress.advance(stage),
-            )
-        finally:
-            self.progress.finish(stage)
-
-    def _answered(self, row: Row, asked: Asked) -> Row:
-        """With answers by the model; if that fails, retrieval stands and the error says so."""
-        if self.settings.answers is None:
-            return row
-        try:
-            found = answer_all(self.bench, row.name, asked.texts, self.settings.answers)
-        except Exception as error:
-            return replace(row, error=f"answers: {type(error).__name__}: {error}")
-        scores = {**row.scores, **found.scores}
-        return replace(row, scores=scores, answers=found.answers, usage=found.usage)
-
-
-def _compared(rows: Sequence[Row], settings: _Settings) -> list[Row]:
-    """With the differences to the reference, if that has scores."""
-    reference = next((row for row in rows if row.name == settings.reference and row.scores), None)
-    if reference is None:
-        return list(rows)
-    return [
-        row if row is reference else replace(row, differences=_differences(row, reference, settings))
-        for row in rows
-    ]
-
-
-def _differences(row: Row, reference: Row, settings: _Settings) -> Mapping[str, Difference]:
-    found = {
-        metric: paired_difference(
-            row.scores[metric],
-            reference.scores[metric],
-            resamples=settings.resamples,
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
-        for metric in row.scores
-        if metric in reference.scores
-    }
-    return {metric: each for metric, each in found.items() if each is not None}
-
-
-def _described(run: _Run) -> dict[str, Any]:
+def _described(run: Run) -> dict[str, Any]:
     bench, settings = run.bench, run.settings
     return {
         "stratarag": stratarag.__version__,

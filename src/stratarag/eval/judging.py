@@ -50,7 +50,7 @@ COMPARISON: Task[Comparison] = Task(
     name="eval/compare",
     prompt=load_prompt("stratarag.eval", "compare"),
     parse=json_as(Comparison),
-    placeholder=lambda values: Comparison(**dict.fromkeys(CRITERIA, "tie")),
+    placeholder=lambda values: Comparison.model_validate(dict.fromkeys(CRITERIA, "tie")),
     schema=Comparison,
     expected_output_tokens=60,
 )

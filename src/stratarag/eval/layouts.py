@@ -18,6 +18,7 @@ QuestionRecord = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
 """Id, question, answers, ids of gold documents, type."""
 
 _CORPUS = "_corpus.json"
+_ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
 _SPLITS = ("test", "dev", "validation", "train")
 
 
@@ -62,7 +63,7 @@ def read_layout(path: Path, split: str) -> Raw:
 
 
 def _plain(folder: Path) -> Raw:
-    documents = [
+    documents: list[DocumentRecord] = [
         (_text(record, "id", place), _title(record), _text(record, "text", place), _rest(record))
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
@@ -86,7 +87,7 @@ def _rest(record: Mapping[str, Any]) -> Metadata:
 def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
-    documents = [
+    documents: list[DocumentRecord] = [
         (_text(record, "_id", place), _title(record), _text(record, "text", place), {})
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
@@ -134,7 +135,7 @@ def _multihop(folder: Path) -> Raw:
         title = _title(article)
         ids.setdefault(title, identity)
         ids[identity] = identity
-        extra = {key: article[key] for key in ("source", "category", "published_at") if key in article}
+        extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
         documents.append((identity, title, str(article.get("body") or ""), extra))
     questions: list[QuestionRecord] = []
     for number, record in enumerate(_list(folder / "MultiHopRAG.json")):
@@ -195,7 +196,9 @@ def _gold(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "supporting_facts" in record:
         titles = {fact[0] for fact in record["supporting_facts"]}
         context = {title: "".join(_several(lines)) for title, lines in record.get("context") or ()}
-        return [(title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles]
+        return [
+            (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
+        ]
     paragraphs = record.get("paragraphs") or record.get("contexts") or []
     return [
         (_title(each), str(each.get("text") or each.get("paragraph_text") or ""))

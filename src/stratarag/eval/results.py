@@ -181,13 +181,15 @@ class Evaluation:
                 for type_ in (self.types if row.scores else ())
             },
             "differences": {
-                metric: {**asdict(each), "is_noise": each.is_noise} for metric, each in row.differences.items()
+                metric: {**asdict(each), "is_noise": each.is_noise}
+                for metric, each in row.differences.items()
             },
             "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
             "indexing": None if row.indexing is None else asdict(row.indexing),
             "usage": asdict(row.usage),
             "duels": {
-                criterion: {**asdict(duel), "win_rate": duel.win_rate} for criterion, duel in row.duels.items()
+                criterion: {**asdict(duel), "win_rate": duel.win_rate}
+                for criterion, duel in row.duels.items()
             },
             "scores": {metric: list(scores) for metric, scores in row.scores.items()},
             "answers": list(row.answers),
@@ -197,6 +199,12 @@ class Evaluation:
         """Write `to_dict()` to a file."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False)
         Path(path).write_text(text + "\n", "utf-8")
+
+    def save_plot(self, path: StrPath, metric: str | None = None) -> None:
+        """Draw quality against tokens and latency; see `plot.plot`. Needs the extra `viz`."""
+        from stratarag.eval.plot import plot
+
+        plot(self, path, metric)
 
     def save_csv(self, path: StrPath) -> None:
         """Write one line per ranker and type of question (`all` first) to a file, one column per metric."""

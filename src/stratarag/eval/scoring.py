@@ -116,11 +116,11 @@ def score(
     Parameters
     ----------
     question
-        Without gold documents it has no retrieval metrics. Without answers, or if it asks for yes or no, it has
-        no `answer@`.
+        Without gold documents it has no retrieval metrics. Without answers, or if it asks for yes or no, it
+        has no `answer@`.
     found
-        The ranking for the largest k. Each passage takes one place, or if it stands for several documents, one
-        for each, so that a summary of a whole corpus does not find everything at once.
+        The ranking for the largest k. Each passage takes one place, or if it stands for several documents,
+        one for each, so that a summary of a whole corpus does not find everything at once.
     deep
         The ranking from which contexts are filled.
     """

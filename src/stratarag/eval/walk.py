@@ -73,7 +73,11 @@ class EntityWalk:
 
     def _named(self, question: str) -> Rows:
         """The entities that a question names: those given for it, else those found in it."""
-        given = [self._entities[key] for key in map(canonical, self._given.get(question, ())) if key in self._entities]
+        given = [
+            self._entities[key]
+            for key in map(canonical, self._given.get(question, ()))
+            if key in self._entities
+        ]
         return np.unique(np.array(given, dtype=np.int64)) if given else link(question, self._names).named
 
 

@@ -16,8 +16,8 @@ from stratarag.pipeline.acronyms import acronyms
 from stratarag.pipeline.naming import Mention, mentions
 from stratarag.pipeline.scripts import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.sentences import sentences
-from stratarag.pipeline.stopwords import OPENERS
-from stratarag.pipeline.terms import lower_case, phrases, select_terms, stop_words
+from stratarag.pipeline.stopwords import FUNCTION, OPENERS
+from stratarag.pipeline.terms import phrases, select_terms, stop_words
 from stratarag.pipeline.units import Named, Sentence, relations, statement, units
 from stratarag.records import EntityMention, Extraction, RelationMention
 
@@ -139,9 +139,8 @@ def _composed(text: str) -> str:
 
 
 def _read(text: str) -> tuple[frozenset[str], dict[str, None], Uncased | None]:
-    lower = lower_case(text)
-    stops = stop_words(text, lower)
-    terms = phrases(lower, stops)
+    stops = stop_words(text)
+    terms = phrases(text, stops)
     if not has_uncased(text):
         return stops, terms, None
     foreign = uncased(text)
@@ -157,7 +156,9 @@ def _titled(text: str, title: str) -> tuple[str, int]:
     rest = rest.lstrip()
     if not newline or not 0 < len(head) <= _LONGEST_TITLE or not rest:
         return title.strip(), 0
-    if title or (_LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS):
+    last = head.rpartition(" ")[2]
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    if title or (looks and last not in FUNCTION):
         return head, len(line) + 1
     return "", 0
 

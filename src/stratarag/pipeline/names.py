@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stratarag.pipeline.name_arrays import BASE, Arrays, Codes, build, hash_words, ranges, trigrams
 from stratarag.pipeline.spelling import canonical, name_words, words
-from stratarag.pipeline.terms import lower_case, stop_words
+from stratarag.pipeline.terms import stop_words
 
 __all__ = ["Found", "NameIndex", "canonical", "words"]
 
@@ -74,7 +74,7 @@ class NameIndex:
         counts = np.searchsorted(self._arrays["name_keys"], keys, "right") - left
         hits = np.flatnonzero(counts)
         if hits.size:
-            stops = stop_words(question, lower_case(question))
+            stops = stop_words(question)
             spans = [spoken[starts[hit] : starts[hit] + sizes[hit]] for hit in hits]
             hits = hits[[not stops.issuperset(span) or _capitalised(span, question) for span in spans]]
         each = np.repeat(hits, counts[hits])

@@ -37,9 +37,7 @@ _BODY = re.compile(
 )
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
-_WHEN = re.compile(
-    r"\b(?:in|since|by|until|till|during|from|of|after|before|to|between|and|around|or) \Z", re.IGNORECASE
-)
+_DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
 _SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
 _APOSTROPHE = re.compile("['\u2019]")
@@ -70,7 +68,7 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
         elif kind == "title" or kind == "phrase":
             _quoted(match, kind, stops, found)
         else:
-            type_ = "date" if kind == "date" or kind == "day" else "quantity"
+            type_ = "quantity" if kind == "quantity" or kind == "money" else "date"
             found.append((_squeezed(match[0]), *match.span(), type_))
     return found
 
@@ -89,14 +87,15 @@ def _quoted(match: Match[str], kind: str, stops: Set[str], found: list[Mention])
 
 
 def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
-    """Part "in 1998 Bill Clinton" but not "the 1998 World Cup"."""
+    """Part "in 1998 Bill Clinton" and "a 1998 American film" but not "the 1998 World Cup"."""
     name = _squeezed(text[at:end])
     number, _, rest = name.partition(" ")
-    if len(number) == 4 and number.isdigit() and (not rest or _WHEN.search(text, max(0, at - 9), at)):
+    year = len(number) == 4 and number.isdigit()
+    if year and (" " not in rest or (at and not _DEFINITE.search(text, max(0, at - 5), at))):
         found.append((number, at, at + 4, "date"))
         if rest:
             _name(text, at, rest, end - len(rest), end, stops, found)
-    elif rest not in _NOTHING:
+    elif rest and rest not in _NOTHING:
         found.append((name, at, end, ""))
 
 
@@ -148,7 +147,7 @@ def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
         if first in _HONORIFICS:
             if " " not in rest:  # "President Lincoln"
                 break
-        elif opens and folded in stops:
+        elif opens and (folded in stops or (folded in OPENERS and rest.startswith("the "))):
             pass
         elif folded not in ("the", "a", "an", "i") and not (first == folded and first.isalpha()):
             break

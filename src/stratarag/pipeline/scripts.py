@@ -86,7 +86,9 @@ def uncased(text: str) -> Uncased:
         for name in _KATAKANA.findall(text):
             found.names.setdefault(name, "")
     _han(text, found)
-    _repeated_words([_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)], found, shortest=2)
+    _repeated_words(
+        [_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)], found, shortest=2
+    )
     _repeated_words(_WORD.findall(text), found, shortest=3)
     for gram in _repeated(_THAI.findall(text), shortest=4, longest=14):
         found.names.setdefault(gram, "")

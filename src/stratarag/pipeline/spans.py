@@ -54,7 +54,7 @@ _MONTH = (
 # A number belongs to the name before it ("Apollo 11 landed") unless it counts what follows ("Paris 300 men").
 _ANYTHING = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
 _NUMBER = (
-    rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_ANYTHING})\b)[^\W\d_{_U}]"
+    rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_ANYTHING}|\w+ed)\b)[^\W\d_{_U}]"
     rf"|{_SPACE}[{_U}]\w++{_SPACE}\d)"
 )
 _MORE = (
@@ -73,9 +73,11 @@ _MONTH_FIRST = rf"{_MONTH_REST}\b\.?(?:\s\d{{1,2}}(?:st|nd|rd|th)?(?![\d:]){_YEA
 _DAY_FIRST = (
     rf"\d?(?:st|nd|rd|th|\.)?\s(?:of\s)?{_MONTH}\b\.?{_YEAR}?"
     rf"|\d{{0,3}}(?:\s?[-\u2013]\s?\d{{1,4}})?\s{_ERA}"
-    r"|(?<=[12])\d{3}(?:-[01]\d-[0-3]\d(?!\d)|(?:s|[-\u2013/]\d\d(?:\d\d)?)?(?![\w%\u00b0]|[.,]\d))"
+    r"|(?<=[12])\d{3}-[01]\d-[0-3]\d(?!\d)"
     rf"|\d?[./][0-3]?\d[./][12]\d{{3}}(?!\d)|\d?(?:st|nd|rd|th)[\s-]century(?:\s{_ERA})?"
 )
+
+_YEARS = r"(?<=[12])\d{3}(?:s|[-\u2013/]\d\d(?:\d\d)?)?(?![\w%\u00b0]|[.,]\d)"
 
 _COUNT_REST = r"\d*+(?:,\d{3})*+(?:\.\d++)?"
 _MAGNITUDE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|Mio\.?|Mrd\.?)\b)"
@@ -108,7 +110,7 @@ _SPAN = (
     rf"[{_U}\d{_QUOTES}{_MONEY}](?:"
     rf"(?<=[{_U}])(?:(?<!\w\w)|(?<=\b[a-z][{_U}]))(?:(?P<date>{_MONTH_FIRST})|(?P<name>{_REST}{_MORE}))"
     rf"|(?<=\d)(?<![\w.]\d)(?<!\d,\d)(?:(?P<day>{_DAY_FIRST})|(?P<quantity>{_QUANTITY_REST})"
-    rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE}))"
+    rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE})|(?P<year>{_YEARS}))"
     rf"|(?<=[{_QUOTES}]){_QUOTE_REST}"
     rf"|(?<=[{_MONEY}])(?P<money>{_MONEY_REST}))"
 )
@@ -119,7 +121,7 @@ _ASCII = re.compile(_SPAN.replace(_U, "A-Z"), re.ASCII)  # the same for ASCII te
 def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
     """The spans in `text[start:end]`; a match's `lastgroup` says what it is.
 
-    `name` (begins with a capital), `numbered` (a name behind a number), `date` and `day`, `quantity` and
-    `money`, `title` and `phrase` (the group is what stands between the quotes).
+    `name` (begins with a capital), `numbered` (a name behind a number), `date`, `day`, `year`, `quantity`,
+    `money`, `title` and `phrase` (these two groups are what stands between the quotes).
     """
     return (_ASCII if text.isascii() else _ANY).finditer(text, start, end)

@@ -22,6 +22,8 @@ _ENGLISH = """
     toward towards via like unlike except including excluding regarding concerning according due is are was
     were be been being am has have had having do does did doing done can could will would shall should may
     might must ought let lets don't doesn't didn't isn't aren't wasn't weren't can't cannot couldn't won't
+    later afterwards finally initially originally eventually recently currently subsequently additionally
+    today formerly previously shortly consequently accordingly similarly respectively meanwhile
     wouldn't it's he's she's that's there's i'm i've i'll you're we're they're what's who's yes oh ok please
 """
 _OTHER = """

@@ -4,53 +4,58 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import pairwise
 
 from stratarag.pipeline.scripts import UNCASED
 from stratarag.pipeline.spans import CAPITALS
 from stratarag.pipeline.stopwords import ENGLISH, FUNCTION
 
-# Lower-case words with only blanks between them: a phrase ends at punctuation, a capital or a digit.
-_STRETCH = r"{lower}(?<![\w'\u2019-].)[\w'\u2019-]*+(?: {lower}[\w'\u2019-]*+)*+"
-_ANY = re.compile(_STRETCH.format(lower=rf"[^\W\d_{CAPITALS}{UNCASED}]"))
-_ASCII = re.compile(_STRETCH.format(lower="[a-z]"), re.ASCII)
+# A lower-case word with a hyphen or an apostrophe, and what may stand around it.
+_COMPOUND = re.compile(rf"[^\W\d_{CAPITALS}{UNCASED}]+(?:[-'\u2019][^\W\d_{CAPITALS}{UNCASED}]+)*")
+_OPENING = "([{\"'\u201c\u2018\u00ab"
+_CLOSING = ".,;:!?)]}\"'\u201d\u2019\u00bb\u2026"
 
 _LONGEST = 80  # characters of a phrase
 _COMMON = 0.01  # share of all chunks beyond which a phrase tells nothing
 _ALWAYS = 3  # chunks that are never too many
 
 
-def lower_case(text: str) -> list[str]:
-    """The words of a text that are in lower case, in order, with "," where a stretch of them ends."""
-    stretches = (_ASCII if text.isascii() else _ANY).findall(text)
-    return " , ".join(stretches).split(" ")
-
-
-def stop_words(text: str, lower: list[str]) -> frozenset[str]:
-    """The words of grammar for a text with these words: the English ones if it seems to be English."""
+def stop_words(text: str) -> frozenset[str]:
+    """The words of grammar for a text: the English ones if it seems to be English, else those of all."""
     if " the " in text:
         return ENGLISH
-    used = set(lower)
+    used = {word for word in text.split() if word.islower()}
     english = len(used & ENGLISH)
     return ENGLISH if english and 2 * english >= len(used & FUNCTION) else FUNCTION
 
 
-def phrases(lower: list[str], stops: frozenset[str]) -> dict[str, None]:
-    """Pairs and triples of neighbouring content words, in order, as keys."""
+def phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
+    """Pairs and triples of neighbouring lower-case content words, in order, as keys."""
     found: dict[str, None] = {}
-    before = ""
-    for first, second in pairwise(lower):
-        if first in stops or second in stops or first == "," or second == ",":
-            before = ""
+    before = pair = ""  # the content word before this one, and the two before
+    for word in text.split():
+        ends = False
+        if word in stops:
+            before = pair = ""
             continue
-        pair = f"{first} {second}"
-        if len(pair) > _LONGEST:
-            before = ""
-            continue
-        found[pair] = None
-        if before:
-            found[f"{before} {second}"] = None
-        before = pair
+        if not (word.isalpha() and word.islower()):
+            bare = word.strip(_OPENING + _CLOSING)
+            if bare in stops or not _COMPOUND.fullmatch(bare):
+                before = pair = ""
+                continue
+            if word[0] in _OPENING:
+                before = pair = ""
+            ends = word[-1] in _CLOSING
+            word = bare
+        if before and len(before) + len(word) < _LONGEST:
+            both = f"{before} {word}"
+            found[both] = None
+            if pair:
+                found[f"{pair} {word}"] = None
+            before, pair = word, both
+        else:
+            before, pair = word, ""
+        if ends:
+            before = pair = ""
     return found
 
 

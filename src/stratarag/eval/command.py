@@ -1,0 +1,109 @@
+"""`stratarag eval`: the harness from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """A list with commas."""
+    return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(number) for number in value.split(",") if number.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers with commas") from error
+    if any(number < 1 for number in numbers):
+        raise click.BadParameter("every number must be at least 1")
+    return numbers
+
+
+def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
+    """The command `eval`, with what all commands of the program share.
+
+    Parameters
+    ----------
+    shared
+        Decorates a function that takes `output`: `--json`, `--debug`, errors as one line.
+    models_options
+        Adds `--llm` and `--embedder`, given to the function as objects.
+    """
+
+    @click.command("eval")
+    @click.argument("data", type=click.Path())
+    @click.option(
+        "--methods", callback=_names, help="Names with commas; all methods and cheap baselines if not given."
+    )
+    @click.option("--k", default="2,5,10", show_default=True, callback=_numbers, help="Cutoffs in passages.")
+    @click.option(
+        "--budgets", default="1000,2000,5000", show_default=True, callback=_numbers, help="In tokens."
+    )
+    @click.option("--view", type=click.Choice(["chunks", "nodes"]), default="chunks", show_default=True)
+    @click.option(
+        "--reference", default="dense", show_default=True, help="What the others are compared with."
+    )
+    @click.option("--extraction", type=click.Path(), help="Given entities and triples, such as openie.jsonl.")
+    @click.option("--query-entities", type=click.Path(), help="Given entities of the questions.")
+    @click.option(
+        "--split/--no-split", default=True, show_default=True, help="Split documents into passages."
+    )
+    @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
+    @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
+    @click.option("--abstract", is_flag=True, help="Let the model think up questions about the whole corpus.")
+    @click.option("--cache", type=click.Path(), help="A folder that keeps vectors and model calls.")
+    @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
+    @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
+    @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
+    @click.option(
+        "--plot", type=click.Path(dir_okay=False), help="Draw quality, tokens and latency (.png, .svg)."
+    )
+    @models_options
+    @shared
+    def evaluation(output: Any, **options: Any) -> None:
+        """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
+
+        With --llm, questions are answered and the answers scored too.
+        """
+        found = _evaluated(progress=not output.as_json, **options)
+        output.show(found.to_dict(), lambda: iter(str(found).splitlines()))
+
+    return evaluation
+
+
+def _evaluated(
+    data: str,
+    methods: Sequence[str] | None,
+    extraction: str | None,
+    query_entities: str | None,
+    questions: int | None,
+    head_to_head: bool,
+    abstract: bool,
+    out: str | None,
+    table: str | None,
+    plot: str | None,
+    llm: Any,
+    **options: Any,
+) -> Any:
+    from stratarag.eval import AnswerConfig, evaluate, load_dataset, with_abstract_questions
+    from stratarag.eval.harness import DEFAULT
+
+    dataset = load_dataset(data, extraction=extraction, query_entities=query_entities)
+    if abstract:
+        if llm is None:
+            raise ValueError("--abstract needs a language model: give --llm")
+        dataset = with_abstract_questions(dataset, llm)
+    if questions is not None:
+        dataset = dataset.head(questions)
+    config = AnswerConfig(style="full" if abstract else "short", head_to_head=head_to_head or abstract)
+    found = evaluate(dataset, methods or DEFAULT, llm=llm, answers=config, **options)
+    for path, save in ((out, found.save_json), (table, found.save_csv), (plot, found.save_plot)):
+        if path is not None:
+            save(path)
+    return found

@@ -1,0 +1,143 @@
+"""One ranker after the other: made ready, asked, scored, and compared with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.baselines import baselines
+from stratarag.eval.bootstrap import Difference, paired_difference
+from stratarag.eval.judging import head_to_head
+from stratarag.eval.measuring import Meter
+from stratarag.eval.methods import MethodIndex
+from stratarag.eval.rankers import Ranker, Workbench
+from stratarag.eval.results import Indexing, Row
+from stratarag.eval.scoring import Asked, Cutoffs, ask_all
+from stratarag.methods import NAMES
+from stratarag.protocols import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run measures; see `harness.evaluate`. `answers` is None where no model answers."""
+
+    cutoffs: Cutoffs
+    reference: str
+    resamples: int
+    confidence: float
+    seed: int
+    answers: AnswerConfig | None
+
+
+@dataclass
+class Run:
+    """The rankers of one evaluation, one after the other."""
+
+    bench: Workbench
+    settings: Settings
+    index: MethodIndex
+    progress: Progress
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.depth = self.settings.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
+
+    def row(self, wanted: str | Ranker) -> Row:
+        """Make a ranker ready and measure it; whatever goes wrong is the row's error."""
+        name = wanted if isinstance(wanted, str) else wanted.name
+        row = Row(name, "" if isinstance(wanted, str) else wanted.description)
+        try:
+            ranker, indexing = self._ready(wanted)
+            row = replace(row, description=ranker.description, indexing=indexing)
+            asked = self._ask(ranker)
+            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms)
+            return self._answered(row, asked)
+        except Exception as error:
+            notes = " ".join(getattr(error, "__notes__", ()))
+            return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+
+    def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
+        if not isinstance(wanted, str):
+            return wanted, None
+        if wanted in NAMES:
+            return self.index.add(wanted)
+        before = dict(self.bench.gate.ledger.stages)
+        with Meter() as meter:
+            ranker = baselines()[wanted](self.bench)
+        stages = {
+            stage: usage
+            for stage, usage in self.bench.gate.ledger.stages.items()
+            if usage != before.get(stage)
+        }
+        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory)
+
+    def _ask(self, ranker: Ranker) -> Asked:
+        questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
+        self.progress.start(stage, len(questions))
+        try:
+            return ask_all(
+                ranker,
+                questions,
+                self.settings.cutoffs,
+                self.depth,
+                self.bench.count_tokens,
+                lambda: self.progress.advance(stage),
+            )
+        finally:
+            self.progress.finish(stage)
+
+    def _answered(self, row: Row, asked: Asked) -> Row:
+        """With answers by the model; if that fails, retrieval stands and the error says so."""
+        if self.settings.answers is None:
+            return row
+        try:
+            found = answer_all(self.bench, row.name, asked.texts, self.settings.answers)
+        except Exception as error:
+            return replace(row, error=f"answers: {type(error).__name__}: {error}")
+        scores = {**row.scores, **found.scores}
+        return replace(row, scores=scores, answers=found.answers, usage=found.usage)
+
+    def duelled(self, rows: Sequence[Row]) -> list[Row]:
+        """With each row's answers compared with the reference's, by the judge."""
+        reference = next((row for row in rows if row.name == self.settings.reference and row.answers), None)
+        if reference is None:
+            return list(rows)
+        return [
+            self._duelled(row, reference) if row.answers and row is not reference else row for row in rows
+        ]
+
+    def _duelled(self, row: Row, reference: Row) -> Row:
+        gate, stage = self.bench.judge_gate, f"compare {row.name}"
+        questions = [each.question for each in self.bench.dataset.questions]
+        try:
+            duels = head_to_head(gate, questions, row.answers, reference.answers, stage=stage)
+        except Exception as error:
+            return replace(row, error=f"comparison: {type(error).__name__}: {error}")
+        return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage])
+
+
+def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:
+    """With the differences to the reference, if that has scores."""
+    reference = next((row for row in rows if row.name == settings.reference and row.scores), None)
+    if reference is None:
+        return list(rows)
+    return [
+        row if row is reference else replace(row, differences=_differences(row, reference, settings))
+        for row in rows
+    ]
+
+
+def _differences(row: Row, reference: Row, settings: Settings) -> Mapping[str, Difference]:
+    found = {
+        metric: paired_difference(
+            row.scores[metric],
+            reference.scores[metric],
+            resamples=settings.resamples,
+            confidence=settings.confidence,
+            seed=settings.seed,
+        )
+        for metric in row.scores
+        if metric in reference.scores
+    }
+    return {metric: each for metric, each in found.items() if each is not None}
