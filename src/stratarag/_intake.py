@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stratarag.pipeline.chunk import ChunkConfig, split
 from stratarag.pipeline.context import CountTokens
@@ -25,10 +25,11 @@ class Arrival:
 
 @dataclass(slots=True)
 class Intake:
-    """What became of the documents that were given."""
+    """What became of the documents that were given. `emptied` had a text before and are blank now."""
 
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
@@ -85,8 +86,13 @@ def _whole(
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
     parts = [part for c in chunks for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
-    held = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    held = [replace(c, text=_storable(c.text)) for c in sorted(chunks, key=lambda chunk: chunk.ordinal)]
     return Arrival(document_id, content_id(*parts), {}, lambda: (c for c in held if c.text.strip()))
+
+
+def _storable(text: str) -> str:
+    """A text without lone surrogates, which no file can hold; what stands for them is U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _canonical(metadata: Metadata, document_id: str) -> str:
@@ -104,7 +110,8 @@ def take_in(
     """Add what is new or changed, and tell what became of each document.
 
     `existing` holds the digests of what the index has; `add` stores a document and tells whether it has any
-    text. A blank document is skipped. A repeated id with the same content is skipped too.
+    text. A blank document is skipped, or empties the one whose id it has. A repeated id with the same
+    content is skipped too.
 
     Raises
     ------
@@ -123,10 +130,10 @@ def take_in(
         if existing.get(arrival.id) == arrival.digest:
             intake.unchanged.append(arrival.id)
         elif not add(arrival):
-            intake.skipped.append(arrival.id)
+            (intake.emptied if arrival.id in existing else intake.skipped).append(arrival.id)
         else:
             (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
-    if not intake.added and not intake.updated and not intake.unchanged:
+    if not (intake.added or intake.updated or intake.unchanged or intake.emptied):
         raise ValueError(_nothing(intake))
     return intake
 

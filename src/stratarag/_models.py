@@ -47,8 +47,10 @@ class Models:
         progress: bool | Progress = False,
         recorded: Manifest | None = None,
     ) -> None:
+        _check_models(llm, embedder)
+        if budget is not None and not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
         self.llm = llm
-        self._recorded = recorded
         self.embedder = (
             embedder
             if embedder is not None
@@ -62,6 +64,11 @@ class Models:
         self._threads: Threads | None = None
         self._tokenizer = None if recorded is None else recorded.tokenizer
 
+    def prefer_tokenizer(self, name: str | None) -> None:
+        """Count tokens with this tokenizer, unless the index has always been counted with another."""
+        if self._tokenizer is None:
+            self._tokenizer = name
+
     @property
     def count_tokens(self) -> TokenCounter:
         """Counts tokens as the index always has; chosen once."""
@@ -73,7 +80,7 @@ class Models:
         """The embedder's fingerprint."""
         return embedder_name(self.embedder, dimension)
 
-    def check_embedder(self, path: str) -> None:
+    def check_embedder(self, recorded: Manifest, path: Path) -> None:
         """Refuse an embedder other than the one the folder's vectors came from.
 
         Raises
@@ -81,13 +88,13 @@ class Models:
         EmbedderMismatch
             Naming both and what can be done.
         """
-        recorded = self._recorded
-        if recorded is None or isinstance(self.embedder, AnyEmbedder):
+        if isinstance(self.embedder, AnyEmbedder):
             return
         given = self.embedder_name(recorded.dimension)
         if given != recorded.embedder:
             raise EmbedderMismatch(
-                f"index {path!r} was built with {recorded.embedder!r} ({recorded.dimension} dimensions); "
+                f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
+                "dimensions); "
                 f"the embedder given is {given!r}. Open it with the first, or build a new index with the "
                 "second (model calls come from the cache if you share it; only embeddings are computed again)"
             )
@@ -130,6 +137,25 @@ class Models:
 
     def _dimension(self, folder: IndexFolder) -> int | None:
         return folder.snapshot().manifest.dimension if folder.generation else None
+
+
+def _check_models(llm: Any, embedder: Any) -> None:
+    """Say at once what is not a model, and not after the documents were read."""
+    if llm is not None and not (hasattr(llm, "complete") or hasattr(llm, "acomplete")):
+        raise TypeError(
+            f"llm must have complete(prompt) or acomplete(prompt), and {llm!r} has neither; a framework's "
+            "model goes to the framework's classes (langchain_stratarag, llama_index_stratarag)"
+        )
+    known = ("embed_documents", "aembed_documents")
+    if (
+        embedder is None
+        or isinstance(embedder, AnyEmbedder)
+        or any(hasattr(embedder, name) for name in known)
+    ):
+        return
+    raise TypeError(
+        f"embedder must have embed_documents(texts) and embed_query(text), and {embedder!r} has not"
+    )
 
 
 def _progress(progress: bool | Progress) -> Progress | None:

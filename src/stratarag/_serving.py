@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from stratarag.records import Chunk, Hit, Metadata
 from stratarag.store.snapshot import Snapshot
 
 VIEWS = ("nodes", "chunks")
+_MASKS = 64  # filters remembered per generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Reader:
         self.snapshot = snapshot
         self._config = config
         self._searchers: dict[str, Searcher] = {}
+        self._masks: dict[str, Mask] = {}
+        self._metadata: list[Metadata] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -120,12 +124,34 @@ class Reader:
             return self._searchers[name]
 
     def _admitted(self, where: Where | None) -> Mask | None:
+        """The chunks that a filter admits; remembered for filters that are values."""
         if where is None:
             return None
+        if callable(where):
+            return self._evaluate(where)
+        key = json.dumps(where, sort_keys=True, default=repr)
+        with self._lock:
+            mask = self._masks.get(key)
+        if mask is None:
+            mask = self._evaluate(where)
+            with self._lock:
+                if len(self._masks) >= _MASKS:
+                    self._masks.pop(next(iter(self._masks)))
+                self._masks[key] = mask
+        return mask
+
+    def _evaluate(self, where: Where) -> Mask:
+        """Ask a filter once for each distinct metadata; chunks share that of their document."""
         admits = compile_where(where)
-        return np.fromiter(
-            (admits(metadata) for metadata in self.snapshot.chunk_metadata()), np.bool_, self.snapshot.size
-        )
+        metadata = self._chunk_metadata()
+        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
+        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
+
+    def _chunk_metadata(self) -> list[Metadata]:
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = self.snapshot.chunk_metadata()
+            return self._metadata
 
     def _hits(self, found: Found, method: str) -> tuple[Hit, ...]:
         """Read what was found, chunks and nodes each in one go, and put them back in order."""

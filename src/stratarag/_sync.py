@@ -11,10 +11,12 @@ import concurrent.futures
 import contextvars
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _END = object()
 
 
@@ -34,7 +36,8 @@ def _running() -> _Loop:
     """The loop of this process; a forked child gets its own, since threads do not survive a fork."""
     global _background
     with _lock:
-        if _background is None or _background.pid != os.getpid():
+        lost = _background is None or _background.pid != os.getpid() or not _background.thread.is_alive()
+        if _background is None or lost:
             _background = _Loop()
         return _background
 
@@ -70,6 +73,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     background.loop.call_soon_threadsafe(start)
     try:
+        while not concurrent.futures.wait([result], timeout=1.0).done:
+            if not background.thread.is_alive():
+                raise RuntimeError("the background event loop has ended; something in it called sys.exit")
         return result.result()
     except KeyboardInterrupt:
         background.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
@@ -84,6 +90,42 @@ def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
         result.set_exception(error)
     else:
         result.set_result(task.result())
+
+
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking function in a thread, and do not return before it has.
+
+    A thread cannot be stopped. If the caller is cancelled, the cancellation goes on only when the thread
+    has ended: whoever holds a lock around the call still holds it while the thread works.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait({working})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            for stop in _stops.get():
+                stop.set()
+    if cancelled is not None:
+        if not working.cancelled():
+            working.exception()
+        raise cancelled
+    return working.result()
+
+
+_stops: contextvars.ContextVar[tuple[threading.Event, ...]] = contextvars.ContextVar("stops", default=())
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """An event that is set when a call to `in_thread` within this block is cancelled."""
+    event = threading.Event()
+    token = _stops.set((*_stops.get(), event))
+    try:
+        yield event
+    finally:
+        _stops.reset(token)
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:

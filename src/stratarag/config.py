@@ -11,6 +11,10 @@ from stratarag.methods import NAMES, get_method
 from stratarag.models.limits import Limits
 from stratarag.pipeline.chunk import ChunkConfig
 from stratarag.pipeline.extract import ExtractionConfig
+from stratarag.pipeline.prompts import prompt_names
+from stratarag.pipeline.tokens import NAMES as TOKENIZERS
+
+RUNTIME = ("limits", "max_failures")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class Config:
     limits
         Concurrency, rates, retries and time-outs of model calls.
     max_failures
-        Share of a stage's units that may fail before the build ends in `TooManyFailures`.
+        Share of an operation's units that may fail before it ends in `TooManyFailures`; up to two failures
+        never end it.
     tokenizer
         What counts tokens; None takes the best that is there (see `pipeline.tokens`).
     prompts
@@ -46,6 +51,11 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.max_failures <= 1:
             raise ValueError(f"max_failures must be between 0 and 1, not {self.max_failures}")
+        if self.tokenizer is not None and self.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}, not {self.tokenizer!r}")
+        unknown = sorted(set(self.prompts) - set(prompt_names()))
+        if unknown:
+            raise ValueError(f"there is no prompt {unknown[0]!r}; there are {', '.join(prompt_names())}")
         given = {name: _method_config(name, value) for name, value in self.methods.items()}
         object.__setattr__(self, "methods", given)
 
@@ -54,8 +64,8 @@ class Config:
         return self.methods.get(name) or get_method(name).config_type()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-native values, from which `resolve` makes an equal configuration."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        """What shapes an index, JSON-native; how models are called (`RUNTIME`) is not part of it."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in RUNTIME}
         plain["methods"] = {name: asdict(value) for name, value in self.methods.items()}
         native: dict[str, Any] = json.loads(json.dumps(plain, default=asdict))
         return native

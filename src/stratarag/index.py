@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -15,11 +16,12 @@ from stratarag import _sync
 from stratarag._intake import Documents
 from stratarag._models import Models
 from stratarag._serving import VIEWS, Reader, Request
-from stratarag._update import Change, Workshop, update
+from stratarag._sync import in_thread
+from stratarag._update import Change, Workshop, settings_of, update
 from stratarag.config import Config, resolve
 from stratarag.methods import get_method
 from stratarag.models.estimate import Estimate
-from stratarag.models.limits import Budget, Prices
+from stratarag.models.limits import Budget, Limits, Prices
 from stratarag.pipeline.answer import Answer, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.context import Retrieval
@@ -48,13 +50,16 @@ async def abuild_index(
     """Build an index; see `build_index`."""
     methods = _method_names(method)
     settings = resolve(config)
-    models = Models(llm, embedder, budget=budget, cache=cache, progress=progress)
-    folder = await asyncio.to_thread(IndexFolder.create, None if path is None else Path(path))
-    index = Index(folder, models, settings)
+    folder = await in_thread(IndexFolder.create, None if path is None else Path(path))
     try:
-        index.last_report = await index._update(Change("build", methods, documents, extraction=extraction))
+        recorded = folder.snapshot().manifest if folder.generation else None
+        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=recorded)
+        models.prefer_tokenizer(settings.tokenizer)
+        index = Index(folder, models, settings)
+        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+        await index._update(change)
     except BaseException:
-        folder.abandon()
+        await in_thread(folder.abandon)
         raise
     return index
 
@@ -126,14 +131,17 @@ async def aopen_index(
     budget: Budget | None = None,
     cache: StrPath | None = None,
     progress: bool | Progress = False,
+    limits: Limits | None = None,
 ) -> Index:
     """Open an index; see `open_index`."""
-    folder = await asyncio.to_thread(IndexFolder.open, Path(path))
+    folder = await in_thread(IndexFolder.open, Path(path))
     try:
         manifest = folder.snapshot().manifest
         models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=manifest)
-        models.check_embedder(str(path))
-        return Index(folder, models, resolve(manifest.config))
+        models.check_embedder(manifest, Path(path))
+        index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
+        index._serve()
+        return index
     except BaseException:
         folder.close()
         raise
@@ -147,10 +155,12 @@ def open_index(
     budget: Budget | None = None,
     cache: StrPath | None = None,
     progress: bool | Progress = False,
+    limits: Limits | None = None,
 ) -> Index:
     """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
 
-    Parameters are those of `build_index`; the settings are read from the folder.
+    Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
+    say how models are called from now on.
 
     Raises
     ------
@@ -159,7 +169,9 @@ def open_index(
     EmbedderMismatch
         If the embedder is not the one that the index was built with.
     """
-    return _sync.run(aopen_index(path, llm, embedder, budget=budget, cache=cache, progress=progress))
+    return _sync.run(
+        aopen_index(path, llm, embedder, budget=budget, cache=cache, progress=progress, limits=limits)
+    )
 
 
 async def aestimate(
@@ -171,10 +183,13 @@ async def aestimate(
     prices: Prices | None = None,
 ) -> Estimate:
     """What a build would cost; see `estimate`."""
+    settings = resolve(config)
     models = Models(llm, None, cache=cache, progress=False)
-    index = Index(IndexFolder.create(None), models, resolve(config))
+    models.prefer_tokenizer(settings.tokenizer)
+    index = Index(IndexFolder.create(None), models, settings)
+    change = Change("estimate", documents, methods=_method_names(method), config=settings)
     try:
-        return await index._estimate(Change("estimate", _method_names(method), documents), prices)
+        return await index._estimate(change, prices)
     finally:
         index.close()
 
@@ -267,7 +282,7 @@ class Index:
 
     async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
         """Add or update documents; see `insert`."""
-        return await self._update(Change("insert", self.methods, documents, extraction=extraction))
+        return await self._update(Change("insert", documents, config=self._config, extraction=extraction))
 
     def insert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
         """Add documents; one whose id is there already is ignored if it is the same, else replaced.
@@ -280,15 +295,8 @@ class Index:
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents; see `delete`."""
         wanted = tuple(dict.fromkeys(_listed(ids)))
-        present = self._serve().snapshot.documents()
-        missing = [identity for identity in wanted if identity not in present]
-        if missing and not missing_ok:
-            raise KeyError(
-                f"no document {missing[0]!r} in the index "
-                f"({len(missing)} of {len(wanted)} ids unknown); pass missing_ok=True to ignore that"
-            )
-        known = tuple(identity for identity in wanted if identity in present)
-        return await self._update(Change("delete", self.methods, removed=known))
+        change = Change("delete", removed=wanted, missing_ok=missing_ok, config=self._config)
+        return await self._update(change)
 
     def delete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents by id and everything that came from them alone.
@@ -306,44 +314,38 @@ class Index:
     async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
         """Add a method; see `add_method`."""
         (name,) = _method_names(method)
-        if config is not None:
-            methods = {**self._config.methods, name: config}
-            self._config = replace(self._config, methods=methods)
-        names = tuple(dict.fromkeys([*self.methods, name]))
-        return await self._update(Change("add method", names))
+        own = {name: config} if config is not None else {}
+        settings = replace(self._config, methods={**self._config.methods, **own})
+        return await self._update(Change("add method", methods=(name,), config=settings))
 
     def add_method(self, method: str, config: Any = None) -> BuildReport:
-        """Build another method over the same corpus and extraction; what is there stays as it is."""
+        """Build another method over the same corpus and extraction; what is there stays as it is.
+
+        A method that is there already is built again if `config` differs from its own.
+        """
         return _sync.run(self.aadd_method(method, config))
 
     async def aestimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
         """What an insert would cost; see `estimate`."""
-        return await self._estimate(Change("estimate", self.methods, documents), prices)
+        return await self._estimate(Change("estimate", documents, config=self._config), prices)
 
     def estimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
         """What inserting these documents would cost, without a model call; see `stratarag.estimate`."""
         return _sync.run(self.aestimate(documents, prices))
 
     async def _update(self, change: Change) -> BuildReport:
-        gate = self._models.gate(self._folder, self._config, journal=True)
-        report = await update(self._workshop(gate), change)
-        self._reader = None
+        gate = self._models.gate(self._folder, change.config, journal=True)
+        report = await update(Workshop(self._folder, gate, self._models), change)
+        snapshot = self._folder.snapshot()
+        self._config = settings_of(snapshot.manifest, change.config)
+        self._reader = Reader(snapshot, self._config)
         self.last_report = report
         return report
 
     async def _estimate(self, change: Change, prices: Prices | None) -> Estimate:
-        gate = self._models.counting_gate(self._folder, self._config)
-        await update(self._workshop(gate, publish=False), change)
+        gate = self._models.counting_gate(self._folder, change.config)
+        await update(Workshop(self._folder, gate, self._models, publish=False), change)
         return gate.estimate(prices)
-
-    def _workshop(self, gate: Any, *, publish: bool = True) -> Workshop:
-        return Workshop(
-            folder=self._folder,
-            gate=gate,
-            config=self._config,
-            models=self._models,
-            publish=publish,
-        )
 
     # Questions
 
@@ -358,7 +360,7 @@ class Index:
         **options: Any,
     ) -> Retrieval:
         """Search; see `retrieve`."""
-        _check_question(q, k, view)
+        k = _checked(q, k, view)
         began = time.perf_counter()
         reader = self._serve()
         name = reader.method_name(method)
@@ -414,7 +416,9 @@ class Index:
         return _sync.run(self.aretrieve(q, k, view, where, method, decompose, **options))
 
     async def aretrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
-        """Search for several questions at once; see `retrieve`."""
+        """Search for several questions at once; see `retrieve_many`."""
+        if isinstance(questions, str):
+            raise TypeError("questions must be a list of questions; for a single one use retrieve")
         return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
 
     def retrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
@@ -450,11 +454,11 @@ class Index:
         self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any
     ) -> AsyncIterator[str]:
         """The answer in pieces; see `stream`."""
-        if not self.has_llm:
-            yield (await self.aanswer(q, k, max_tokens=max_tokens, **options)).text
-            return
         retrieval = await self.aretrieve(q, k, **self._answering(options))
         gate = self._models.gate(self._folder, self._config)
+        if not gate.has_llm or not retrieval.hits:
+            yield (await extract_answer(retrieval, gate))[0]
+            return
         async for piece in stream_answer(retrieval, gate, max_tokens=max_tokens):
             yield piece
 
@@ -539,14 +543,16 @@ def _listed(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(ids)
 
 
-def _check_question(q: str, k: int, view: str) -> None:
+def _checked(q: str, k: int, view: str) -> int:
+    """`k` as an int, if it and the others are what they must be."""
     if not isinstance(q, str):
         raise TypeError(f"the question must be a string, not {type(q).__name__}")
     if not q.strip():
         raise ValueError("the question is blank")
-    if not isinstance(k, int) or isinstance(k, bool):
+    if isinstance(k, bool) or not hasattr(k, "__index__"):
         raise TypeError(f"k must be a whole number, not {type(k).__name__} {k!r}")
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     if view not in VIEWS:
         raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
+    return operator.index(k)

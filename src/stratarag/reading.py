@@ -14,7 +14,8 @@ from typing import Any
 
 from stratarag.records import Document, StreamedDocument
 
-OnSkip = Callable[[str, str], None]
+StrPath = str | os.PathLike[str]
+Listener = Callable[[str, str], None]
 
 STREAMED_ABOVE = 8 * 2**20  # bytes; a larger file is not held in memory
 _BLOCK = 2**20  # bytes
@@ -22,18 +23,25 @@ _HEAD = 8 * 2**10  # bytes that decide whether a file is text
 _MARKUP = {".htm": "HTML", ".html": "HTML", ".xhtml": "HTML", ".pdf": "PDF", ".rtf": "RTF"}
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONVERT = "convert it to plain text first"
+_MARKER = "stratarag-index"  # in an index folder from its first moment, as `store.layout` writes it
 
 
 def read_documents(
-    paths: Iterable[str | os.PathLike[str]], *, on_skip: OnSkip | None = None
+    paths: StrPath | Iterable[StrPath],
+    *,
+    on_skip: Listener | None = None,
+    on_warning: Listener | None = None,
+    exclude: StrPath | Iterable[StrPath] = (),
 ) -> Iterator[Document | StreamedDocument]:
     """The documents in files and folders, in a stable order.
 
-    A folder is read with all its subfolders, sorted by name; hidden files and linked folders are not
-    followed. Any file that is text by its content is one document; its id, and its metadata's `source`,
-    is the path below the folder given (for a file given by itself: its name), with forward slashes. A
-    name that another path has already taken is replaced by the path as given. UTF-8, and UTF-16 with a
+    A folder is read with all its subfolders, sorted by name; hidden files, linked folders and index
+    folders are left out. Any file that is text by its content is one document. UTF-8, and UTF-16 with a
     byte order mark, are read; a file above 8 MiB becomes a `StreamedDocument`.
+
+    A document's id, and its metadata's `source`, is the path as it was given, joined with the path inside
+    the folder: `notes/sub/b.txt`, whether `notes`, `notes/sub` or the file itself was given. Slashes are
+    forward, a leading `./` is dropped, an absolute path stays absolute.
 
     In a `.jsonl` file every line is a document: `text` or `contents`, and optionally `id` (else
     `file:line`), `title` (put before the text, and in the metadata), `metadata`; other keys become
@@ -44,8 +52,13 @@ def read_documents(
     paths
         Files and folders.
     on_skip
-        Called with a name and a reason for everything that is left out, and for files in which
-        undecodable bytes were replaced by U+FFFD. None: each is a `UserWarning`.
+        Called with a name and a reason for everything that is left out. None: each is a `UserWarning`.
+    on_warning
+        Called with a name and what is wrong with a file that is read all the same: undecodable bytes
+        become U+FFFD. None: each is a `UserWarning`.
+    exclude
+        Files and folders that are passed over, without a word, wherever a folder holds them. A path
+        given by itself is read.
 
     Raises
     ------
@@ -54,17 +67,24 @@ def read_documents(
     ValueError
         At the end, if there was nothing to read; the message says what was found.
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    given = [Path(path) for path in paths]
+    given = [Path(path) for path in _listed(paths)]
     for path in given:
         if not path.exists():
             raise FileNotFoundError(f"no such file or folder: {str(path)!r}")
-    return _read_all(given, on_skip or _warn)
+    walk = _Walk(on_skip or _warn_skipped, frozenset(map(os.path.realpath, _listed(exclude))))
+    return _read_all(given, walk, on_warning or _warn)
+
+
+def _listed(paths: StrPath | Iterable[StrPath]) -> Iterable[StrPath]:
+    return [paths] if isinstance(paths, str | os.PathLike) else paths
+
+
+def _warn_skipped(name: str, reason: str) -> None:
+    warnings.warn(f"skipped {name}: {reason}", stacklevel=2)
 
 
 def _warn(name: str, reason: str) -> None:
-    warnings.warn(f"skipped {name}: {reason}", stacklevel=2)
+    warnings.warn(f"{name}: {reason}", stacklevel=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,81 +105,88 @@ class _Unreadable(Exception):
     """A file that is left out; the message is the reason."""
 
 
-def _read_all(given: list[Path], on_skip: OnSkip) -> Iterator[Document | StreamedDocument]:
-    found = False
-    skipped: list[str] = []
+class _Walk:
+    """Finds the files below paths, and remembers what it left out."""
 
-    def skip(name: str, reason: str) -> None:
-        skipped.append(f"{name} ({reason})")
-        on_skip(name, reason)
+    def __init__(self, on_skip: Listener, excluded: frozenset[str]) -> None:
+        self.skipped: list[str] = []
+        self._on_skip = on_skip
+        self._excluded = excluded
 
-    for file in _named(given, skip):
-        try:
-            for document in _documents(file, skip, on_skip):
-                found = True
-                yield document
-        except (_Unreadable, OSError) as error:
-            skip(file.name, getattr(error, "strerror", None) or str(error))
-    if not found:
-        where = ", ".join(repr(str(path)) for path in given) or "an empty list of paths"
-        what = "; ".join(skipped[:5]) + (f"; and {len(skipped) - 5} more" if len(skipped) > 5 else "")
-        raise ValueError(f"no readable text in {where}: found {what or 'no files'}")
+    def skip(self, name: str, reason: str) -> None:
+        """Leave something out, and say why."""
+        self.skipped.append(f"{name} ({reason})")
+        self._on_skip(name, reason)
 
-
-def _named(given: list[Path], skip: OnSkip) -> Iterator[_File]:
-    """Every file below the paths once, with a name that no other has."""
-    seen: set[tuple[int, int]] = set()
-    names: set[str] = set()
-    for root in given:
-        for path in _files(root, skip):
-            relative = path.relative_to(root) if root.is_dir() else PurePath(path.name)
-            name = _printable(relative)
+    def named(self, given: list[Path]) -> Iterator[_File]:
+        """Every file below the paths once."""
+        seen: set[tuple[int, int]] = set()
+        for path in (path for root in given for path in self._files(root)):
+            name = _printable(path)
             try:
                 status = path.stat()
             except OSError as error:
-                skip(name, "broken link" if path.is_symlink() else str(error.strerror))
+                self.skip(name, "broken link" if path.is_symlink() else str(error.strerror))
                 continue
             if (status.st_dev, status.st_ino) in seen:
-                skip(name, "the same file as one before")
+                self.skip(name, "the same file as one before")
                 continue
             seen.add((status.st_dev, status.st_ino))
-            name = _printable(path) if name in names else name
-            names.add(name)
             yield _File(path, name)
 
+    def _files(self, root: Path) -> Iterator[Path]:
+        if not root.is_dir():
+            yield root
+            return
+        for folder, folders, files in os.walk(root, onerror=self._name_error):
+            if _MARKER in files or ("CURRENT" in files and "generations" in folders):
+                self.skip(_printable(Path(folder)), "a stratarag index")
+                folders.clear()
+                continue
+            folders[:] = self._wanted(folder, folders)
+            for name in folders:
+                if Path(folder, name).is_symlink():
+                    self.skip(_printable(Path(folder, name)), "a link to a folder is not followed")
+            yield from (Path(folder, name) for name in self._wanted(folder, files))
 
-def _files(root: Path, skip: OnSkip) -> Iterator[Path]:
-    if not root.is_dir():
-        yield root
-        return
-    failed = partial(_name_error, root, skip)
-    for folder, folders, files in os.walk(root, onerror=failed):
-        if "CURRENT" in files and "generations" in folders:
-            skip(_printable(Path(folder).relative_to(root)), "a stratarag index")
-            folders.clear()
-            continue
-        for name in folders:
-            if Path(folder, name).is_symlink() and not name.startswith("."):
-                skip(_printable(Path(folder, name).relative_to(root)), "a link to a folder is not followed")
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
+    def _wanted(self, folder: str, names: list[str]) -> list[str]:
+        shown = sorted(name for name in names if not name.startswith("."))
+        if not self._excluded:
+            return shown
+        real = os.path.realpath(folder)
+        return [name for name in shown if os.path.join(real, name) not in self._excluded]
+
+    def _name_error(self, error: OSError) -> None:
+        self.skip(_printable(Path(error.filename)), str(error.strerror))
 
 
-def _name_error(root: Path, skip: OnSkip, error: OSError) -> None:
-    skip(_printable(Path(error.filename).relative_to(root)), str(error.strerror))
+def _read_all(given: list[Path], walk: _Walk, warn: Listener) -> Iterator[Document | StreamedDocument]:
+    found = False
+    for file in walk.named(given):
+        try:
+            for document in _documents(file, walk.skip, warn):
+                found = True
+                yield document
+        except (_Unreadable, OSError) as error:
+            walk.skip(file.name, getattr(error, "strerror", None) or str(error))
+    if not found:
+        where = ", ".join(repr(str(path)) for path in given) or "an empty list of paths"
+        what = "; ".join(walk.skipped[:5])
+        more = f"; and {len(walk.skipped) - 5} more" if len(walk.skipped) > 5 else ""
+        raise ValueError(f"no readable text in {where}: found {what + more or 'no files'}")
 
 
 def _printable(path: PurePath) -> str:
-    """A path with forward slashes that can be written as UTF-8, whatever bytes the file system holds."""
-    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """A path with forward slashes, in UTF-8 and unmistakable whatever bytes the file system holds."""
+    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _documents(file: _File, skip: OnSkip, warn: OnSkip) -> Iterator[Document | StreamedDocument]:
+def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document | StreamedDocument]:
     if not file.path.is_file():
         raise _Unreadable("not a regular file")
     encoding = _encoding(file.path)
     if not encoding.sound:
-        warn(file.name, f"read, but not valid {encoding.name.upper()}: undecodable bytes became U+FFFD")
+        warn(file.name, f"not valid {encoding.name.upper()}: undecodable bytes became U+FFFD")
     if file.path.suffix.lower() in (".jsonl", ".ndjson"):
         yield from _lines(file, encoding.name, skip)
         return
@@ -199,7 +226,7 @@ def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]
     yield decoder.decode(b"", final=True)
 
 
-def _lines(file: _File, encoding: str, skip: OnSkip) -> Iterator[Document]:
+def _lines(file: _File, encoding: str, skip: Listener) -> Iterator[Document]:
     with file.path.open(encoding=encoding, errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             place = f"{file.name}:{number}"

@@ -187,12 +187,14 @@ class Node:
 class Built:
     """What a stage or a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together.
 
-    `notes` counts what could not be taken as it came, in phrases for people.
+    `notes` counts what could not be taken as it came, in phrases for people. `complete` tells whether a
+    model made all that a model can make of it: what is not will be tried again when there is a model.
     """
 
     nodes: Sequence[Node]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,9 @@ def recurrence(transition: Any, p: np.ndarray, restart: float, steps: int) -> np
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(2, 30), st.integers(0, 60), st.integers(0, 6), st.floats(0.05, 0.95), st.integers(0, 10**6))
+@given(
+    st.integers(2, 30), st.integers(0, 60), st.integers(0, 6), st.floats(0.05, 0.95), st.integers(0, 10**6)
+)
 def test_it_is_the_printed_recurrence(nodes: int, edges: int, steps: int, restart: float, seed: int) -> None:
     transition, _, _ = random_graph(nodes, edges, seed)
     rng = np.random.default_rng(seed)
@@ -67,7 +69,9 @@ def test_converged_it_is_networkx_pagerank() -> None:
             before = graph.get_edge_data(a, b, {"weight": 0.0})["weight"]
             graph.add_edge(a, b, weight=before + weight)
     person = {3: 1.0, 77: 2.0}
-    expected = nx.pagerank(graph, alpha=0.6, personalization=person, dangling=person, tol=1e-12, max_iter=1000)
+    expected = nx.pagerank(
+        graph, alpha=0.6, personalization=person, dangling=person, tol=1e-12, max_iter=1000
+    )
     walk = shallow_pagerank(
         transition, np.array([3, 77]), weights=np.array([1.0, 2.0]), restart=0.4, steps=None, tolerance=1e-10
     )

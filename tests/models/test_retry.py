@@ -33,7 +33,7 @@ class Answered(Exception):
         self.response = Response(status_code, headers)
 
 
-class OfLlamaCpp(Exception):  # noqa: N818
+class OfLlamaCpp(Exception):
     """As OpenAI's client raises it for that server: the code is a number, the type says what it is."""
 
     status_code = 400

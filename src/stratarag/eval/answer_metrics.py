@@ -79,7 +79,8 @@ def bleu1(answer: str, gold: Sequence[str]) -> float:
 def meteor(answer: str, gold: Sequence[str]) -> float:
     """METEOR by `nltk` (Banerjee and Lavie 2005), with synonyms only where WordNet is on this machine."""
     meteor_score, _ = _nltk()
-    return float(meteor_score([_spoken(each) for each in gold], _spoken(answer), wordnet=_wordnet()))
+    references = [_spoken(each) for each in gold]
+    return float(meteor_score(references, _spoken(answer), wordnet=_wordnet())) if references else 0.0
 
 
 def rouge_l(answer: str, gold: Sequence[str]) -> float:

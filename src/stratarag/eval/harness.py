@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from stratarag.models.gateway import ModelGate
 from stratarag.models.limits import Budget
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import NoProgress, TqdmProgress
-from stratarag.protocols import Progress
+from stratarag.protocols import CallCache, Progress
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
 
@@ -82,7 +82,8 @@ def evaluate(
     split
         Whether documents are split into passages; False makes each one passage, however long.
     llm, embedder, config, budget
-        As `build_index` takes them. With an `llm`, questions are answered too.
+        As `build_index` takes them. With an `llm`, questions are answered too. The budget holds for each build,
+        for all answers, and for all judgements.
     answers
         How they are answered and judged; None means the defaults.
     cache
@@ -111,9 +112,9 @@ def evaluate(
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
-    with _folder(cache) as folder:
+    with _folder(cache) as folder, closing(SqliteCalls(folder / CALLS)) as calls:
         judge = None if answering is None else answering.judge_llm
-        bench = _bench(data, llm, embedder, resolve(config), budget, view, folder, judge)
+        bench = _bench(data, (llm, judge), embedder, resolve(config), budget, view, folder, calls)
         run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
             rows = [run.row(each) for each in wanted]
@@ -166,16 +167,16 @@ def _folder(cache: StrPath | None) -> Iterator[Path]:
 
 def _bench(
     dataset: Dataset,
-    llm: Any,
+    models: tuple[Any, Any],
     embedder: Any,
     config: Config,
     budget: Budget | None,
     view: str,
     folder: Path,
-    judge: Any,
+    calls: CallCache,
 ) -> Workbench:
+    """What the rankers share; `models` are the one that answers and the one that judges, or None."""
     count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
-    calls = SqliteCalls(folder / CALLS)
 
     def gate(model: Any) -> ModelGate:
         return ModelGate(
@@ -190,6 +191,7 @@ def _bench(
         )
 
     shared = SharedEmbedder(embedder, folder, config.limits)
+    llm, judge = models
     judging = None if judge is None else gate(judge)
     bench = Workbench(dataset, shared, config, gate(llm), count_tokens, view, judging)
     shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in dataset.questions])

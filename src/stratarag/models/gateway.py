@@ -41,6 +41,7 @@ __all__ = ["CallItem", "Gate", "ModelGate", "Order", "Prompt", "Task"]
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
 _STREAMED_TOKENS = 300
+_FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
 class ModelGate:
@@ -105,6 +106,7 @@ class ModelGate:
         self._count_tokens = count_tokens
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
+        self._units = 0
         self._flights = Flights()
         threads = threads or Threads(self.limits)
         self._requests = (
@@ -188,6 +190,11 @@ class ModelGate:
             with self._open(name, total) as scope:
                 yield scope
 
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Show that a stage that calls no model goes on."""
+        if self._progress is not None:
+            self._progress.advance(stage, count)
+
     def _advance(self, scope: Scope, count: int) -> None:
         scope.done += count
         if count and self._progress is not None:
@@ -219,7 +226,7 @@ class ModelGate:
         Raises
         ------
         TooManyFailures
-            As soon as more than `max_failures` of the items have failed.
+            As soon as more than `max_failures` of this gate's units (and more than two) have failed.
         ModelError
             No call is begun after it; those that are out come in first and are kept.
         BudgetExceeded
@@ -229,6 +236,7 @@ class ModelGate:
         failed: list[Failure] = []
         over: list[BudgetExceeded] = []
         waiting = iter(range(len(items)))
+        self._units += len(items)
         with self._within(task.name, len(items), any_name=True) as scope:
 
             async def worker() -> None:
@@ -239,7 +247,7 @@ class ModelGate:
                     except CallFailed as error:
                         failed.append(Failure(scope.stage, items[index].item, str(error)))
                         self.failures.append(failed[-1])
-                        self._check_failures(task.name, failed, len(items))
+                        self._check_failures()
                     except BudgetExceeded as error:
                         over.append(error)
                         return
@@ -260,11 +268,12 @@ class ModelGate:
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
 
-    def _check_failures(self, task: str, failed: Sequence[Failure], total: int) -> None:
-        if len(failed) > self._max_failures * total:
-            shown = "; ".join(f"{each.item}: {each.reason}" for each in failed[:3])
+    def _check_failures(self) -> None:
+        """End the operation when too large a share of its units failed, and more than a few."""
+        if len(self.failures) > max(_FEW, self._max_failures * self._units):
+            shown = "; ".join(f"{each.stage}: {each.item}: {each.reason}" for each in self.failures[:3])
             raise TooManyFailures(
-                f"{len(failed)} of {total} units of {task!r} failed, more than max_failures="
+                f"{len(self.failures)} of {self._units} units failed so far, more than max_failures="
                 f"{self._max_failures:g} allows; nothing is published. First: {shown}. What succeeded is "
                 "kept: the same command asks again for the rest only"
             )

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from stratarag import _sync
-from stratarag.errors import CallFailed
+from stratarag.errors import CallFailed, ModelError
 from stratarag.models.limits import Limits
 
 R = TypeVar("R")
@@ -36,8 +36,16 @@ class Threads:
     async def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Call a blocking function without blocking the loop; context variables travel along."""
         context = contextvars.copy_context()
-        call = functools.partial(context.run, function, *args, **kwargs)
+        call = functools.partial(context.run, _contained, function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+
+def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call a user's model; one that ends the process ends the operation instead."""
+    try:
+        return function(*args, **kwargs)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
 
 
 def _given_name(model: object) -> str | None:
@@ -111,7 +119,10 @@ class Chat:
         if self._sync is not None and (self._async is None or _sync.in_background()):
             answer = await self._threads.run(self._sync, prompt, **keywords)
         else:
-            answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
+            try:
+                answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
+            except SystemExit as error:
+                raise ModelError(f"the model raised SystemExit: {error}") from error
         return _text(answer, self.name)
 
     async def stream(self, prompt: str) -> AsyncGenerator[str, None]:
@@ -132,7 +143,7 @@ def _text(answer: object, name: str) -> str:
     """A string, or the text of a framework's response object."""
     for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
         if isinstance(value, str):
-            return value
+            return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be stored
     raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected")
 
 

@@ -95,7 +95,9 @@ async def extract_corpus(
         for start in range(0, corpus.size, _BATCH):
             rows = range(start, min(start + _BATCH, corpus.size))
             nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given or {}, notes)
-    return Built(nodes, notes=dict(sorted(notes.items())))
+    maker = _maker(config, True)
+    complete = all(node.extra["maker"] in (maker, GIVEN) for node in nodes)
+    return Built(nodes, notes=dict(sorted(notes.items())), complete=complete)
 
 
 async def _batch(

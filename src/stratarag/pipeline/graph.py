@@ -65,7 +65,13 @@ async def build_graph(
             for unit in merged.units
         ),
     ]
-    return Built(nodes, _arrays(merged, rows) | _walk(merged, rows, corpus.size), merged.notes)
+    condensed = [each for each in descriptions.values() if each.digest]
+    return Built(
+        nodes,
+        _arrays(merged, rows) | _walk(merged, rows, corpus.size),
+        merged.notes,
+        complete=all(each.by_model for each in condensed),
+    )
 
 
 def _collected(extracted: Stored, chunks: int) -> Merge:

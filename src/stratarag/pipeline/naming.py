@@ -12,7 +12,6 @@ from stratarag.pipeline.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
 # Name, start, end and type (`date`, `quantity` or empty). A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
 
-
 _ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\"'([\u201c\u2018\u00ab*_#\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
@@ -28,8 +27,8 @@ _OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
 _IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
 _BODY = re.compile(
-    r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board|Bureau|Cent(?:er|re)|Charter"
-    r"|Coalition|College|Commission|Committee|Conference|Congress|Convention|Council|Court|Degree|Department"
+    r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board"
+    r"|Bureau|Cent(?:er|re)|Charter|Coalition|College|Commission|Committee|Conference|Congress|Convention|Council|Court|Degree|Department"
     r"|Directorate|Division|Doctor|Faculty|Federation|Festival|Forum|Foundation|Fund|Handbook|Hospital"
     r"|Initiative|Institut(?:e|ion)?|Journal|Laboratory|League|Library|Master|Medal|Minist(?:er|ry)|Movement"
     r"|Museum|Network|Office|Organi[sz]ation|Panel|Party|Prize|Program(?:me)?|Project|Review|School|Secretary"
@@ -93,7 +92,7 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
     year = len(number) == 4 and number.isdigit()
     if year and (" " not in rest or (at and not _DEFINITE.search(text, max(0, at - 5), at))):
         found.append((number, at, at + 4, "date"))
-        if rest:
+        if rest and rest not in _NOTHING:
             _name(text, at, rest, end - len(rest), end, stops, found)
     elif rest and rest not in _NOTHING:
         found.append((name, at, end, ""))
@@ -101,9 +100,17 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
 
 def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
     """Judge one capitalised span: cut what does not belong to the name, part what is several."""
-    opens = (at - start < 12 and not text[start:at].strip(_BEFORE)) or text[at - 1] in '"\u201c'
+    opens = (
+        (at - start < 12 and not text[start:at].strip(_BEFORE))
+        or text[at - 1] in '"\u201c'
+        or text[at - 2 : at] == ": "
+    )
     if at and text[at - 1] not in " \n(":
         name, at = _extended(text, name, at)
+    if not opens and name.isalpha():
+        if len(name) > 1:
+            found.append((name, at, end, ""))
+        return
     if " " not in name and "\n" not in name:
         _word(text, name, at, end, opens, stops, found)
         return

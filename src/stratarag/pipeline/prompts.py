@@ -7,6 +7,21 @@ from importlib.resources import files
 
 from stratarag.models.gateway import Prompt
 
+PACKAGES = ("stratarag.pipeline", "stratarag.methods.lshtree")
+
+
+@cache
+def prompt_names() -> tuple[str, ...]:
+    """The names of all prompts, as a configuration may replace them."""
+    return tuple(
+        sorted(
+            f"{package.rsplit('.', 1)[-1]}/{file.name.removesuffix('.md')}"
+            for package in PACKAGES
+            for file in files(package).joinpath("prompts").iterdir()
+            if file.name.endswith(".md")
+        )
+    )
+
 
 @cache
 def load_prompt(package: str, name: str) -> Prompt:

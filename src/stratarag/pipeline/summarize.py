@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from stratarag.models.local import HashingEmbedder
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.chunk import sentences
 from stratarag.pipeline.context import CountTokens, clip
+
+MODEL, EXTRACTIVE, FAILED = "model", "extractive", "extractive, since the model failed"
 
 MEMBER_TOKENS = 8000
 """Bound on what the members of one group may take of a prompt, shared among them."""
@@ -33,10 +36,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary, and whether the model that should have written it failed."""
+    """A summary and who made it: `MODEL`, `EXTRACTIVE`, or `FAILED` if the model should have and failed."""
 
     text: str
-    failed: bool = False
+    by: str
 
 
 def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
@@ -59,19 +62,23 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
     """One summary per group, in order.
 
     Without a model each is extractive (`extract`). Where the model fails for a group, its summary is
-    extractive too, is marked `failed`, and the failure is in the gate's list.
+    extractive too, and the failure is in the gate's list.
     """
     held = list(groups)
     if not gate.has_llm:
-        return [Summary(extract(group.texts, max_tokens, gate.count_tokens)) for group in held]
+        return await asyncio.to_thread(_extracted, held, max_tokens, gate.count_tokens)
     task = summary_task(prompt, max_tokens)
     answers = await gate.map(task, list(_items(held, gate.count_tokens, max_tokens)))
     return [
-        Summary(extract(group.texts, max_tokens, gate.count_tokens), failed=True)
+        Summary(extract(group.texts, max_tokens, gate.count_tokens), FAILED)
         if answer is None
-        else Summary(clip(answer, 2 * max_tokens, gate.count_tokens))
+        else Summary(clip(answer, 2 * max_tokens, gate.count_tokens), MODEL)
         for group, answer in zip(held, answers, strict=True)
     ]
+
+
+def _extracted(groups: Sequence[Group], max_tokens: int, count_tokens: CountTokens) -> list[Summary]:
+    return [Summary(extract(group.texts, max_tokens, count_tokens), EXTRACTIVE) for group in groups]
 
 
 def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
@@ -107,7 +114,7 @@ def extract(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) ->
         spent += cost
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
-    return " ".join(candidates[index] for index in sorted(chosen))
+    return "\n".join(candidates[index] for index in sorted(chosen))
 
 
 def _sentences(texts: Sequence[str]) -> list[str]:

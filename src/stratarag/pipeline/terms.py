@@ -33,10 +33,10 @@ def phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
     found: dict[str, None] = {}
     before = pair = ""  # the content word before this one, and the two before
     for word in text.split():
-        ends = False
-        if word in stops:
+        if word in stops or "0" <= word[0] <= "Z":  # a digit or a capital
             before = pair = ""
             continue
+        ends = False
         if not (word.isalpha() and word.islower()):
             bare = word.strip(_OPENING + _CLOSING)
             if bare in stops or not _COMPOUND.fullmatch(bare):

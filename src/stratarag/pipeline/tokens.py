@@ -24,6 +24,9 @@ _SHA256 = {  # in order of preference
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
 
+NAMES = (*_SHA256, ESTIMATE)
+"""What a configuration may ask for."""
+
 # Every match is one token. Longer words are several tokens, hence the seven letters.
 _TOKEN = re.compile(
     r"[a-zA-Z]{1,7}"

@@ -50,6 +50,8 @@ class Manifest:
         Configuration of the corpus: chunking, extraction, models.
     prompts
         Fingerprints of the prompts, by name.
+    complete
+        For each method and stage, whether a model made all that a model can make of it.
     stratarag
         Version of the package that wrote it.
     generation, documents, chunks, nodes
@@ -64,6 +66,7 @@ class Manifest:
     tokenizer: str
     config: Mapping[str, Any] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
+    complete: Mapping[str, bool] = field(default_factory=dict)
     stratarag: str = field(default_factory=_version)
     generation: int = 0
     documents: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.errors import StrataragError
+from stratarag.errors import Damaged, StrataragError
 from stratarag.store.arrays import fingerprint, open_array
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.database import connect_frozen, named_errors
-from stratarag.store.layout import CORPUS, Layout
+from stratarag.store.layout import CORPUS, MANIFEST, Layout
 from stratarag.store.manifest import Manifest
 from stratarag.store.view import CHUNK_DOCUMENTS, INDICES, INDPTR, VECTORS, array_file
 
@@ -23,31 +24,86 @@ _ROWS = 1 << 16  # vectors looked at at a time
 
 
 def verify(layout: Layout, calls: SqliteCalls) -> list[str]:
-    """The problems of a folder, one readable line each, with the file's name first."""
+    """The problems of a folder, all of them, one readable line each, with the file's name first."""
+    return [*_told(_generation(layout)), *_told(iter(calls.check()))]
+
+
+def verify_folder(path: Path) -> list[str]:
+    """`verify` of an index so damaged that it may not open.
+
+    Raises
+    ------
+    NotAnIndex
+        If the folder holds no finished index at all.
+    """
+    layout = Layout(path)
     try:
-        current = layout.current()
-        if current == 0:
-            return ["CURRENT: missing; no generation was ever published"]
-        directory = layout.generation(current)
-        manifest = Manifest.read(directory)
-        problems = list(_files(directory, manifest))
-        if not problems:
-            problems = [*_tables(directory, manifest), *_arrays(directory, manifest)]
-        return problems + calls.check()
-    except FileNotFoundError as error:
-        return [f"{error.filename}: missing"]
-    except (StrataragError, OSError) as error:
+        layout.require()
+    except Damaged as error:
         return [str(error)]
+    calls = SqliteCalls(layout.calls)
+    try:
+        return verify(layout, calls)
+    finally:
+        calls.close()
 
 
-def _files(directory: Path, manifest: Manifest) -> Iterator[str]:
-    for name, entry in manifest.files.items():
-        found = fingerprint(directory / name)
-        if found != entry:
-            yield (
-                f"{name}: altered (SHA-256 {found.sha256[:12]}..., {found.bytes} bytes; "
-                f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
-            )
+def _told(problems: Iterator[str]) -> Iterator[str]:
+    """The problems, and as the last one an error that keeps the others from being looked for."""
+    try:
+        yield from problems
+    except FileNotFoundError as error:
+        yield f"{error.filename}: missing"
+    except (StrataragError, OSError) as error:
+        yield str(error)
+
+
+def _generation(layout: Layout) -> Iterator[str]:
+    current = layout.current()
+    if current == 0:
+        yield "CURRENT: missing; no generation was ever published"
+        return
+    directory = layout.generation(current)
+    path = directory / MANIFEST
+    manifest = Manifest.from_json(path.read_text("utf-8", errors="replace"), path=path)
+    root = os.path.realpath(directory)
+    wrong = {name: problem for name in manifest.files if (problem := _problem(root, name, manifest))}
+    yield from wrong.values()
+    for needed, problems in _meanings(directory, manifest):
+        if not wrong.keys() & needed:  # a file that is not as it was written has no meaning to check
+            yield from _told(problems)
+
+
+def _problem(root: str, name: str, manifest: Manifest) -> str | None:
+    """What is wrong with a file as such."""
+    path, entry = Path(root, name), manifest.files[name]
+    if not os.path.realpath(path).startswith(root + os.sep):  # a link may lead out where the name does not
+        return f"{name}: leads out of the index folder"
+    try:
+        found = fingerprint(path)
+    except FileNotFoundError:
+        return f"{name}: missing"
+    except OSError as error:
+        return f"{name}: {error.strerror}"
+    if found == entry:
+        return None
+    return (
+        f"{name}: altered (SHA-256 {found.sha256[:12]}..., {found.bytes} bytes; "
+        f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
+    )
+
+
+def _meanings(directory: Path, manifest: Manifest) -> Iterator[tuple[set[str], Iterator[str]]]:
+    """Checks of what the files say, each with the files that it reads."""
+    yield {CORPUS}, _tables(directory, manifest)
+    yield {VECTORS}, _vectors(directory, manifest)
+    yield {CHUNK_DOCUMENTS}, _chunk_documents(directory, manifest)
+    for name, count in manifest.nodes.items():
+        files = {array_file(name, INDPTR), array_file(name, INDICES)}
+        yield files, _sources(directory, name, count, manifest.chunks)
+    for name in manifest.files:
+        if name.endswith("vectors.npy") and name != VECTORS:
+            yield {name}, _finite_file(directory, name)
 
 
 def _tables(directory: Path, manifest: Manifest) -> Iterator[str]:
@@ -75,20 +131,23 @@ def _count(
         )
 
 
-def _arrays(directory: Path, manifest: Manifest) -> Iterator[str]:
+def _vectors(directory: Path, manifest: Manifest) -> Iterator[str]:
     vectors = open_array(directory / VECTORS)
     if vectors.shape != (manifest.chunks, manifest.dimension):
         yield f"{VECTORS}: shape {vectors.shape}, not {(manifest.chunks, manifest.dimension)}"
     elif not _finite(vectors):
         yield f"{VECTORS}: holds values that are not finite"
+
+
+def _chunk_documents(directory: Path, manifest: Manifest) -> Iterator[str]:
     documents = open_array(directory / CHUNK_DOCUMENTS)
     if documents.shape != (manifest.chunks,) or not _within(documents, manifest.documents):
         yield f"{CHUNK_DOCUMENTS}: does not give each chunk one of {manifest.documents} documents"
-    for name, count in manifest.nodes.items():
-        yield from _sources(directory, name, count, manifest.chunks)
-    for name in manifest.files:
-        if name.endswith("vectors.npy") and name != VECTORS and not _finite(open_array(directory / name)):
-            yield f"{name}: holds values that are not finite"
+
+
+def _finite_file(directory: Path, name: str) -> Iterator[str]:
+    if not _finite(open_array(directory / name)):
+        yield f"{name}: holds values that are not finite"
 
 
 def _sources(directory: Path, method: str, nodes: int, chunks: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ from stratarag.models.gateway import Gate
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.summarize import Group, Summary, summarize
+from stratarag.pipeline.summarize import MODEL, Group, Summary, summarize
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node, content_id
 
@@ -26,11 +26,15 @@ _BATCH = 2048
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One level of the tree. `nodes` is None for level 0, whose members are the chunks."""
+    """One level of the tree. `nodes` is None for level 0, whose members are the chunks.
+
+    `remade` are the ids of those members that were written in this build.
+    """
 
     ids: Sequence[str]
     vectors: Vectors
     nodes: Sequence[Node] | None = None
+    remade: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
@@ -47,11 +51,12 @@ async def build(
     """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []
+    work = _Work(corpus, gate, config, previous)
     while len(layers) <= config.max_levels and layers[-1].size >= config.min_level:
         level = len(layers)
         groups = await asyncio.to_thread(partition, layers[-1], config)
         with gate.stage(f"summarize level {level}", len(groups)):
-            layers.append(await _next_layer(corpus, layers[-1], groups, level, gate, config, previous))
+            layers.append(await _next_layer(work, layers[-1], groups, level))
         children.append(groups)
     return _assemble(layers, children)
 
@@ -69,77 +74,62 @@ def partition(layer: Layer, config: LSHTreeConfig) -> list[Rows]:
     return list(np.split(order.astype(np.int64), borders))
 
 
-async def _next_layer(
-    corpus: Corpus,
-    layer: Layer,
-    groups: Sequence[Rows],
-    level: int,
-    gate: Gate,
-    config: LSHTreeConfig,
-    previous: Stored | None,
-) -> Layer:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What making the summaries of one level needs."""
+
+    corpus: Corpus
+    gate: Gate
+    config: LSHTreeConfig
+    previous: Stored | None
+
+
+async def _next_layer(work: _Work, layer: Layer, groups: Sequence[Rows], level: int) -> Layer:
     """Summaries of the groups as the members of the next layer; known ones are not made again."""
-    ids = [_node_id(level, config, [layer.ids[row] for row in members]) for members in groups]
+    ids = [_node_id(level, work.config, [layer.ids[row] for row in members]) for members in groups]
     vectors = np.zeros((len(groups), layer.vectors.shape[1]), dtype=np.float32)
     nodes: list[Node] = []
+    remade: set[str] = set()
     for start in range(0, len(groups), _BATCH):
         batch = range(start, min(start + _BATCH, len(groups)))
-        made = await _summaries(corpus, layer, groups, ids, batch, gate, config, previous)
-        nodes += [
-            Node(ids[row], "summary", level, text, _sources(layer, groups[row]), extra)
-            for row, (text, extra) in zip(batch, made.texts, strict=True)
+        known = _taken_over(work, [ids[row] for row in batch])
+        # A summary whose members were written anew under their old names is out of date as well.
+        stale = [
+            ids[row] for row in batch if any(layer.ids[member] in layer.remade for member in groups[row])
         ]
-        vectors[start : batch.stop] = made.vectors
-    return Layer(ids, vectors, nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    texts: list[tuple[str, dict[str, bool]]]
-    vectors: Vectors
+        for identity in stale:
+            known.pop(identity, None)
+        made = await _summaries(work, layer, groups, [row for row in batch if ids[row] not in known])
+        for row in batch:
+            summary, vector = made[row] if row in made else known[ids[row]]
+            sources = _sources(layer, groups[row])
+            nodes.append(Node(ids[row], "summary", level, summary.text, sources, {"by": summary.by}))
+            vectors[row] = vector
+        remade |= {ids[row] for row in made}
+    return Layer(ids, vectors, nodes, frozenset(remade))
 
 
 async def _summaries(
-    corpus: Corpus,
-    layer: Layer,
-    groups: Sequence[Rows],
-    ids: Sequence[str],
-    batch: range,
-    gate: Gate,
-    config: LSHTreeConfig,
-    previous: Stored | None,
-) -> _Made:
-    known = _taken_over(previous, [ids[row] for row in batch])
-    new = [row for row in batch if ids[row] not in known]
-    work = [_group(corpus, layer, groups[row]) for row in new]
-    summaries = await summarize(work, gate, prompt=PROMPT, max_tokens=config.summary_tokens)
-    embedded = await gate.embed("embed summaries", [summary.text for summary in summaries])
-    fresh: dict[int, tuple[Summary, Vectors]] = dict(
-        zip(new, zip(summaries, embedded, strict=True), strict=True)
-    )
-    texts, vectors = [], []
-    for row in batch:
-        if row in fresh:
-            summary, vector = fresh[row]
-            texts.append((summary.text, {"failed": True} if summary.failed else {}))
-        else:
-            text, vector = known[ids[row]]
-            texts.append((text, {}))
-        vectors.append(vector)
-    return _Made(texts, np.stack(vectors))
+    work: _Work, layer: Layer, groups: Sequence[Rows], rows: Sequence[int]
+) -> dict[int, tuple[Summary, Vectors]]:
+    """New summaries and their vectors, by the row of the group."""
+    gathered = [_group(work.corpus, layer, groups[row]) for row in rows]
+    written = await summarize(gathered, work.gate, prompt=PROMPT, max_tokens=work.config.summary_tokens)
+    vectors = await work.gate.embed("embed summaries", [summary.text for summary in written])
+    return dict(zip(rows, zip(written, vectors, strict=True), strict=True))
 
 
-def _taken_over(previous: Stored | None, ids: Sequence[str]) -> dict[str, tuple[str, Vectors]]:
-    """Text and vector of those nodes that the previous index has, except where its model had failed."""
-    if previous is None:
+def _taken_over(work: _Work, ids: Sequence[str]) -> dict[str, tuple[Summary, Vectors]]:
+    """Summaries and vectors that the previous index has, unless the model there is now would do better."""
+    if work.previous is None:
         return {}
-    rows = previous.rows(ids)
-    nodes = previous.nodes(list(rows.values()))
-    vectors = previous.arrays["vectors"]
+    rows = work.previous.rows(ids)
+    nodes = work.previous.nodes(list(rows.values()))
+    vectors = work.previous.arrays["vectors"]
     return {
-        identity: (node.text, vectors[row])
+        identity: (Summary(node.text, node.extra["by"]), vectors[row])
         for (identity, row), node in zip(rows.items(), nodes, strict=True)
-        if not node.extra.get("failed")
+        if node.extra["by"] == MODEL or not work.gate.has_llm
     }
 
 
@@ -175,6 +165,5 @@ def _assemble(layers: Sequence[Layer], children: Sequence[Sequence[Rows]]) -> Bu
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
-    return Built(
-        nodes, arrays | Nearest.index(layers[0].vectors, "chunks") | Nearest.index(arrays["vectors"], "nodes")
-    )
+    searched = Nearest.index(layers[0].vectors, "chunks") | Nearest.index(arrays["vectors"], "nodes")
+    return Built(nodes, arrays | searched, complete=all(node.extra["by"] == MODEL for node in nodes))

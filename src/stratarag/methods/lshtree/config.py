@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 
@@ -35,6 +35,10 @@ class LSHTreeConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not isinstance(value, int) and not (item.name == "bits" and value is None):
+                raise TypeError(f"{item.name} must be a whole number, not {value!r}")
         if self.min_cluster < 2:
             raise ValueError(
                 f"min_cluster must be at least 2, or no level would shrink, not {self.min_cluster}"
@@ -77,7 +81,10 @@ class LSHTreeOptions:
     def __post_init__(self) -> None:
         if self.mode not in ("collapsed", "per_level"):
             raise ValueError(f"mode must be 'collapsed' or 'per_level', not {self.mode!r}")
-        if self.k_per_level is not None and self.k_per_level < 1:
-            raise ValueError(f"k_per_level must be at least 1, not {self.k_per_level}")
+        if self.k_per_level is not None and not (isinstance(self.k_per_level, int) and self.k_per_level > 0):
+            raise ValueError(f"k_per_level must be a whole number of at least 1, not {self.k_per_level!r}")
         if self.levels is not None:
-            object.__setattr__(self, "levels", tuple(sorted({int(level) for level in self.levels})))
+            levels = [self.levels] if isinstance(self.levels, int) else list(self.levels)
+            if not levels:
+                raise ValueError("levels is empty; None searches all levels")
+            object.__setattr__(self, "levels", tuple(sorted({int(level) for level in levels})))

@@ -1,0 +1,53 @@
+"""`stratarag eval`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from stratarag.cli import command, models_options
+from stratarag.eval.command import eval_command
+
+
+def run(*arguments: str) -> Result:
+    group = click.Group(commands=[eval_command(command, models_options)])
+    return CliRunner().invoke(group, ["eval", *arguments])
+
+
+def test_the_demo_on_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    out, table = tmp_path / "out.json", tmp_path / "out.csv"
+    chosen = ("--methods", "lshtree, dense,bm25", "--k", "3,8", "--budgets", "500", "--embedder", "hashing")
+    result = run("demo", *chosen, "--out", str(out), "--csv", str(table), "--cache", str(tmp_path / "cache"))
+    assert result.exit_code == 0, result.output
+    assert "R@8" in result.stdout
+    assert "ans@500" in result.stdout
+    saved = json.loads(out.read_text("utf-8"))
+    assert [row["name"] for row in saved["rows"]] == ["lshtree", "dense", "bm25"]
+    assert table.read_text("utf-8").startswith("dataset,name,type,questions,recall@3")
+    assert list((tmp_path / "cache").glob("passages-*.npy"))
+
+    few = run("demo", "--methods", "dense", "--questions", "4", "--embedder", "hashing", "--json")
+    assert len(json.loads(few.stdout)["questions"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (("nowhere",), 1, "nowhere"),
+        (("demo", "--methods", "magic"), 1, "magic"),
+        (("demo", "--abstract"), 1, "--llm"),
+        (("demo", "--k", "two"), 2, "two"),
+        (("demo", "--k", "0"), 2, "at least 1"),
+        (("demo", "--view", "trees"), 2, "trees"),
+    ],
+)
+def test_wrong_usage_is_named(arguments: tuple[str, ...], code: int, named: str) -> None:
+    result = run(*arguments, "--embedder", "hashing")
+    assert result.exit_code == code
+    assert named in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,321 @@
+"""Whole evaluations: of the demo corpus, of rankers that fail, with a model that answers and judges."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stratarag import HashingEmbedder
+from stratarag.eval import (
+    AnswerConfig,
+    Dataset,
+    Evaluation,
+    Passage,
+    Question,
+    evaluate,
+    load_dataset,
+    with_abstract_questions,
+)
+from stratarag.eval.judging import CRITERIA
+from stratarag.methods import NAMES
+from stratarag.models.limits import Limits
+from stratarag.records import Document
+from stratarag.testing import FakeEmbedder, ScriptedChatModel
+
+DOCUMENTS = (
+    Document("ferry", "The ferry sails at seven from Sarn."),
+    Document("honey", "Honey of Orrin won the prize."),
+    Document("bell", "The bell of Sarn rings at noon."),
+)
+QUESTIONS = (
+    Question("q1", "When does the ferry sail?", ("seven",), ("ferry",), "time"),
+    Question("q2", "What won the prize?", ("honey",), ("honey",), "thing"),
+    Question("q3", "Does the bell ring at noon?", ("yes",), ("bell",), "time"),
+    Question("q4", "What is not told?", (), ()),
+)
+SMALL = Dataset("small", DOCUMENTS, QUESTIONS)
+QUICK = {"resamples": 200, "k": (1, 2), "budgets": (20,)}
+
+
+class Fixed:
+    """A ranker of someone's own: always the same order."""
+
+    def __init__(self, name: str, *order: str, fails_at: str = "") -> None:
+        self.name = name
+        self.description = "always the same"
+        self._order = order
+        self._fails_at = fails_at
+        self.asked: list[tuple[str, int]] = []
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        self.asked.append((question, k))
+        if self._fails_at and self._fails_at in question:
+            raise RuntimeError("lost the map")
+        texts = {document.id: document.text for document in DOCUMENTS}
+        return [Passage(texts[each], (each,)) for each in self._order[:k]]
+
+
+@pytest.fixture(scope="module")
+def demo() -> Evaluation:
+    pytest.importorskip("bm25s")
+    return evaluate("demo", embedder=HashingEmbedder(), resamples=500)
+
+
+def test_the_demo_corpus_with_all_methods(demo: Evaluation) -> None:
+    assert [row.name for row in demo.rows] == [*NAMES, "dense", "bm25", "hybrid"]
+    for row in demo.rows:
+        assert not row.error, row
+        assert demo.mean(row.name, "recall@10") > 0.5  # type: ignore[operator]
+        assert len(row.latency_ms) == len(demo.questions) == 29
+        assert row.indexing is not None
+    assert demo.types == ("multi-hop", "one-hop", "theme")
+    assert set(demo.row("bm25").differences) >= {"recall@5", "answer@1000", "tokens@5"}
+    assert not demo.row("dense").differences
+    stages = demo.row(NAMES[0]).indexing.stages  # type: ignore[union-attr]
+    assert sum(usage.seconds for usage in stages.values()) > 0
+    assert demo.row(NAMES[0]).indexing.bytes > 10_000  # type: ignore[union-attr,operator]
+
+
+def test_means_add_up(demo: Evaluation) -> None:
+    for metric in ("recall@5", "ndcg@10", "mrr@10"):
+        by_type = [
+            (demo.mean("dense", metric, type_), sum(each.type == type_ for each in demo.questions))
+            for type_ in demo.types
+        ]
+        total = sum(mean * count for mean, count in by_type)  # type: ignore[operator]
+        assert total / 29 == pytest.approx(demo.mean("dense", metric))
+    difference = demo.row("bm25").differences["recall@5"]
+    means = [demo.mean(name, "recall@5") for name in ("bm25", "dense")]
+    assert difference.mean == pytest.approx(means[0] - means[1])  # type: ignore[operator]
+    assert difference.low <= difference.mean <= difference.high
+
+
+def test_more_context_finds_more(demo: Evaluation) -> None:
+    for row in demo.rows:
+        found = [demo.mean(row.name, f"answer@{budget}") for budget in (1000, 2000, 5000)]
+        assert found == sorted(found)  # type: ignore[type-var]
+
+
+def test_the_tables_name_what_they_show(demo: Evaluation) -> None:
+    text = str(demo)
+    for part in (
+        "demo: 29 questions, 51 documents",
+        "R@5",
+        "nDCG@10",
+        "p95 ms",
+        "difference to dense",
+        "theme (5)",
+    ):
+        assert part in text
+    assert re.search(r"^dense +\.\d{3} ", text, re.MULTILINE)
+
+
+def test_json_and_csv_hold_everything(demo: Evaluation, tmp_path: Path) -> None:
+    demo.save_json(tmp_path / "out.json")
+    read = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert read == json.loads(json.dumps(demo.to_dict()))
+    assert read["rows"][0]["means"]["recall@5"] == demo.mean(NAMES[0], "recall@5")
+    assert len(read["rows"][0]["scores"]["recall@5"]) == len(read["questions"])
+    demo.save_csv(tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(demo.rows) * 4
+    dense = next(line for line in lines if (line["name"], line["type"]) == ("dense", "all"))
+    assert float(dense["recall@5"]) == pytest.approx(demo.mean("dense", "recall@5"), rel=1e-5)
+
+
+def test_two_runs_are_equal_but_for_time(demo: Evaluation) -> None:
+    again = evaluate("demo", ["dense", "bm25"], embedder=HashingEmbedder(), resamples=500)
+    for name in ("dense", "bm25"):
+        assert again.row(name).scores == demo.row(name).scores
+    assert again.row("bm25").differences == demo.row("bm25").differences
+
+
+def test_the_plot(demo: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    demo.save_plot(tmp_path / "plot.svg")
+    assert "quality and latency" in (tmp_path / "plot.svg").read_text("utf-8")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        demo.save_plot(tmp_path / "plot.svg", "recall@7")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"stratarag\[viz\]"):
+        demo.save_plot(tmp_path / "plot.svg")
+
+
+def test_rankers_of_ones_own_and_their_scores() -> None:
+    perfect = Fixed("fixed", "ferry", "honey", "bell")
+    found = evaluate(SMALL, [perfect], embedder=FakeEmbedder(), **QUICK)
+    assert [row.name for row in found.rows] == ["fixed", "dense"], "the reference is measured too"
+    scores = found.row("fixed").scores
+    assert scores["recall@1"] == (1, 0, 0, None)
+    assert scores["recall@2"] == (1, 1, 0, None)
+    assert scores["mrr@2"] == (1, 0.5, 0, None)
+    assert scores["answer@20"] == (1, 1, None, None), "neither yes and no, nor what has no answer"
+    assert found.mean("fixed", "recall@2") == pytest.approx(2 / 3)
+    assert found.mean("fixed", "recall@2", "time") == 0.5
+    assert set(found.notes) and all("q4" in ids for ids in found.notes.values())
+    assert "q4" in str(found)
+
+
+def test_a_ranker_that_fails_has_a_row_that_says_so_and_the_others_stand() -> None:
+    broken = Fixed("broken", "ferry", fails_at="prize")
+    found = evaluate(SMALL, [broken, "hyde", Fixed("sound", "bell")], embedder=FakeEmbedder(), **QUICK)
+    assert found.row("broken").error == "RuntimeError: lost the map (at question 'q2', 2 of 4)"
+    assert not found.row("broken").scores, "half the questions are no result"
+    assert "llm=" in found.row("hyde").error
+    assert not found.row("sound").error
+    assert found.mean("sound", "recall@1") == pytest.approx(1 / 3)
+    assert found.mean("broken", "recall@1") is None
+    assert "failed: broken: RuntimeError: lost the map" in str(found)
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_method_that_cannot_be_built_fails_alone() -> None:
+    class Numbed(FakeEmbedder):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            if any(text not in known for text in texts):
+                raise ValueError("no more texts")
+            return super().embed_documents(texts)
+
+    many = tuple(Document(f"d{n:02}", f"Document {n} tells of matter {n % 3}.") for n in range(40))
+    known = {document.text for document in many}
+    data = Dataset("many", many, (Question("q", "What of matter 2?", (), ("d02",)),))
+    config = {"limits": Limits(retries=0)}
+    found = evaluate(data, ["lshtree", "dense"], embedder=Numbed(), config=config, **QUICK)
+    assert "no more texts" in found.row("lshtree").error
+    assert found.row("dense").scores
+
+
+def test_latency_is_of_the_largest_k_and_without_the_first_call() -> None:
+    ranker = Fixed("fixed", "ferry", "honey", "bell")
+    found = evaluate(SMALL, [ranker], embedder=FakeEmbedder(), k=(1,), budgets=(1000,), resamples=50)
+    assert ranker.asked[:3] == [
+        (QUESTIONS[0].question, 1),
+        (QUESTIONS[0].question, 1),
+        (QUESTIONS[0].question, 3),
+    ]
+    assert len(found.row("fixed").latency_ms) == 4
+
+
+def test_without_splitting_a_document_is_one_passage() -> None:
+    long = Document("long", " ".join(f"Sentence {number} is about salt." for number in range(300)))
+    data = Dataset("long", (long, *DOCUMENTS), QUESTIONS)
+    parts = [
+        evaluate(data, ["dense"], embedder=FakeEmbedder(), split=split, **QUICK).settings["passages"]
+        for split in (True, False)
+    ]
+    assert parts[0] > parts[1] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"methods": ["magic"]}, "no method or baseline 'magic'; choose from"),
+        ({"methods": ["dense", "dense"]}, "named twice"),
+        ({"k": (0, 5)}, "k must be whole numbers from 1"),
+        ({"k": ()}, "at least one value"),
+        ({"budgets": (-5,)}, "budgets must be whole numbers"),
+        ({"view": "trees"}, "view must be one of"),
+        ({"reference": "magic"}, "reference 'magic' is not among"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(SMALL, **{"methods": ["dense"], **arguments}, embedder=FakeEmbedder())  # type: ignore[arg-type]
+
+
+def answering(prompt: str) -> str:
+    """Answers with what stands in the context; judges by the same word."""
+    if "first-answer" in prompt:
+        first = re.search(r"<first-answer>\n(.*?)\n</first-answer>", prompt, re.DOTALL)
+        assert first is not None
+        return json.dumps(dict.fromkeys(CRITERIA, "first" if "seven" in first[1] else "second"))
+    if "reference-answers" in prompt:
+        gold, answer = (
+            re.search(rf"<{tag}>\n(.*?)\n</{tag}>", prompt, re.DOTALL)[1]  # type: ignore[index]
+            for tag in ("reference-answers", "answer")
+        )
+        return json.dumps({"correct": gold.removeprefix("- ") in answer})
+    question = prompt.rpartition("<question>")[2]
+    if "bell" in question:
+        return "garbage" * 100 if "no such passage" in prompt else "Yes, it rings."
+    return next((word for word in ("seven", "honey") if word in prompt.lower()), "unknown")
+
+
+def test_answers_are_scored_and_judged(tmp_path: Path) -> None:
+    pytest.importorskip("nltk")
+    pytest.importorskip("rouge_score")
+    model = ScriptedChatModel(answering)
+    rankers = [Fixed("right", "ferry", "honey", "bell"), Fixed("wrong", "bell")]
+    settings = {**QUICK, "reference": "wrong", "cache": tmp_path, "embedder": FakeEmbedder()}
+    found = evaluate(
+        SMALL, rankers, llm=model, answers=AnswerConfig(max_tokens=8, head_to_head=True), **settings
+    )
+    right, wrong = found.row("right"), found.row("wrong")
+    assert not right.error
+    assert right.answers == ("seven", "seven", "Yes, it rings.", "seven")
+    assert wrong.answers == ("unknown", "unknown", "Yes, it rings.", "unknown")
+    assert right.scores["accuracy"] == (1, 0, 1, None)
+    assert right.scores["em"] == (1, 0, 0, None)
+    assert right.scores["answer_recall"] == (1, 0, 0, None), "yes counts as nothing"
+    assert right.scores["judged"] == (1, 0, 0, None)
+    assert right.usage.calls == 4 + 3 + 2 * 4
+    assert right.duels["overall"].wins == 3
+    assert right.duels["overall"].ties == 1, "the same answer wins in one order and loses in the other"
+    assert not wrong.duels
+    assert "accuracy" in right.differences
+    assert "wins/ties/losses" in str(found)
+
+    calls = model.calls
+    evaluate(SMALL, rankers, llm=model, answers=AnswerConfig(max_tokens=8, head_to_head=True), **settings)
+    assert model.calls == calls, "every call comes from the cache"
+
+
+def test_a_model_that_fails_leaves_retrieval_standing() -> None:
+    pytest.importorskip("nltk")
+    refusing = ScriptedChatModel("x", faults=["auth"], cycle=True)
+    found = evaluate(SMALL, [Fixed("fixed", "ferry")], llm=refusing, embedder=FakeEmbedder(), **QUICK)
+    row = found.row("fixed")
+    assert row.error.startswith("answers: ModelError")
+    assert row.scores["recall@1"] == (1, 0, 0, None)
+
+
+def test_abstract_questions_are_thought_up_and_compared() -> None:
+    def script(prompt: str) -> str:
+        if '"users"' in prompt:
+            users = [{"user": f"user {n}", "tasks": [f"task {m}" for m in range(9)]} for n in range(9)]
+            return json.dumps({"users": users})
+        if '"questions"' in prompt:
+            user, task = (re.search(rf"<{tag}>\n(.*)\n", prompt)[1] for tag in ("user", "task"))  # type: ignore[index]
+            return json.dumps({"questions": [f"{user}, {task}: what of {n}?" for n in range(9)] + ["Why?"]})
+        return json.dumps(dict.fromkeys(CRITERIA, "tie")) if "first-answer" in prompt else "A long answer."
+
+    model = ScriptedChatModel(script)
+    dataset = with_abstract_questions(SMALL, model)
+    assert len(dataset.questions) == 125
+    assert model.calls == 26
+    assert "The ferry sails" in model.prompts[0]
+    assert {question.type for question in dataset.questions} == {"abstract"}
+    few = with_abstract_questions(SMALL, model, users=1, tasks=2, questions=3, description="island papers")
+    assert [question.question for question in few.questions][0] == "user 0, task 0: what of 0?"
+    assert len(few.questions) == 6
+
+    config = AnswerConfig(style="full", head_to_head=True)
+    found = evaluate(few, [Fixed("own", "bell")], llm=model, answers=config, embedder=FakeEmbedder(), **QUICK)
+    assert found.row("own").duels["overall"].ties == 6
+    assert found.mean("own", "recall@1") is None
+    assert found.mean("own", "accuracy") is None
+    with pytest.raises(ValueError, match="at least 1"):
+        with_abstract_questions(SMALL, model, users=0)
+
+
+def test_given_extractions_reach_every_ranker(shared_data: Path) -> None:
+    dataset = load_dataset(shared_data / "musique_train100", extraction="openie.jsonl").head(20)
+    found = evaluate(dataset, ["ppr", "dense"], embedder=HashingEmbedder(), resamples=100)
+    assert found.settings["extraction"] == "given"
+    assert found.mean("ppr", "recall@5") > found.mean("dense", "recall@5")  # type: ignore[operator]

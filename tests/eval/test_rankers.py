@@ -1,0 +1,188 @@
+"""The baselines, and what all rankers of a run share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratarag.config import Config, resolve
+from stratarag.errors import MissingExtra, ModelError
+from stratarag.eval.baselines import Bm25, Dense, Hybrid, HyDE, baselines, fuse
+from stratarag.eval.datasets import Dataset, Question
+from stratarag.eval.embedding import SharedEmbedder
+from stratarag.eval.gmm_tree import GmmTree, clusters
+from stratarag.eval.rankers import Workbench
+from stratarag.eval.walk import EntityWalk
+from stratarag.models.gateway import ModelGate
+from stratarag.records import Document, EntityMention, Extraction
+from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
+
+TEXTS = {
+    "keeper": "Ada Loom\nAda Loom kept the light of Windle Hill until 1881.",
+    "hill": "Windle Hill\nWindle Hill stands on Orrin. It has 900 steps.",
+    "orrin": "Orrin\nOrrin is an island north of Sarn, known for honey.",
+    "ferry": "Ferry\nThe ferry to Sedge sails at seven.",
+    "salt": "Salt\nSalt is boiled at Panhythe, a village on Sedge.",
+}
+QUESTION = "What is the island of Ada Loom's light known for?"
+
+
+def bench(
+    llm: object | None = None, view: str = "chunks", config: Config | None = None, **changes: object
+) -> Workbench:
+    documents = tuple(Document(key, text) for key, text in TEXTS.items())
+    dataset = Dataset("islands", documents, (Question("q", QUESTION, ("honey",), ("keeper", "orrin")),))
+    for name, value in changes.items():
+        object.__setattr__(dataset, name, value)
+    gate = ModelGate(llm, None, cache=MemoryCalls())
+    shared = SharedEmbedder(FakeEmbedder(256))
+    return Workbench(dataset, shared, config or resolve(None), gate, lambda text: len(text.split()), view)
+
+
+@pytest.mark.parametrize("name", sorted(set(baselines()) - {"hyde"}))
+def test_every_baseline_ranks_passages_best_first_and_once(name: str) -> None:
+    ranker = baselines()[name](bench())
+    assert ranker.name == name
+    assert ranker.description
+    ranking = [passage.documents[0] for passage in ranker.rank("the ferry to Sedge", 10)]
+    assert ranking[0] == "ferry"
+    assert len(ranking) == len(set(ranking)) <= 5
+    assert [each.documents[0] for each in ranker.rank("the ferry to Sedge", 1)] == ["ferry"]
+
+
+def test_bm25_knows_stems_and_writing_without_spaces() -> None:
+    documents = (
+        Document("bees", "Bees make honey"),
+        Document("oil", "Oil burns"),
+        Document("北", "北京大学在北京"),
+    )
+    ranker = Bm25(bench(documents=documents))
+    assert [each.documents for each in ranker.rank("burning", 5)] == [("oil",)]
+    assert [each.documents for each in ranker.rank("北京", 5)] == [("北",)]
+    assert ranker.rank("unheard of", 5) == []
+    assert ranker.rank("the", 5) == []
+
+
+def test_dense_is_the_order_of_similarity() -> None:
+    shared = bench()
+    ranking = Dense(shared).rows(QUESTION, 5)
+    similarity = shared.vectors @ shared.embedder.question(QUESTION)
+    assert ranking.tolist() == np.argsort(-similarity, kind="stable").tolist()
+
+
+def test_fusion_by_reciprocal_ranks() -> None:
+    # 1: 1/61 + 1/62; 2: 1/61 + 1/63; 3: 1/62; 4: 1/63
+    assert fuse([[1, 3, 2], [2, 1, 4]]) == [1, 2, 3, 4]
+    assert fuse([[7], []]) == [7]
+    assert [each.documents[0] for each in Hybrid(bench()).rank("honey island", 2)][0] == "orrin"
+
+
+def test_the_walk_reaches_what_no_word_of_the_question_tells() -> None:
+    question = "Whose light did Ada Loom keep?"
+    walk = [each.documents[0] for each in EntityWalk(bench()).rank(question, 5)]
+    assert walk.index("hill") < 2
+    assert walk.index("orrin") < walk.index("ferry")
+
+
+def test_the_walk_takes_given_entities() -> None:
+    given = {
+        key: Extraction(entities=(EntityMention(name),))
+        for key, name in zip(TEXTS, ["light", "light", "honey", "honey", "salt"], strict=True)
+    }
+    asked = {"q": ("Salt",)}
+    walk = EntityWalk(bench(extractions=given, question_entities=asked))
+    assert walk.rank(QUESTION, 1)[0].documents == ("salt",)
+
+
+def test_the_tree_shows_summaries_as_nodes_and_their_passages_as_chunks() -> None:
+    rng = np.random.default_rng(0)
+    words = ["salt", "honey", "ferry", "comet"]
+    documents = tuple(
+        Document(
+            f"{words[n % 4]}-{n:02}", " ".join([words[n % 4]] * 6 + rng.choice(words, 2).tolist() + [str(n)])
+        )
+        for n in range(40)
+    )
+    model = ScriptedChatModel(
+        lambda prompt: "summary of " + " ".join(w for w in words if f"{w} {w}" in prompt)
+    )
+    nodes = GmmTree(bench(model, view="nodes", documents=documents))
+    found = nodes.rank("salt", 60)
+    summaries = [each for each in found if len(each.documents) > 1]
+    assert summaries
+    assert all(each.text.startswith("summary of") for each in summaries)
+    chunks = GmmTree(bench(documents=documents)).rank("salt", 40)
+    assert all(len(each.documents) == 1 for each in chunks)
+    assert len({each.documents for each in chunks}) == len(chunks)
+    assert {each.documents[0][:4] for each in chunks[:10]} == {"salt"}
+
+
+@pytest.mark.parametrize("count", [2, 11, 90, 700])
+def test_clusters_cover_all_rows(count: int) -> None:
+    vectors = np.random.default_rng(count).standard_normal((count, 24)).astype(np.float32)
+    found = clusters(vectors)
+    assert {row for group in found for row in group} == set(range(count))
+    assert clusters(vectors) == found, "seeded"
+    assert len(found) <= max(1, count // 4)
+
+
+def test_equal_vectors_are_clustered_too() -> None:
+    found = clusters(np.ones((30, 8), dtype=np.float32))
+    assert {row for group in found for row in group} == set(range(30))
+
+
+def test_hyde_searches_by_what_the_model_makes_up() -> None:
+    model = ScriptedChatModel("Salt is boiled at Panhythe, a village on Sedge.")
+    ranker = HyDE(bench(model))
+    assert ranker.rank("What is boiled?", 1)[0].documents == ("salt",)
+    assert "What is boiled?" in model.prompts[0]
+    ranker.rank("What is boiled?", 3)
+    assert model.calls == 1, "the second time it comes from the cache"
+    with pytest.raises(ModelError, match="llm="):
+        HyDE(bench())
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
+    with pytest.raises(MissingExtra, match=r"stratarag\[eval\]"):
+        Bm25(bench())
+
+
+def test_passages_are_those_of_an_index() -> None:
+    import stratarag as sr
+
+    long = tuple(Document(key, " ".join([text] * 9)) for key, text in TEXTS.items())
+    config = resolve({"chunking": {"size": 40, "overlap": 5}})
+    shared = bench(config=config, documents=long)
+    shared.count_tokens = sr.pipeline.tokens.choose() if hasattr(sr, "pipeline") else shared.count_tokens
+    from stratarag.pipeline.tokens import choose
+
+    ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, choose()).chunks
+    with sr.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:
+        theirs = [chunk.text for chunks in index.chunks().values() for chunk in chunks]
+    assert [chunk.text for chunk in ours] == theirs
+    assert len(ours) > len(long)
+
+
+def test_the_embedder_is_asked_once_per_text_and_its_folder_lasts(tmp_path: Path) -> None:
+    passages, questions = ["one", "two", "one"], ["who?", "what?"]
+    inner = FakeEmbedder(16)
+    shared = SharedEmbedder(inner, tmp_path)
+    shared.learn(passages, questions)
+    assert shared.name == inner.name
+    assert sum(inner.requests) == 2
+    assert shared.seconds is not None
+    vectors = shared.documents(passages)
+    assert sum(inner.requests) == 2
+
+    again = SharedEmbedder(other := FakeEmbedder(16), tmp_path)
+    again.learn(passages, questions)
+    assert again.seconds is None
+    assert np.array_equal(again.documents(passages), vectors)
+    assert sum(other.requests) == 0
+
+    another = SharedEmbedder(FakeEmbedder(8), tmp_path)
+    another.learn(passages, questions)
+    assert another.documents(passages).shape == (3, 8)

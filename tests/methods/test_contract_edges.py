@@ -1,0 +1,236 @@
+"""The contract where things go wrong half-way: cancelling, other models, stale views, hostile answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.errors import EmbedderMismatch, IndexExists, ModelError
+from stratarag.methods import NAMES
+from stratarag.store.staging import Staging
+from stratarag.testing import FakeEmbedder
+from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Caller:
+    return Caller(request.param)
+
+
+@pytest.fixture(params=NAMES)
+def method(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("step", ["add", "assemble", "put_method", "publish"])
+async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
+    step: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = await sr.abuild_index(
+        documents(30), method, tmp_path / "idx", embedder=FakeEmbedder(), progress=False
+    )
+    before = state(index, method)
+    original = getattr(Staging, step)
+    working: list[str] = []
+
+    def slow(self: Staging, *args: Any, **kwargs: Any) -> Any:
+        working.append("begun")
+        time.sleep(0.5)
+        result = original(self, *args, **kwargs)
+        working.append("ended")
+        return result
+
+    monkeypatch.setattr(Staging, step, slow)
+    task = asyncio.create_task(index.ainsert(documents(5, start=30)))
+    while not working:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert working.count("begun") == working.count("ended")
+    monkeypatch.setattr(Staging, step, original)
+    with await sr.aopen_index(tmp_path / "idx", embedder=FakeEmbedder()) as again:
+        assert again.verify() == []
+        if again.generation == 1:
+            assert state(again, method) == before
+        await again.ainsert(documents(5, start=30))
+        assert again.verify() == []
+        assert again.stats()["documents"] == 35
+
+
+def test_a_build_over_vectors_of_another_embedder_is_refused(
+    call: Caller, method: str, tmp_path: Path
+) -> None:
+    call.build(documents(20), method=method, path=tmp_path / "idx").close()
+    with pytest.raises(EmbedderMismatch, match="other"):
+        call.build(documents(20), method=method, path=tmp_path / "idx", embedder=FakeEmbedder(name="other"))
+
+
+def test_a_model_that_ends_the_process_ends_the_build(call: Caller, method: str) -> None:
+    class Quitter:
+        def complete(self, prompt: str) -> str:
+            raise SystemExit("no key")
+
+    with pytest.raises(ModelError, match="SystemExit: no key"):
+        call.build(documents(30), method=method, llm=Quitter())
+    assert call.build(documents(5), method=method).generation == 1
+
+
+def test_what_a_model_failed_at_is_made_good_by_the_next_update(call: Caller, method: str) -> None:
+    refused: list[str] = []
+
+    def sometimes(prompt: str) -> str:
+        first = prompt.split("<passages>")[-1]
+        if len(refused) < 4 or any(known in prompt for known in refused):
+            refused.append(first[:200])
+            return ""
+        return written_summary(prompt)
+
+    model = CountingModel(sometimes)
+    index = call.build(documents(80), method=method, llm=model, config={"max_failures": 1.0})
+    assert index.last_report.failures
+    model._answer = written_summary
+    report = call(index, "insert", documents(80))
+    assert len(report.unchanged) == 80
+    assert report.failures == ()
+    healthy = call.build(documents(80), method=method, llm=CountingModel())
+    assert state(index, method) == state(healthy, method)
+    asked = len(model.prompts)
+    call(index, "insert", documents(80))
+    assert len(model.prompts) == asked
+
+
+def test_one_failure_does_not_end_a_small_build(call: Caller, method: str) -> None:
+    model = CountingModel(lambda prompt: "" if len(model.prompts) <= 2 else written_summary(prompt))
+    index = call.build(documents(12), method=method, llm=model)
+    assert len(index.last_report.failures) == 1
+
+
+def test_a_model_over_an_index_made_without_one(call: Caller, method: str, tmp_path: Path) -> None:
+    call.build(documents(60), method=method, path=tmp_path / "idx").close()
+    model = CountingModel()
+    index = call.build(documents(60), method=method, path=tmp_path / "idx", llm=model)
+    assert model.prompts
+    assert state(index, method) == state(
+        call.build(documents(60), method=method, llm=CountingModel()), method
+    )
+
+
+def test_without_a_model_what_one_made_is_kept(call: Caller, method: str, tmp_path: Path) -> None:
+    call.build(documents(60), method=method, path=tmp_path / "idx", llm=CountingModel()).close()
+    index = call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+    call(index, "insert", documents(1, start=60))
+    texts = [node[3] for node in state(index, method)["nodes"]]
+    assert sum(text.startswith("Summary ") for text in texts) > len(texts) / 2
+
+
+def test_two_objects_on_one_folder(call: Caller, method: str, tmp_path: Path) -> None:
+    one = call.build(documents(20), method=method, path=tmp_path / "idx")
+    two = call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+    call(two, "insert", documents(1, start=20))
+    call(two, "delete", "doc-001")
+    assert one.generation == 1
+    with pytest.raises(KeyError, match="doc-001"):
+        call(one, "delete", "doc-001")
+    assert call(one, "delete", "doc-001", missing_ok=True).deleted == ()
+    assert call(one, "delete", "doc-020").deleted == ("doc-020",)
+    fresh = call.build([d for d in documents(20) if d.id != "doc-001"], method=method)
+    assert state(one, method) == state(fresh, method)
+
+
+def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:
+    index = call.build(documents(20), method=method)
+    report = call(index, "insert", [sr.Document("doc-003", "  \n")])
+    assert report.deleted == ("doc-003",)
+    assert "doc-003" not in index.documents()
+
+
+def test_a_method_with_another_config_is_built_again(call: Caller) -> None:
+    index = call.build(documents(60))
+    before = index.stats()["methods"]["lshtree"]["nodes"]["summaries"]
+    call(index, "add_method", "lshtree", {"min_cluster": 2, "max_cluster": 4})
+    assert index.stats()["methods"]["lshtree"]["nodes"]["summaries"] > before
+    assert index.generation == 2
+
+
+def test_limits_are_not_settings_of_the_index(call: Caller, method: str, tmp_path: Path) -> None:
+    call.build(documents(10), method=method, path=tmp_path / "idx").close()
+    again = call.build(
+        documents(10), method=method, path=tmp_path / "idx", config={"limits": {"concurrency": 2}}
+    )
+    assert again.generation == 1
+    with pytest.raises(IndexExists, match="settings"):
+        call.build(
+            documents(10),
+            method=method,
+            path=tmp_path / "idx",
+            config={"chunking": {"size": 100, "overlap": 5}},
+        )
+
+
+def test_no_hits_no_question_to_the_model(call: Caller, method: str) -> None:
+    model = CountingModel()
+    index = call.build(documents(20), method=method, llm=model)
+    asked = len(model.prompts)
+    answer = call(index, "answer", "ferry", where={"topic": "nowhere"})
+    assert "".join(index.stream("ferry", where={"topic": "nowhere"})) == answer.text
+
+    async def collect() -> str:
+        return "".join([piece async for piece in index.astream("ferry", where={"topic": "nowhere"})])
+
+    assert asyncio.run(collect()) == answer.text
+    assert len(model.prompts) == asked
+
+
+async def test_streaming_with_a_model_gives_its_words() -> None:
+    index = await sr.abuild_index(
+        documents(20),
+        embedder=FakeEmbedder(),
+        llm=CountingModel(lambda p: "The ferry sails [1]."),
+        progress=False,
+    )
+    assert "".join([piece async for piece in index.astream("ferry")]) == "The ferry sails [1]."
+
+
+def test_a_lone_surrogate_in_an_answer_is_replaced(call: Caller, method: str) -> None:
+    model = CountingModel(lambda prompt: "half a character \ud800 here, " + written_summary(prompt))
+    index = call.build(documents(30), method=method, llm=model)
+    assert index.verify() == []
+
+
+def test_texts_without_a_vector_are_reported(call: Caller, method: str) -> None:
+    index = call.build(["!!! ???", "an ordinary text"], method=method)
+    assert index.last_report.notes["texts without a vector, not found by similarity"] == 1
+
+
+def test_what_is_no_model_is_refused_before_anything_is_read(call: Caller, method: str) -> None:
+    def never() -> Any:
+        raise AssertionError("the documents were read")
+        yield
+
+    for wrong in ({"llm": "gpt-4"}, {"embedder": "openai"}, {"budget": 5}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            call.build(never(), method=method, **wrong)
+
+
+def test_settings_that_do_not_exist_are_named(call: Caller, method: str) -> None:
+    for config, message in (
+        ({"tokenizer": "bogus"}, "bogus"),
+        ({"prompts": {"bogus/x": ""}}, "bogus/x"),
+        ({"chunk": {}}, "chunk"),
+        ({"chunking": {"sise": 3}}, "sise"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            call.build(documents(3), method=method, config=config)
+
+
+def test_a_list_of_questions_is_not_one(call: Caller, method: str) -> None:
+    index = call.build(documents(6), method=method)
+    with pytest.raises(TypeError, match="list"):
+        call(index, "retrieve_many", "ferry")
+    assert [r.query for r in call(index, "retrieve_many", ["ferry", "pear"], k=2)] == ["ferry", "pear"]
