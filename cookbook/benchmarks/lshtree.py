@@ -3,7 +3,11 @@
 usage: python cookbook/benchmarks/lshtree.py [--small]
 
 The corpus is synthetic: documents of 20 chunks whose vectors lie around their document's direction,
-which lies around its topic's. No model is called: the chat model answers at once and counts.
+which lies around its topic's (cosine about 0.7 between chunks of a document); a `manual` is one long document
+whose chunks are nearly alike (cosine about 0.97). The chat model answers at once and counts.
+
+What an insert must cost at least: each new chunk changes the group it comes into, and every summary above
+it. Chunks that are spread over many groups change as many, however the groups are made.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import stratarag as sr
 DIMENSION = 384
 PER_DOCUMENT = 20
 TOPICS = 200
+MANUAL = 1_000_000
 
 
 class Synthetic:
@@ -42,10 +47,11 @@ class Synthetic:
     def embed_query(self, text: str) -> Any:
         words = text.split()
         document, chunk = int(words[1]), int(words[2])
+        spread = 0.8 if document < MANUAL else 0.2
         rng = np.random.default_rng([document, 1])
         direction = 0.7 * self._topics[document % TOPICS] + rng.standard_normal(DIMENSION, dtype=np.float32)
         noise = np.random.default_rng([document, chunk, 2]).standard_normal(DIMENSION, dtype=np.float32)
-        return direction + 0.8 * noise
+        return direction + spread * noise
 
 
 class Counter:
@@ -72,6 +78,9 @@ def insert_cost(chunks: int) -> None:
     documents = chunks // PER_DOCUMENT
     share = max(1, documents // 100)
     arrivals = {
+        "one manual": [
+            sr.Chunk(f"chunk {MANUAL} {number} .", "manual", number) for number in range(share * PER_DOCUMENT)
+        ],
         "whole new documents": list(corpus(range(documents, documents + share))),
         "single chunks, each of another document": [
             sr.Chunk(f"chunk {number * 7 % documents} {PER_DOCUMENT + number} .", f"new-{number}", 0)

@@ -2,7 +2,7 @@
 
 usage: python cookbook/benchmarks/quality.py FOLDER... [--methods lshtree,ppr,dense,bm25] [--cache FOLDER]
 
-Each FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); without any, the demo corpus is taken.
+Each FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); without any it is the demo corpus.
 A cell holds recall at 2 and at 5 passages; `~` marks a recall at 5 that is within noise of the reference's.
 """
 

@@ -6,156 +6,81 @@ Every command takes `--json` for machines. An error is one line on standard erro
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 import stratarag as sr
-from stratarag.errors import StrataragError
-
-EXPECTED = (StrataragError, ValueError, TypeError, KeyError, OSError, ImportError)
-_SHOWN = 300
-
-
-def _json_default(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: getattr(value, field.name)
-            for field in dataclasses.fields(value)
-            if not callable(getattr(value, field.name))
-        }
-    if isinstance(value, Mapping):
-        return dict(value)
-    return str(value)
-
-
-class Output:
-    """Where results go: JSON for machines, or lines for people."""
-
-    def __init__(self, as_json: bool) -> None:
-        self.as_json = as_json
-
-    def show(self, value: object, lines: Callable[[], Iterator[str]]) -> None:
-        """Print a result in the form that was asked for."""
-        if self.as_json:
-            click.echo(json.dumps(value, default=_json_default, ensure_ascii=False))
-        else:
-            for line in lines():
-                click.echo(line)
-
-
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """What all commands share: `--json`, `--debug`, and errors as one clear line."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
-    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-    @wraps(function)
-    def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-        try:
-            function(*args, output=Output(as_json), **kwargs)
-        except KeyboardInterrupt:
-            click.echo("interrupted; the same command resumes", err=True)
-            sys.exit(130)
-        except EXPECTED as error:
-            if debug:
-                raise
-            _fail(error, as_json)
-
-    return wrapped
-
-
-def _fail(error: BaseException, as_json: bool) -> None:
-    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    kind = type(error).__name__
-    if as_json:
-        click.echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
-    click.echo(f"{kind}: {' '.join(message.split())}", err=True)
-    sys.exit(1)
-
-
-def models_options(function: Callable[..., None]) -> Callable[..., None]:
-    """`--llm` and `--embedder`, each the import path of an object or of a function that makes it."""
-    llm = click.option(
-        "--llm", callback=_loaded, metavar="MODULE:NAME", help="Chat model; without one, LLM-free."
-    )
-    embedder = click.option(
-        "--embedder",
-        callback=_loaded,
-        metavar="MODULE:NAME",
-        help="Embedder, or `minilm` or `hashing`; the local default if not given.",
-    )
-    return llm(embedder(function))
-
-
-def _loaded(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """The object that an option names."""
-    local: dict[str, Callable[[], Any]] = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}
-    if value is None:
-        return None
-    if value in local:
-        return local[value]()
-    module, _, name = value.partition(":")
-    if not name:
-        raise click.BadParameter(f"{value!r} is not of the form MODULE:NAME")
-    sys.path.insert(0, "")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise click.BadParameter(f"cannot load {value!r}: {error}") from error
-    is_factory = isinstance(found, type) or not any(
-        hasattr(found, verb) for verb in ("complete", "acomplete", "embed_documents", "aembed_documents")
-    )
-    return found() if is_factory else found
-
-
-def budget_options(function: Callable[..., None]) -> Callable[..., None]:
-    """`--max-calls` and `--max-tokens`."""
-    calls = click.option("--max-calls", type=click.IntRange(1), help="Stop before more model calls.")
-    tokens = click.option("--max-tokens", type=click.IntRange(1), help="Stop before more tokens.")
-    return calls(tokens(function))
-
-
-def _budget(calls: int | None, tokens: int | None) -> sr.Budget | None:
-    return None if calls is None and tokens is None else sr.Budget(calls=calls, tokens=tokens)
-
-
-def _read(inputs: Sequence[str]) -> Any:
-    return sr.read_documents(
-        inputs, on_skip=lambda name, reason: click.echo(f"skipped {name}: {reason}", err=True)
-    )
-
-
-method_option = click.option(
-    "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."
+from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, report_lines, tree_lines
+from stratarag._cli.loading import WrongOption, load_config, load_search_options, load_where
+from stratarag._cli.options import (
+    budget,
+    budget_options,
+    cache_option,
+    config_options,
+    extraction_option,
+    index_argument,
+    inputs_argument,
+    llm_option,
+    method_option,
+    models_options,
+    read,
 )
-inputs_argument = click.argument("inputs", nargs=-1, required=True, type=click.Path())
-index_argument = click.argument("index", type=click.Path())
+from stratarag._cli.output import Output, command
+
+__all__ = ["command", "main", "models_options"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(sr.__version__, prog_name="stratarag")
 def main() -> None:
-    """Graph RAG over a folder of texts: no key, no server, no network needed."""
+    """Graph RAG over a folder of texts: no key, no server, no network needed.
+
+    INPUTS are text files, folders, and .jsonl files with a document per line. A document's id is its path
+    as it was typed, joined with the path inside a folder: `build notes` makes notes/sub/b.txt, which
+    `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` removes. A leading ./ is dropped,
+    an absolute path stays absolute. In a .jsonl file a line's "id" counts, else it is file:line.
+    """
 
 
 @main.command()
 @inputs_argument
 @method_option
-@models_options
-@click.option("--cache", type=click.Path(), help="A file of model calls shared among indexes.")
+@llm_option
+@config_options
+@cache_option
+@click.option("--price-in", type=click.FloatRange(0), help="Price of a million tokens in prompts.")
+@click.option("--price-out", type=click.FloatRange(0), help="Price of a million tokens in answers.")
 @command
 def estimate(
-    inputs: Sequence[str], methods: Sequence[str], llm: Any, embedder: Any, cache: str | None, output: Output
+    inputs: Sequence[str],
+    methods: Sequence[str],
+    llm: Any,
+    config: str | None,
+    chunk_size: int | None,
+    chunk_overlap: int | None,
+    concurrency: int | None,
+    cache: str | None,
+    price_in: float | None,
+    price_out: float | None,
+    output: Output,
 ) -> None:
     """What a build of INPUTS (files, folders, .jsonl) would cost, without a model call."""
-    found = sr.estimate(_read(inputs), list(methods), llm=llm, cache=cache)
-    output.show(found.to_dict(), lambda: iter(str(found).splitlines()))
+    if (price_in is None) != (price_out is None):
+        raise WrongOption("--price-in and --price-out go together: give both or none")
+    found = sr.estimate(
+        read(inputs, output, config, cache=cache),
+        list(methods),
+        llm=llm,
+        config=load_config(config, chunk_size, chunk_overlap, concurrency),
+        cache=cache,
+        prices=None if price_in is None or price_out is None else sr.Prices(price_in, price_out),
+    )
+    output.show(found.to_dict(), lambda: iter(str(found).splitlines()), with_files=True)
 
 
 @main.command()
@@ -163,37 +88,54 @@ def estimate(
 @click.option("--out", "-o", "path", required=True, type=click.Path(), help="The index folder.")
 @method_option
 @models_options
+@config_options
 @budget_options
-@click.option("--cache", type=click.Path(), help="A file of model calls shared among indexes.")
-@click.option("--extraction", type=click.Path(), help="OpenIE JSON lines that exist already, by document id.")
+@cache_option
+@extraction_option
 @command
 def build(
     inputs: Sequence[str],
     path: str,
     methods: Sequence[str],
-    extraction: str | None,
     llm: Any,
     embedder: Any,
+    config: str | None,
+    chunk_size: int | None,
+    chunk_overlap: int | None,
+    concurrency: int | None,
     max_calls: int | None,
     max_tokens: int | None,
     cache: str | None,
+    extraction: str | None,
     output: Output,
 ) -> None:
-    """Build an index of INPUTS (files, folders, .jsonl). The same command resumes a stopped build."""
-    budget = _budget(max_calls, max_tokens)
+    """Build an index of INPUTS (files, folders, .jsonl). The same command resumes a stopped build.
+
+    A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
+    """
+    settings = load_config(config, chunk_size, chunk_overlap, concurrency)
+    imported = None if extraction is None else sr.read_openie(extraction)
     with sr.build_index(
-        _read(inputs),
+        read(inputs, output, path, config, extraction, cache=cache),
         list(methods),
         path,
         llm,
         embedder,
-        budget=budget,
-        cache=cache,
+        settings,
+        budget(max_calls, max_tokens),
+        cache,
         progress=not output.as_json,
-        extraction=None if extraction is None else sr.read_openie(extraction).extractions,
+        extraction=None if imported is None else imported.extractions,
     ) as index:
-        report = index.last_report
-        output.show(report, lambda: _report_lines(report, path))
+        _show_report(index, imported, path, output)
+
+
+def _show_report(index: sr.Index, imported: sr.Imported | None, path: str, output: Output) -> None:
+    report = index.last_report
+    assert report is not None
+    if imported is not None:
+        report = replace(report, notes={**imported.notes, **report.notes})
+    output.show(report, lambda: report_lines(report, path), with_files=True)
 
 
 @main.command()
@@ -201,6 +143,8 @@ def build(
 @inputs_argument
 @models_options
 @budget_options
+@cache_option
+@extraction_option
 @command
 def insert(
     index: str,
@@ -209,13 +153,22 @@ def insert(
     embedder: Any,
     max_calls: int | None,
     max_tokens: int | None,
+    cache: str | None,
+    extraction: str | None,
     output: Output,
 ) -> None:
-    """Add INPUTS to INDEX; documents whose id is there already are updated."""
-    budget = _budget(max_calls, max_tokens)
-    with sr.open_index(index, llm, embedder, budget=budget, progress=not output.as_json) as opened:
-        report = opened.insert(_read(inputs))
-        output.show(report, lambda: _report_lines(report, index))
+    """Add INPUTS to INDEX; documents whose id is there already are updated.
+
+    A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
+    """
+    imported = None if extraction is None else sr.read_openie(extraction)
+    spend = budget(max_calls, max_tokens)
+    with sr.open_index(
+        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
+    ) as opened:
+        documents = read(inputs, output, index, extraction, cache=cache)
+        opened.insert(documents, extraction=None if imported is None else imported.extractions)
+        _show_report(opened, imported, index, output)
 
 
 @main.command()
@@ -223,54 +176,87 @@ def insert(
 @click.argument("ids", nargs=-1, required=True)
 @click.option("--missing-ok", is_flag=True, help="Ignore ids that are not there.")
 @models_options
+@budget_options
+@cache_option
 @command
-def delete(index: str, ids: Sequence[str], missing_ok: bool, llm: Any, embedder: Any, output: Output) -> None:
-    """Remove the documents IDS from INDEX, and all that came from them alone."""
-    with sr.open_index(index, llm, embedder, progress=not output.as_json) as opened:
-        report = opened.delete(ids, missing_ok=missing_ok)
-        output.show(report, lambda: _report_lines(report, index))
+def delete(
+    index: str,
+    ids: Sequence[str],
+    missing_ok: bool,
+    llm: Any,
+    embedder: Any,
+    max_calls: int | None,
+    max_tokens: int | None,
+    cache: str | None,
+    output: Output,
+) -> None:
+    """Remove the documents IDS from INDEX, and all that came from them alone.
+
+    The id of a file is its path as it was typed when it was added; see `stratarag --help`.
+    """
+    spend = budget(max_calls, max_tokens)
+    with sr.open_index(
+        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
+    ) as opened:
+        try:
+            report = opened.delete(ids, missing_ok=missing_ok)
+        except KeyError as error:
+            raise KeyError(str(error.args[0]).replace("missing_ok=True", "--missing-ok")) from error
+        output.show(report, lambda: report_lines(report, index))
 
 
 @main.command()
 @index_argument
 @click.argument("question")
 @click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Number of hits.")
-@click.option("--view", type=click.Choice(["nodes", "chunks"]), default="nodes", show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(["nodes", "chunks"]),
+    help="Summaries too, or passages only; if not given, chunks for an extractive answer, else nodes.",
+)
 @click.option("--method", help="The folder's first method if not given.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
+@click.option("--decompose", is_flag=True, help="Ask the model for the names in the question (one call).")
+@click.option(
+    "--option",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A search option of the method, such as mode=per_level or levels=[0,1]. May be repeated.",
+)
 @click.option("--answer/--no-answer", default=True, show_default=True, help="Answer, or only list hits.")
 @models_options
+@budget_options
+@cache_option
 @command
 def query(
     index: str,
     question: str,
     k: int,
-    view: str,
+    view: str | None,
     method: str | None,
     where: str | None,
+    decompose: bool,
+    pairs: Sequence[str],
     answer: bool,
     llm: Any,
     embedder: Any,
+    max_calls: int | None,
+    max_tokens: int | None,
+    cache: str | None,
     output: Output,
 ) -> None:
     """Ask INDEX a QUESTION: hits, and an answer with its sources."""
-    options = {"view": view, "method": method, "where": _where(where)}
-    with sr.open_index(index, llm, embedder) as opened:
+    options = load_search_options(pairs)
+    options |= {"method": method, "where": load_where(where), "decompose": decompose}
+    options |= {} if view is None else {"view": view}
+    with sr.open_index(index, llm, embedder, budget=budget(max_calls, max_tokens), cache=cache) as opened:
         if answer:
             answered = opened.answer(question, k, **options)
-            output.show(answered, lambda: _answer_lines(answered))
+            output.show(answered, lambda: answer_lines(answered))
         else:
             found = opened.retrieve(question, k, **options)
-            output.show(found, lambda: _hit_lines(found.hits))
-
-
-def _where(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"--where is not JSON: {error}") from error
+            output.show(found, lambda: hit_lines(found.hits))
 
 
 @main.command()
@@ -278,9 +264,12 @@ def _where(text: str | None) -> Any:
 @command
 def stats(index: str, output: Output) -> None:
     """What INDEX holds."""
-    with _opened_with_its_embedder(index) as opened:
+    from stratarag._models import AnyEmbedder
+
+    # Whatever embedder it was built with, no question is asked of it.
+    with sr.open_index(index, embedder=AnyEmbedder()) as opened:
         found = opened.stats()
-        output.show(found, lambda: _tree_lines(found))
+        output.show(found, lambda: tree_lines(found))
 
 
 @main.command()
@@ -288,18 +277,12 @@ def stats(index: str, output: Output) -> None:
 @command
 def verify(index: str, output: Output) -> None:
     """Check every file of INDEX; exit code 1 if something is wrong."""
-    with _opened_with_its_embedder(index) as opened:
-        problems = opened.verify()
+    from stratarag.store.verify import verify_folder
+
+    problems = verify_folder(Path(index))
     output.show({"problems": problems}, lambda: iter(problems or ["sound: every file is as it was written"]))
     if problems:
         sys.exit(1)
-
-
-def _opened_with_its_embedder(path: str) -> sr.Index:
-    """Open an index to look at it: whatever embedder it was built with, no question is asked of it."""
-    from stratarag._models import AnyEmbedder
-
-    return sr.open_index(path, embedder=AnyEmbedder())
 
 
 @main.command()
@@ -315,60 +298,4 @@ def demo(path: str | None, llm: Any, embedder: Any, output: Output) -> None:
         world.documents(), path=path, llm=llm, embedder=embedder, progress=not output.as_json
     ) as index:
         answers = [(question, index.answer(question.question, 5)) for question in asked]
-        output.show([{"question": q, "answer": a} for q, a in answers], lambda: _demo_lines(index, answers))
-
-
-def _demo_lines(index: sr.Index, answers: Sequence[tuple[Any, sr.Answer]]) -> Iterator[str]:
-    report = index.last_report
-    if report is not None:
-        yield from _report_lines(report, str(index.path))
-    for question, answer in answers:
-        yield ""
-        yield click.style(question.question, bold=True)
-        yield from _answer_lines(answer)
-        found = {document for hit in answer.retrieval for document in hit.documents}
-        gold = set(question.supporting_ids)
-        yield f"   ({len(gold & found)} of the {len(gold)} documents that hold the answer are among the hits)"
-
-
-def _report_lines(report: Any, path: str) -> Iterator[str]:
-    usage = report.usage
-    nodes = ", ".join(f"{name}: {count} nodes" for name, count in report.nodes.items())
-    yield f"{report.operation}: {report.documents} documents, {report.chunks} chunks; {nodes}"
-    yield (
-        f"model calls: {usage.calls} ({usage.cached_calls} cached), "
-        f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.seconds:.1f} s"
-    )
-    for label in ("updated", "deleted", "unchanged", "skipped"):
-        names = getattr(report, label)
-        if names:
-            yield f"{label}: {len(names)} ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-    for failure in report.failures[:5]:
-        yield f"failed: {failure.stage}: {failure.item}: {failure.reason}"
-    yield f"index: {path} (generation {report.generation})"
-
-
-def _answer_lines(answer: sr.Answer) -> Iterator[str]:
-    yield from _hit_lines(answer.retrieval.hits)
-    label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
-    yield f"   {label}: {answer.text}"
-    for citation in answer.citations:
-        yield f"   [{citation.number}] {', '.join(citation.documents[:6])}"
-
-
-def _hit_lines(hits: Sequence[sr.Hit]) -> Iterator[str]:
-    for rank, hit in enumerate(hits, 1):
-        text = " ".join(hit.text.split())
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
-        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}"
-        yield f"    {shown}"
-
-
-def _tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            yield f"{indent}{key}:"
-            yield from _tree_lines(item, indent + "  ")
-        else:
-            yield f"{indent}{key}: {item}"
+        output.show([{"question": q, "answer": a} for q, a in answers], lambda: demo_lines(index, answers))

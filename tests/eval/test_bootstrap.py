@@ -23,6 +23,17 @@ def test_the_interval_equals_that_of_scipy() -> None:
     assert found.high == pytest.approx(expected.high, abs=0.005)
 
 
+def test_scores_of_few_values_have_the_same_interval() -> None:
+    rng = np.random.default_rng(6)
+    few = rng.integers(0, 3, 300) / 2
+    reference = np.zeros(300)
+    coarse = paired_difference(few.tolist(), reference.tolist())
+    fine = paired_difference((few + rng.random(300) * 1e-6).tolist(), reference.tolist())
+    assert coarse is not None
+    assert fine is not None
+    assert (coarse.low, coarse.high) == pytest.approx((fine.low, fine.high), abs=0.004)
+
+
 def test_chance_is_called_noise_about_as_often_as_it_should_be() -> None:
     rng = np.random.default_rng(1)
     trials = [

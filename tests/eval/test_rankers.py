@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import time
 
 import numpy as np
 import pytest
 
+import stratarag as sr
 from stratarag.config import Config, resolve
 from stratarag.errors import MissingExtra, ModelError
 from stratarag.eval.baselines import Bm25, Dense, Hybrid, HyDE, baselines, fuse
 from stratarag.eval.datasets import Dataset, Question
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.gmm_tree import GmmTree, clusters
+from stratarag.eval.measuring import Meter
 from stratarag.eval.rankers import Workbench
 from stratarag.eval.walk import EntityWalk
 from stratarag.models.gateway import ModelGate
+from stratarag.pipeline.tokens import choose
 from stratarag.records import Document, EntityMention, Extraction
-from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
+from stratarag.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 
 TEXTS = {
     "keeper": "Ada Loom\nAda Loom kept the light of Windle Hill until 1881.",
@@ -76,7 +79,7 @@ def test_fusion_by_reciprocal_ranks() -> None:
     # 1: 1/61 + 1/62; 2: 1/61 + 1/63; 3: 1/62; 4: 1/63
     assert fuse([[1, 3, 2], [2, 1, 4]]) == [1, 2, 3, 4]
     assert fuse([[7], []]) == [7]
-    assert [each.documents[0] for each in Hybrid(bench()).rank("honey island", 2)][0] == "orrin"
+    assert Hybrid(bench()).rank("honey island", 2)[0].documents == ("orrin",)
 
 
 def test_the_walk_reaches_what_no_word_of_the_question_tells() -> None:
@@ -151,14 +154,9 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_passages_are_those_of_an_index() -> None:
-    import stratarag as sr
-
     long = tuple(Document(key, " ".join([text] * 9)) for key, text in TEXTS.items())
     config = resolve({"chunking": {"size": 40, "overlap": 5}})
     shared = bench(config=config, documents=long)
-    shared.count_tokens = sr.pipeline.tokens.choose() if hasattr(sr, "pipeline") else shared.count_tokens
-    from stratarag.pipeline.tokens import choose
-
     ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, choose()).chunks
     with sr.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:
         theirs = [chunk.text for chunks in index.chunks().values() for chunk in chunks]
@@ -166,23 +164,31 @@ def test_passages_are_those_of_an_index() -> None:
     assert len(ours) > len(long)
 
 
-def test_the_embedder_is_asked_once_per_text_and_its_folder_lasts(tmp_path: Path) -> None:
-    passages, questions = ["one", "two", "one"], ["who?", "what?"]
-    inner = FakeEmbedder(16)
-    shared = SharedEmbedder(inner, tmp_path)
+def test_the_embedder_is_asked_once_per_text_and_what_is_kept_lasts() -> None:
+    passages, questions = ["one", "two", "one"], [f"what is {number}?" for number in range(30)]
+    kept = MemoryVectors()
+    shared = SharedEmbedder(inner := FakeEmbedder(16), kept)
     shared.learn(passages, questions)
     assert shared.name == inner.name
-    assert sum(inner.requests) == 2
-    assert shared.seconds is not None
+    assert (sum(inner.requests), shared.embedded) == (2, 2)
     vectors = shared.documents(passages)
     assert sum(inner.requests) == 2
+    assert np.allclose(shared.question(questions[25]), inner.embed_query(questions[25]), atol=1e-6)
 
-    again = SharedEmbedder(other := FakeEmbedder(16), tmp_path)
+    again = SharedEmbedder(other := FakeEmbedder(16), kept)
     again.learn(passages, questions)
-    assert again.seconds is None
     assert np.array_equal(again.documents(passages), vectors)
-    assert sum(other.requests) == 0
+    assert (sum(other.requests), again.embedded) == (0, 0)
 
-    another = SharedEmbedder(FakeEmbedder(8), tmp_path)
+    another = SharedEmbedder(FakeEmbedder(8), kept)
     another.learn(passages, questions)
     assert another.documents(passages).shape == (3, 8)
+
+
+def test_the_meter_sees_seconds_and_memory() -> None:
+    with Meter() as meter:
+        block = np.ones(8_000_000)
+        time.sleep(0.03)
+        del block
+    assert meter.seconds >= 0.03
+    assert meter.peak_memory is None or meter.peak_memory > 30_000_000

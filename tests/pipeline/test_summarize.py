@@ -17,7 +17,7 @@ TEXTS = [
 def test_sentences_are_taken_word_for_word_and_in_order() -> None:
     summary = extract(TEXTS, 20, words)
     whole = " ".join(TEXTS)
-    places = [whole.index(part.strip()) for part in summary.split(". ") if part.strip()]
+    places = [whole.index(sentence) for sentence in summary.splitlines()]
     assert places == sorted(places)
     assert words(summary) <= 20
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from langchain_stratarag.retrievers import TreeRetriever
+from stratarag.errors import MissingExtra
+
+try:
+    from langchain_stratarag.retrievers import TreeRetriever
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "langchain_core":
+        raise
+    raise MissingExtra("langchain-core", "langchain") from error
 
 __all__ = ["TreeRetriever"]

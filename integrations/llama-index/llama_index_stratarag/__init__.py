@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from llama_index_stratarag.indices import LSHTreeIndex
-from llama_index_stratarag.retriever import StrataRetriever
-from llama_index_stratarag.synthesizer import CoreSynthesizer
+from stratarag.errors import MissingExtra
+
+try:
+    from llama_index_stratarag.indices import LSHTreeIndex
+    from llama_index_stratarag.retriever import StrataRetriever
+    from llama_index_stratarag.synthesizer import CoreSynthesizer
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "llama_index":
+        raise
+    raise MissingExtra("llama-index-core", "llama-index") from error
 
 __all__ = ["CoreSynthesizer", "LSHTreeIndex", "StrataRetriever"]

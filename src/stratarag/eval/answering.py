@@ -9,7 +9,6 @@ from typing import Any, Literal
 from stratarag import _sync
 from stratarag.eval.answer_metrics import metrics
 from stratarag.eval.datasets import Question
-from stratarag.eval.judging import judge_correctness
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
 from stratarag.models.gateway import CallItem, Task
@@ -87,12 +86,7 @@ def answer_all(
     with bench.gate.stage(stage, len(questions)):
         answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config)))
     usage = bench.gate.ledger.stages[stage]
-    scores = _scores(questions, answers, config)
-    if config.judge:
-        judged, cost = judge_correctness(bench.judge_gate, name, questions, answers)
-        scores["judged"] = judged
-        usage += cost
-    return Answered(tuple(answers), scores, usage)
+    return Answered(tuple(answers), _scores(questions, answers, config), usage)
 
 
 def _task(config: AnswerConfig) -> Task[str]:

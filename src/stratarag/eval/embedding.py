@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ from stratarag.models.gateway import ModelGate
 from stratarag.models.limits import Limits
 from stratarag.models.local import default_embedder
 from stratarag.models.wrap import embedder_name
-from stratarag.protocols import Vectors
-from stratarag.records import content_id
+from stratarag.protocols import VectorJournal, Vectors
 
 _TIMED = 20  # questions that are embedded one by one, to see what a question takes
+_STAGE = "embed"
 
 
 class SharedEmbedder:
-    """Wraps an embedder with a memory, and a folder for it to last from run to run.
+    """Wraps an embedder with a memory.
 
     It is an embedder itself and has the wrapped one's name, so that an index may be built with it. What it
     remembers costs a search nothing: latencies measured through it are those of the search alone.
@@ -31,25 +31,29 @@ class SharedEmbedder:
     ----------
     embedder
         As `build_index` takes it; None means the local default.
-    folder
-        Where vectors of passages and questions are kept, if anywhere.
+    kept
+        Where vectors of passages and summaries last from run to run.
     limits
         How the service is treated.
 
     Attributes
     ----------
     seconds
-        What embedding the passages took; None where they came from the folder.
+        What `learn` took for the passages.
+    embedded
+        How many of them the embedder was given; the others were kept.
     question_ms
-        Median milliseconds that one question takes; None where none was embedded.
+        Median milliseconds that one question takes.
     """
 
-    def __init__(self, embedder: Any, folder: Path | None = None, limits: Limits | None = None) -> None:
-        self.seconds: float | None = None
-        self.question_ms: float | None = None
+    def __init__(
+        self, embedder: Any, kept: VectorJournal | None = None, limits: Limits | None = None
+    ) -> None:
+        self.seconds = 0.0
+        self.embedded = 0
+        self.question_ms = 0.0
         self._embedder = default_embedder() if embedder is None else embedder
-        self._gate = ModelGate(None, self._embedder, limits=limits)
-        self._folder = folder
+        self._gate = ModelGate(None, self._embedder, vectors=kept, limits=limits)
         self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
 
@@ -62,7 +66,7 @@ class SharedEmbedder:
         """Unit vectors of passages, shape (len(texts), dimension)."""
         new = list(dict.fromkeys(text for text in texts if text not in self._documents))
         if new:
-            vectors = await self._gate.embed("embed", new)
+            vectors = await self._gate.embed(_STAGE, new)
             self._documents.update(zip(new, vectors, strict=True))
         return np.stack([self._documents[text] for text in texts])
 
@@ -82,47 +86,24 @@ class SharedEmbedder:
         return _sync.run(self.aembed_query(text)) if known is None else known
 
     def learn(self, passages: Sequence[str], questions: Sequence[str]) -> None:
-        """Embed a corpus and its questions, or read their vectors from the folder."""
-        self._gate_dimension(questions)
+        """Embed a corpus and its questions.
+
+        Questions come first: a nameless embedder is known by the dimension, and only then can kept vectors be
+        told from another's.
+        """
+        asked = list(dict.fromkeys(questions))
+        spent = [self._timed(text) for text in asked[:_TIMED]]
+        self.question_ms = statistics.median(spent) if spent else 0.0
+        _sync.run(self._ask(asked[_TIMED:]))
         began = time.perf_counter()
-        if not self._read("passages", passages, self._documents):
-            self.documents(passages)
-            self.seconds = time.perf_counter() - began
-            self._write("passages", passages, self._documents)
-        if not self._read("questions", questions, self._questions):
-            for text in questions:
-                self.question(text)
-            self._write("questions", questions, self._questions)
+        self.documents(passages)
+        self.seconds = time.perf_counter() - began
+        self.embedded = self._gate.ledger.stages[_STAGE].embedded_texts
 
-    def _gate_dimension(self, questions: Sequence[str]) -> None:
-        """Embed a few questions for their time, and for the dimension, which names a nameless embedder."""
-        spent = []
-        for text in list(dict.fromkeys(questions))[:_TIMED]:
-            began = time.perf_counter()
-            self.question(text)
-            spent.append(1000 * (time.perf_counter() - began))
-        self.question_ms = statistics.median(spent) if spent else None
+    def _timed(self, question: str) -> float:
+        began = time.perf_counter()
+        self.question(question)
+        return 1000 * (time.perf_counter() - began)
 
-    def _file(self, kind: str, texts: Sequence[str]) -> Path | None:
-        if self._folder is None:
-            return None
-        return self._folder / f"{kind}-{content_id(self.name, *texts)}.npy"
-
-    def _read(self, kind: str, texts: Sequence[str], into: dict[str, Vectors]) -> bool:
-        path = self._file(kind, texts)
-        if path is None or not path.is_file():
-            return False
-        vectors = np.load(path, allow_pickle=False)
-        if vectors.shape != (len(texts), self._gate.dimension):
-            raise ValueError(f"{str(path)!r} does not hold one vector per text; remove it")
-        into.update(zip(texts, vectors, strict=True))
-        return True
-
-    def _write(self, kind: str, texts: Sequence[str], known: dict[str, Vectors]) -> None:
-        path = self._file(kind, texts)
-        if path is not None and len(texts):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(".part")
-            with unfinished.open("wb") as file:
-                np.save(file, np.stack([known[text] for text in texts]))
-            unfinished.replace(path)
+    async def _ask(self, questions: Sequence[str]) -> None:
+        await asyncio.gather(*(self.aembed_query(question) for question in questions))

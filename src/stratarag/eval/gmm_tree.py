@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from math import ceil
 
@@ -110,21 +111,23 @@ def _reduced(vectors: Vectors) -> NDArray[np.float64]:
     from sklearn.decomposition import PCA
 
     dimensions = min(_DIMENSIONS, len(vectors) - 1, vectors.shape[1])
-    reduced: NDArray[np.float64] = PCA(dimensions, random_state=_SEED).fit_transform(
-        vectors.astype(np.float64)
-    )
-    return reduced
+    with np.errstate(invalid="ignore"):  # equal vectors have no variance to explain
+        points = PCA(dimensions, random_state=_SEED).fit_transform(vectors.astype(np.float64))
+    return np.asarray(points, dtype=np.float64)
 
 
 def _mixture(points: NDArray[np.float64], components: int) -> list[list[int]]:
     """The members of each component; every point is in its likeliest one at least."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
     components = min(components, len(points))
     if components < 2:
         return [list(range(len(points)))]
     mixture = GaussianMixture(components, covariance_type="diag", random_state=_SEED, reg_covar=1e-4)
-    posterior = mixture.fit(points).predict_proba(points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a rough mixture will do
+        posterior = mixture.fit(points).predict_proba(points)
     belongs = posterior >= SHARED
     belongs[np.arange(len(points)), posterior.argmax(axis=1)] = True
     return [members for column in belongs.T if (members := np.flatnonzero(column).tolist())]

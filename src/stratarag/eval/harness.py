@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import stratarag
 from stratarag.config import Config, resolve
+from stratarag.eval.answer_metrics import has_wordnet
 from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.baselines import baselines
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
@@ -30,12 +33,14 @@ from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.journal import Journal
 
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
 """Every method of the package, and the baselines that cost nothing."""
 REFERENCE = "dense"
 VIEWS = ("chunks", "nodes")
 CALLS = "calls.sqlite"
+VECTORS = "vectors.sqlite"
 
 
 def evaluate(
@@ -82,8 +87,8 @@ def evaluate(
     split
         Whether documents are split into passages; False makes each one passage, however long.
     llm, embedder, config, budget
-        As `build_index` takes them. With an `llm`, questions are answered too. The budget holds for each build,
-        for all answers, and for all judgements.
+        As `build_index` takes them. With an `llm`, questions are answered too. The budget holds for each
+        build, for all answers, and for all judgements.
     answers
         How they are answered and judged; None means the defaults.
     cache
@@ -112,9 +117,15 @@ def evaluate(
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
-    with _folder(cache) as folder, closing(SqliteCalls(folder / CALLS)) as calls:
-        judge = None if answering is None else answering.judge_llm
-        bench = _bench(data, (llm, judge), embedder, resolve(config), budget, view, folder, calls)
+    judge = None if answering is None else answering.judge_llm
+    settled = resolve(config)
+    with (
+        _folder(cache) as folder,
+        closing(SqliteCalls(folder / CALLS)) as calls,
+        closing(Journal(folder / VECTORS)) as vectors,
+    ):
+        shared = SharedEmbedder(embedder, vectors, settled.limits)
+        bench = _bench(data, (llm, judge), shared, settled, budget, view, calls)
         run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
             rows = [run.row(each) for each in wanted]
@@ -122,8 +133,11 @@ def evaluate(
             run.index.close()
         if answering is not None and answering.head_to_head:
             rows = run.duelled(rows)
+    about = _described(run)
+    if any("meteor" in row.scores for row in rows):
+        about["meteor_synonyms"] = has_wordnet()
     rows = compared(rows, settings)
-    return Evaluation(data.name, data.questions, tuple(rows), reference, _described(run), data.notes)
+    return Evaluation(data.name, data.questions, tuple(rows), reference, about, data.notes)
 
 
 def _whole(dataset: Dataset) -> Dataset:
@@ -168,11 +182,10 @@ def _folder(cache: StrPath | None) -> Iterator[Path]:
 def _bench(
     dataset: Dataset,
     models: tuple[Any, Any],
-    embedder: Any,
+    shared: SharedEmbedder,
     config: Config,
     budget: Budget | None,
     view: str,
-    folder: Path,
     calls: CallCache,
 ) -> Workbench:
     """What the rankers share; `models` are the one that answers and the one that judges, or None."""
@@ -190,7 +203,6 @@ def _bench(
             prompts=config.prompts,
         )
 
-    shared = SharedEmbedder(embedder, folder, config.limits)
     llm, judge = models
     judging = None if judge is None else gate(judge)
     bench = Workbench(dataset, shared, config, gate(llm), count_tokens, view, judging)
@@ -201,14 +213,16 @@ def _bench(
 def _described(run: Run) -> dict[str, Any]:
     bench, settings = run.bench, run.settings
     return {
+        "date": date.today().isoformat(),
         "stratarag": stratarag.__version__,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
         "documents": len({chunk.document_id for chunk in bench.chunks}),
         "passages": len(bench.chunks),
         "questions": len(bench.dataset.questions),
         "embedder": bench.embedder.name,
         "embedding_seconds": bench.embedder.seconds,
+        "embedded_passages": bench.embedder.embedded,
         "question_embedding_ms": bench.embedder.question_ms,
         "extraction": "given" if bench.dataset.extractions else "the package's own",
         "view": bench.view,

@@ -22,7 +22,7 @@ def tables(found: Evaluation) -> str:
         _drawn(_retrieval(found)),
         _titled(_difference_title(found), _differences(found)),
         _titled(f"recall@{_cutoffs(found).middle} by type of question", _by_type(found)),
-        _titled("answers", _answers(found)),
+        _titled(_answer_title(found), _answers(found)),
         _titled(f"answers against {found.reference}: wins/ties/losses", _duels(found)),
         _titled("making ready (passages' vectors apart)", _indexing(found)),
         "\n".join([*_failures(found), *_notes(found)]),
@@ -40,10 +40,9 @@ def _heading(found: Evaluation) -> Iterator[str]:
         f"{found.dataset}: {about['questions']} questions, {about['documents']} documents, "
         f"{about['passages']} passages; view {about['view']}"
     )
-    embedding = about["embedding_seconds"]
-    spent = "kept from before" if embedding is None else f"{embedding:.1f} s"
     yield (
-        f"embedder {about['embedder']}: passages {spent}, a question {about['question_embedding_ms']:.1f} ms "
+        f"embedder {about['embedder']}: {about['embedded_passages']} passages embedded in "
+        f"{about['embedding_seconds']:.1f} s, a question in {about['question_embedding_ms']:.1f} ms "
         f"(not in the latencies); extraction: {about['extraction']}"
     )
 
@@ -118,6 +117,11 @@ def _by_type(found: Evaluation) -> Table:
         [row.name, *(_number(found.mean(row.name, metric, type_), 3) for type_ in types)]
         for row in _measured(found)
     ]
+
+
+def _answer_title(found: Evaluation) -> str:
+    known = found.settings.get("meteor_synonyms", True)
+    return "answers" if known else "answers (METEOR without synonyms: nltk has no WordNet here)"
 
 
 def _answers(found: Evaluation) -> Table:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from stratarag.eval.answering import AnswerConfig, answer_all
 from stratarag.eval.baselines import baselines
 from stratarag.eval.bootstrap import Difference, paired_difference
-from stratarag.eval.judging import head_to_head
+from stratarag.eval.judging import head_to_head, judge_correctness
 from stratarag.eval.measuring import Meter
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.rankers import Ranker, Workbench
@@ -96,7 +96,17 @@ class Run:
         except Exception as error:
             return replace(row, error=f"answers: {type(error).__name__}: {error}")
         scores = {**row.scores, **found.scores}
-        return replace(row, scores=scores, answers=found.answers, usage=found.usage)
+        row = replace(row, scores=scores, answers=found.answers, usage=found.usage)
+        return self._judged(row) if self.settings.answers.judge else row
+
+    def _judged(self, row: Row) -> Row:
+        """With the judge's verdicts; if it fails, the metrics of wording stand."""
+        questions = self.bench.dataset.questions
+        try:
+            verdicts, cost = judge_correctness(self.bench.judge_gate, row.name, questions, row.answers)
+        except Exception as error:
+            return replace(row, error=f"judging: {type(error).__name__}: {error}")
+        return replace(row, scores={**row.scores, "judged": verdicts}, usage=row.usage + cost)
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
         """With each row's answers compared with the reference's, by the judge."""

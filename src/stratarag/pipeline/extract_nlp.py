@@ -16,10 +16,10 @@ from stratarag.pipeline.acronyms import acronyms
 from stratarag.pipeline.naming import Mention, mentions
 from stratarag.pipeline.scripts import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.sentences import sentences
-from stratarag.pipeline.stopwords import FUNCTION, OPENERS
 from stratarag.pipeline.terms import phrases, select_terms, stop_words
 from stratarag.pipeline.units import Named, Sentence, relations, statement, units
 from stratarag.records import EntityMention, Extraction, RelationMention
+from stratarag.stopwords import FUNCTION, OPENERS
 
 __all__ = ["extract", "question_entities", "question_terms", "select_terms"]
 

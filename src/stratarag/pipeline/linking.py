@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stratarag.pipeline.extract_nlp import question_entities
 from stratarag.pipeline.names import Found, NameIndex, Rows, words
-from stratarag.pipeline.stopwords import ENGLISH
+from stratarag.stopwords import ENGLISH
 
 
 class Linked(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Set
 from re import Match
 
 from stratarag.pipeline.spans import JUNCTION, spans
-from stratarag.pipeline.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
+from stratarag.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
 
 # Name, start, end and type (`date`, `quantity` or empty). A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]

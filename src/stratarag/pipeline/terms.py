@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from stratarag.pipeline.scripts import UNCASED
 from stratarag.pipeline.spans import CAPITALS
-from stratarag.pipeline.stopwords import ENGLISH, FUNCTION
+from stratarag.stopwords import ENGLISH, FUNCTION
 
 # A lower-case word with a hyphen or an apostrophe, and what may stand around it.
 _COMPOUND = re.compile(rf"[^\W\d_{CAPITALS}{UNCASED}]+(?:[-'\u2019][^\W\d_{CAPITALS}{UNCASED}]+)*")

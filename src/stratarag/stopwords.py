@@ -23,8 +23,9 @@ _ENGLISH = """
     were be been being am has have had having do does did doing done can could will would shall should may
     might must ought let lets don't doesn't didn't isn't aren't wasn't weren't can't cannot couldn't won't
     later afterwards finally initially originally eventually recently currently subsequently additionally
-    today formerly previously shortly consequently accordingly similarly respectively meanwhile
-    wouldn't it's he's she's that's there's i'm i've i'll you're we're they're what's who's yes yeah oh ok okay please hey hi hello dear
+    today formerly previously shortly consequently accordingly similarly respectively wouldn't it's he's
+    she's that's there's i'm i've i'll you're we're they're what's who's yes yeah oh ok okay please hey hi
+    hello dear
 """
 _OTHER = """
     der die das den dem des ein eine einen einem einer eines und oder aber auch als am an auf aus bei beim
@@ -152,16 +153,17 @@ _OPENERS = """
     bring call come consider continue do find follow get give go imagine keep know look make mark move note
     remember return run say see sell send show speak start stop suppose take talk tell thank thanks think
     try turn use wait want welcome describe explain compare summarize summarise name define discuss identify
-    mention sure awesome sounds great nice wow cool yep nope sorry congrats perfect absolutely definitely exactly alas merry bah hush hark hallo good-bye goodbye hurrah mr mrs ms miss sir madam
-    lady lord dr prof professor st mt jr sr king queen president captain section figure table page appendix
-    notes contents introduction conclusion abstract index preface
+    mention awesome nice wow cool yep nope sorry congrats perfect absolutely definitely alas merry bah hush
+    hark hallo good-bye goodbye hurrah mr mrs ms miss sir madam lady lord dr prof professor st mt jr sr king
+    queen president captain section figure table page appendix notes contents introduction conclusion
+    abstract index preface
 """
 
 ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION = ENGLISH | frozenset(_OTHER.split())
 OPENERS = frozenset(_OPENERS.split())
 _CALENDAR = """
-    january february march april may june july august september october november december
-    monday tuesday wednesday thursday friday saturday sunday
+    january february march april may june july august september october november december monday tuesday
+    wednesday thursday friday saturday sunday
 """
 MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split())

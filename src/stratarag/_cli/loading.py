@@ -1,0 +1,127 @@
+"""Values of options that are more than text: models, settings, search options."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import stratarag as sr
+
+_VERBS = {"llm": ("complete", "acomplete"), "embedder": ("embed_documents", "aembed_documents")}
+_OWN_OPTIONS = ("decompose", "k", "method", "view", "where")
+
+
+class WrongOption(ValueError):
+    """The value of an option is not one that it can have."""
+
+
+def load_model(kind: str, value: str) -> Any:
+    """The model that `--llm` or `--embedder` names: an object, or what a class or function makes if called.
+
+    Raises
+    ------
+    WrongOption
+        Whatever goes wrong: importing a module runs foreign code, and so does calling a function of it.
+    """
+    try:
+        model = _named(kind, value)
+    except WrongOption:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}") from error
+    if not _is_model(kind, model):
+        raise WrongOption(
+            f"--{kind} {value}: a {type(model).__name__}, which has neither {' nor '.join(_VERBS[kind])}"
+        )
+    return model
+
+
+def _named(kind: str, value: str) -> Any:
+    local: dict[str, Callable[[], Any]] = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}
+    if kind == "embedder" and value in local:
+        return local[value]()
+    module, _, name = value.partition(":")
+    if not module or not name:
+        raise WrongOption(f"--{kind} {value!r} is not of the form MODULE:NAME")
+    if "" not in sys.path:  # the console script does not look in the working folder
+        sys.path.insert(0, "")
+    found = getattr(importlib.import_module(module), name)
+    is_factory = isinstance(found, type) or (callable(found) and not _is_model(kind, found))
+    return found() if is_factory else found
+
+
+def _is_model(kind: str, found: object) -> bool:
+    return any(hasattr(found, verb) for verb in _VERBS[kind])
+
+
+def load_config(
+    file: str | None, chunk_size: int | None, chunk_overlap: int | None, concurrency: int | None
+) -> sr.Config | None:
+    """The settings of a JSON file, with those that have an option of their own on top; None: the defaults.
+
+    Raises
+    ------
+    WrongOption
+        If the file is not a JSON object, or a setting is unknown or not valid.
+    """
+    from stratarag.config import resolve
+
+    values = {} if file is None else _json_object(file)
+    for part, key, value in (
+        ("chunking", "size", chunk_size),
+        ("chunking", "overlap", chunk_overlap),
+        ("limits", "concurrency", concurrency),
+    ):
+        if value is not None:
+            given = values.get(part, {})
+            if not isinstance(given, dict):
+                raise WrongOption(f"--config {file}: {part!r} is a {type(given).__name__}, not an object")
+            values[part] = {**given, key: value}
+    try:
+        return resolve(values) if values else None
+    except (TypeError, ValueError) as error:
+        raise WrongOption(f"settings: {error}") from error
+
+
+def _json_object(file: str) -> dict[str, Any]:
+    try:
+        values = json.loads(Path(file).read_text("utf-8"))
+    except ValueError as error:
+        raise WrongOption(f"--config {file}: not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise WrongOption(f"--config {file}: a {type(values).__name__}, not an object")
+    return values
+
+
+def load_where(text: str | None) -> Any:
+    """A metadata filter from JSON."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:
+        raise WrongOption(f"--where is not JSON: {error}") from error
+
+
+def load_search_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """The method's search options from `KEY=VALUE`; a value is JSON, a list as `0,1`, or text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise WrongOption(f"--option {pair!r} is not of the form KEY=VALUE")
+        if key in _OWN_OPTIONS:
+            raise WrongOption(f"--option {pair!r}: {key} has an option of its own, see --help")
+        options[key] = _json_or_text(value)
+    return options
+
+
+def _json_or_text(value: str) -> Any:
+    for form in (value, f"[{value}]"):
+        try:
+            return json.loads(form)
+        except ValueError:
+            continue
+    return value

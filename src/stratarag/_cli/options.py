@@ -1,0 +1,79 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+import stratarag as sr
+from stratarag._cli.output import Output
+
+Function = Callable[..., None]
+
+_BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
+
+inputs_argument = click.argument("inputs", nargs=-1, required=True, type=click.Path())
+index_argument = click.argument("index", type=click.Path())
+method_option = click.option(
+    "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."
+)
+cache_option = click.option(
+    "--cache", type=click.Path(dir_okay=False), help="A file of model calls shared among indexes."
+)
+extraction_option = click.option(
+    "--extraction",
+    type=click.Path(dir_okay=False),
+    help="Entities and triples that exist already (OpenIE JSON lines), by document id.",
+)
+llm_option = click.option(
+    "--llm", metavar="MODULE:NAME", help="Chat model, or a function that makes it; without one, LLM-free."
+)
+embedder_option = click.option(
+    "--embedder",
+    metavar="MODULE:NAME",
+    help="Embedder, or `minilm` or `hashing`; if not given, the one of the index or the local default.",
+)
+
+
+def models_options(function: Function) -> Function:
+    """`--llm` and `--embedder`, each the import path of an object or of a function that makes it."""
+    return llm_option(embedder_option(function))
+
+
+def budget_options(function: Function) -> Function:
+    """`--max-calls` and `--max-tokens`."""
+    calls = click.option("--max-calls", type=click.IntRange(1), help="Stop before more model calls.")
+    tokens = click.option("--max-tokens", type=click.IntRange(1), help="Stop before more tokens.")
+    return calls(tokens(function))
+
+
+def config_options(function: Function) -> Function:
+    """`--config`, and the settings that are changed most."""
+    options = (
+        click.option(
+            "--config",
+            type=click.Path(exists=True, dir_okay=False),
+            help='A JSON file of settings: {"chunking": {...}, "limits": {...}, "lshtree": {...}}.',
+        ),
+        click.option("--chunk-size", type=click.IntRange(1), help="Tokens of a chunk, at most."),
+        click.option("--chunk-overlap", type=click.IntRange(0), help="Tokens that a chunk repeats."),
+        click.option("--concurrency", type=click.IntRange(1), help="Model calls at the same time."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def budget(calls: int | None, tokens: int | None) -> sr.Budget | None:
+    """The budget that the options say."""
+    return None if calls is None and tokens is None else sr.Budget(calls=calls, tokens=tokens)
+
+
+def read(inputs: Sequence[str], output: Output, *own: str | None, cache: str | None = None) -> Any:
+    """The documents of the inputs, without the command's `own` files and folders that may lie among them."""
+    named = [path for path in own if path is not None]
+    if cache is not None:
+        named += [cache + suffix for suffix in _BESIDE_SQLITE]
+    return sr.read_documents(inputs, on_skip=output.skip, on_warning=output.warn, exclude=named)

@@ -1,0 +1,94 @@
+"""Results as JSON or as lines, errors as one line: what all commands share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+import click
+
+from stratarag._cli.loading import WrongOption, load_model
+from stratarag.errors import StrataragError
+
+EXPECTED = (StrataragError, ValueError, TypeError, KeyError, OSError, ImportError)
+
+
+def _json_default(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if not callable(getattr(value, field.name))
+        }
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+class Output:
+    """Where results go: JSON for machines, or lines for people.
+
+    `skip` and `warn` take what `read_documents` says of files. It goes to standard error at once, and into
+    the JSON of the result as `skipped_files` and `warnings`.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
+
+    def skip(self, name: str, reason: str) -> None:
+        """A file that was left out."""
+        self._heard["skipped_files"][name] = reason
+        click.echo(f"skipped {name}: {reason}", err=True)
+
+    def warn(self, name: str, reason: str) -> None:
+        """A file that was read although something is wrong with it."""
+        self._heard["warnings"][name] = reason
+        click.echo(f"warning: {name}: {reason}", err=True)
+
+    def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
+        """Print a result in the form that was asked for, `with_files` together with what was skipped."""
+        if not self.as_json:
+            for line in lines():
+                click.echo(line)
+            return
+        text = json.dumps(value, default=_json_default, ensure_ascii=False)
+        if with_files:
+            text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
+        click.echo(text)
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """What all commands share: `--json`, `--debug`, models as objects, and errors as one clear line."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @wraps(function)
+    def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        try:
+            for kind in ("llm", "embedder"):
+                if isinstance(kwargs.get(kind), str):
+                    kwargs[kind] = load_model(kind, kwargs[kind])
+            function(*args, output=Output(as_json), **kwargs)
+        except KeyboardInterrupt:
+            click.echo("interrupted; the same command resumes", err=True)
+            sys.exit(130)
+        except EXPECTED as error:
+            if debug:
+                raise
+            _fail(error, as_json)
+
+    return wrapped
+
+
+def _fail(error: BaseException, as_json: bool) -> None:
+    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    kind = type(error).__name__
+    if as_json:
+        click.echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
+    click.echo(f"{kind}: {' '.join(message.split())}", err=True)
+    sys.exit(2 if isinstance(error, WrongOption) else 1)
