@@ -42,7 +42,7 @@ def test_every_name_in_use_is_an_entity() -> None:
         {**WHOLE, "units": ["Ada mended the bridge."]},
         {**WHOLE, "units": [{"text": "Ada mended it.", "entities": [{"name": "Ada"}]}]},
         {**WHOLE, "entities": [{"name": "Ada", "type": None, "description": ["An engineer.", "Old."]}]},
-        '("entity"<|>"Ada"<|>"person"<|>"An engineer.")##("relationship"<|>"Ada"<|>"Bo"<|>"taught"<|>8)<|COMPLETE|>',
+        '("entity"<|>"Ada"<|>"person"<|>"An engineer.")##("relationship"<|>"Ada"<|>"Bo"<|>"taught"<|>8)',
     ],
 )
 def test_what_a_careful_reader_understands_is_understood(answer: object) -> None:
