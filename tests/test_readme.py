@@ -1,57 +1,135 @@
-"""The README is a program: its Python blocks run, in order, and its commands exist."""
+"""The README is a program: its blocks run as they stand, in one folder, from top to bottom."""
 
 from __future__ import annotations
 
+import inspect
 import re
-import sys
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import stratarag as sr
 from stratarag.cli import main
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+# What a test cannot do again: install the package that is tested, and run the tests.
+INSTALLING = ("python3 -m venv .venv", ".venv/bin/python -m pip install", ".venv/bin/python -m pytest")
 
 
-def test_every_python_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Language and content of each fenced block, in order."""
+    for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        yield match[1], match[2]
+
+
+class Session:
+    """One folder and one Python session, as of somebody who types the README."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self.printed: dict[str, str] = {}
+
+    def run(self, text: str) -> None:
+        for language, content in blocks(text):
+            if language == "python":
+                exec(compile(content, "README.md", "exec"), self.names)
+            else:
+                assert language == "bash", f"a block of {language} is not run"
+                for line in content.splitlines():
+                    self._shell(line)
+
+    def _shell(self, line: str) -> None:
+        steps = line.split(" && ")
+        for step in steps:
+            if step.startswith(INSTALLING):
+                continue
+            words = shlex.split(step)
+            if words[0].removeprefix(".venv/bin/") == "stratarag":
+                result = CliRunner().invoke(main, words[1:])
+                assert result.exit_code == 0, (step, result.output)
+                self.printed[step] = result.stdout
+            else:
+                subprocess.run(["bash", "-c", step], check=True)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.chdir(tmp_path)
+    return Session()
+
+
+def test_every_block_runs_as_it_stands(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     for extra in ("langchain_core", "llama_index.core"):
         pytest.importorskip(extra)
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {
-        "my_model": ScriptedChatModel("A summary."),
-        "my_embedder": FakeEmbedder(),
-    }
-    assert len(blocks("python")) >= 4
-    for block in blocks("python"):
-        exec(compile(block, str(README), "exec"), namespace)
+    session.run(README)
+    ran = {step.split()[1]: shown for step, shown in session.printed.items()}
+    assert ran.keys() >= {"demo", "estimate", "build", "query", "insert", "delete", "stats", "verify"}
+    assert "notes/old.txt" in ran["query"]
+    assert "updated: 1 (notes/letters/ferry.txt)" in ran["insert"]
+    assert "deleted: 1 (notes/old.txt)" in ran["delete"]
+    assert ran["verify"].startswith("sound")
+    assert "The ferry to Ostra leaves at seven." in capsys.readouterr().out
+    for folder, left in (("idx", {"ferry", "tunnel"}), ("idx-cli", {"notes/letters/ferry.txt"})):
+        with sr.open_index(folder) as index:
+            assert index.documents().keys() == left
 
 
-def test_every_command_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "more").mkdir()
-    (tmp_path / "notes" / "old.txt").write_text("Ada repaired the bridge.")
-    (tmp_path / "notes" / "new.txt").write_text("Bo sails the ferry.")
-    (tmp_path / "more" / "notes.txt").write_text("The harbour is full.")
-    lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("stratarag ")]
-    assert len(lines) >= 7
-    for line in lines:
-        arguments = [part.strip('"') for part in re.findall(r'"[^"]*"|\S+', line)[1:]]
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 0, (line, result.output)
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("```python\nmy_model\n```", NameError),
+        ("```bash\nstratarag query nowhere question\n```", AssertionError),
+        ("```bash\nstratarag build . --no-such-option\n```", AssertionError),
+        ("```bash\nls nowhere\n```", subprocess.CalledProcessError),
+        ("```sh\ntrue\n```", AssertionError),
+    ],
+)
+def test_a_block_that_does_not_run_is_noticed(session: Session, text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        session.run(f"Text\n\n{text}\n")
 
 
-def test_the_opening_commands_are_single_lines() -> None:
-    first, second = blocks("bash")[:2]
-    for block in (first, second):
-        assert len(block.strip().splitlines()) == 1
-    assert "stratarag demo" in first
-    assert "pytest" in second
-    assert sys.version_info >= (3, 11)
+def test_the_opening_commands_install_in_one_line_each() -> None:
+    (_, first), (_, second) = list(blocks(README))[:2]
+    assert first.splitlines() == [
+        "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local]' && .venv/bin/stratarag demo"
+    ]
+    (tests,) = second.splitlines()
+    assert tests.split(" && ")[-1] == ".venv/bin/python -m pytest"
+    assert "'.[dev]'" in tests
+    assert f"<!-- ci:test -->\n```bash\n{second}```" in README
+
+
+def test_extras_exist_and_are_named() -> None:
+    declared = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    )
+    named = set(re.findall(r"`\[([\w-]+)\]`|'(?:stratarag|\.)\[([\w-]+)\]'", README))
+    found = {extra for pair in named for extra in pair if extra}
+    assert found <= declared
+    assert declared - found == {"hnswlib"}, "which nothing uses yet"
+
+
+def test_the_list_of_what_has_no_async_twin_is_true() -> None:
+    members = {name for name, _ in inspect.getmembers(sr.Index, inspect.isfunction) if name[0] != "_"}
+    without = {name for name in members if f"a{name}" not in members and name[1:] not in members}
+    (paragraph,) = re.findall(r"^Whatever may call a model.*?\n\n", README, re.DOTALL | re.MULTILINE)
+    has, none = paragraph.split("has none:")
+    assert set(re.findall(r"`(\w+)`", none.partition("nor have")[0])) == without
+    twins = {name for name in members if name[1:] in members} | {n for n in sr.__all__ if n[1:] in sr.__all__}
+    assert set(re.findall(r"`(\w+)`", has)) == twins
+
+
+@pytest.mark.parametrize(
+    "name", ["read_openie", "read_graphrag", "from_property_graph", "from_graph_documents", "read_documents"]
+)
+def test_ways_in_are_named(name: str) -> None:
+    assert name in sr.__all__
+    assert f"{name}`" in README

@@ -35,7 +35,23 @@ from stratarag._cli.output import Output, command
 __all__ = ["command", "main", "models_options"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Program(click.Group):
+    """The commands. `eval` is imported when it is asked for, since it brings a second of imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return sorted([*super().list_commands(ctx), "eval"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by name."""
+        if cmd_name != "eval":
+            return super().get_command(ctx, cmd_name)
+        from stratarag.eval.command import eval_command
+
+        return eval_command(command, models_options)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(sr.__version__, prog_name="stratarag")
 def main() -> None:
     """Graph RAG over a folder of texts: no key, no server, no network needed.

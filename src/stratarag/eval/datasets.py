@@ -24,6 +24,7 @@ REPEATED_DOCUMENT = "documents with an id that came before: left out"
 REPEATED_QUESTION = "questions with an id that came before: left out"
 BLANK_DOCUMENT = "documents without text: left out"
 BLANK_QUESTION = "questions without text: left out"
+FROM_EXTRACTION = "extraction: "
 UNKNOWN_ENTITIES = "entities of questions that are not there: left out"
 
 
@@ -232,7 +233,7 @@ def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
     imported = read_openie(path, documents=dataset.documents)
     notes = dict(dataset.notes)
     for what, count in imported.notes.items():
-        notes[f"extraction: {what}"] = (f"{count} times",)
+        notes[FROM_EXTRACTION + what] = (f"{count} times",)
     documents = tuple(item for item in imported.documents if isinstance(item, Document | Chunk))
     return replace(dataset, documents=documents, extractions=imported.extractions, notes=notes)
 

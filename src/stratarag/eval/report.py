@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stratarag.eval.bootstrap import Difference
+from stratarag.eval.datasets import FROM_EXTRACTION
 from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.scoring import Cutoffs
 
@@ -175,7 +176,7 @@ def _failures(found: Evaluation) -> Iterator[str]:
 def _notes(found: Evaluation) -> Iterator[str]:
     for what, ids in found.notes.items():
         shown = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
-        yield f"note: {what}: {len(ids)} ({shown})"
+        yield f"note: {what}: {shown if what.startswith(FROM_EXTRACTION) else f'{len(ids)} ({shown})'}"
 
 
 def _measured(found: Evaluation) -> list[Row]:

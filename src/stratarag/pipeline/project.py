@@ -28,6 +28,8 @@ SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.02
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
 passage has 1."""
+NEAR_SHARE = 0.5
+"""TODO"""
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
@@ -87,14 +89,21 @@ class Projection:
         similarity.
         """
         seeds = seeds or Seeds()
-        named = link(question, self._graph.names, entities).named
+        named, contained, near, likeness = link(question, self._graph.names, entities)
         similar, similarity = self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)
         nodes = np.concatenate(
-            [self._corpus.size + named, similar, seeds.chunks, self._corpus.size + seeds.entities]
+            [
+                self._corpus.size + named,
+                self._corpus.size + near,
+                similar,
+                seeds.chunks,
+                self._corpus.size + seeds.entities,
+            ]
         )
         weights = np.concatenate(
             [
                 1.0 / np.maximum(self._frequency[named], 1),
+                NEAR_SHARE * likeness / np.maximum(self._frequency[near], 1),
                 SIMILAR_SHARE * _relative(similarity),
                 seeds.chunk_weights,
                 seeds.entity_weights,
