@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from stratarag.importing import read_graphrag as read_graphrag
     from stratarag.importing import read_openie as read_openie
     from stratarag.index import Index as Index
-    from stratarag.index import abuild_index as abuild_index
-    from stratarag.index import aestimate as aestimate
-    from stratarag.index import aopen_index as aopen_index
-    from stratarag.index import build_index as build_index
-    from stratarag.index import estimate as estimate
-    from stratarag.index import open_index as open_index
     from stratarag.methods.lshtree import LSHTreeConfig as LSHTreeConfig
     from stratarag.models.estimate import Estimate as Estimate
     from stratarag.models.limits import Budget as Budget
@@ -38,6 +32,12 @@ if TYPE_CHECKING:
     from stratarag.models.local import HashingEmbedder as HashingEmbedder
     from stratarag.models.local import MiniLMEmbedder as MiniLMEmbedder
     from stratarag.models.local import OnnxEmbedder as OnnxEmbedder
+    from stratarag.opening import abuild_index as abuild_index
+    from stratarag.opening import aestimate as aestimate
+    from stratarag.opening import aopen_index as aopen_index
+    from stratarag.opening import build_index as build_index
+    from stratarag.opening import estimate as estimate
+    from stratarag.opening import open_index as open_index
     from stratarag.pipeline.answer import Answer as Answer
     from stratarag.pipeline.chunk import ChunkConfig as ChunkConfig
     from stratarag.pipeline.context import Citation as Citation
@@ -66,8 +66,8 @@ _HOMES = {
         "read_graphrag",
         "read_openie",
     ),
-    "stratarag.index": (
-        "Index",
+    "stratarag.index": ("Index",),
+    "stratarag.opening": (
         "abuild_index",
         "aestimate",
         "aopen_index",

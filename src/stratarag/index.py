@@ -16,202 +16,25 @@ from stratarag import _sync
 from stratarag._intake import Documents
 from stratarag._models import Models
 from stratarag._serving import VIEWS, Reader, Request
-from stratarag._sync import in_thread
 from stratarag._update import Change, Workshop, settings_of, update
-from stratarag.config import Config, resolve
+from stratarag.config import Config
 from stratarag.methods import get_method
 from stratarag.models.estimate import Estimate
-from stratarag.models.limits import Budget, Limits, Prices
+from stratarag.models.limits import Prices
 from stratarag.pipeline.answer import Answer, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.extract import Given
 from stratarag.pipeline.filters import Where
-from stratarag.protocols import Progress
 from stratarag.records import BuildReport, Chunk, Metadata
 from stratarag.store.snapshot import IndexFolder
 
 StrPath = str | os.PathLike[str]
 
 
-async def abuild_index(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    path: StrPath | None = None,
-    llm: Any = None,
-    embedder: Any = None,
-    config: Any = None,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = True,
-    extraction: Given | None = None,
-) -> Index:
-    """Build an index; see `build_index`."""
-    methods = _method_names(method)
-    settings = resolve(config)
-    folder = await in_thread(IndexFolder.create, None if path is None else Path(path))
-    try:
-        recorded = folder.snapshot().manifest if folder.generation else None
-        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=recorded)
-        models.prefer_tokenizer(settings.tokenizer)
-        index = Index(folder, models, settings)
-        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
-        await index._update(change)
-    except BaseException:
-        await in_thread(folder.abandon)
-        raise
-    return index
-
-
-def build_index(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    path: StrPath | None = None,
-    llm: Any = None,
-    embedder: Any = None,
-    config: Any = None,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = True,
-    extraction: Given | None = None,
-) -> Index:
-    """Build an index of documents and return it, open.
-
-    A build that was stopped or killed resumes when it is called again with the same arguments: no model
-    call that was answered is made twice. Over an index of the very same documents, methods and settings
-    it does nothing and opens that.
-
-    Parameters
-    ----------
-    documents
-        Strings, `Document`s, or `Chunk`s (already split: nothing splits them again).
-    method
-        `"lshtree"`, or a list of methods to build over one extraction; the first is the default of
-        `retrieve`.
-    path
-        The index folder; None means a private temporary one, gone when the index is closed.
-    llm
-        A chat model (see `protocols.ChatModel`); None works without one: extractive summaries.
-    embedder
-        An embedder (see `protocols.Embedder`); None means the local default.
-    config
-        A `Config`, a method's own settings, or a mapping of settings.
-    budget
-        Where to stop; see `Budget`.
-    cache
-        A file of model calls to share among indexes; None keeps them in the folder.
-    progress
-        True shows progress bars, or a `Progress` of your own.
-    extraction
-        Extractions that exist already (see `importing`), by a chunk's `ref` or a document's id; no model
-        is asked about those.
-
-    Raises
-    ------
-    ValueError
-        If there are no documents or only blank ones, or an id comes twice with different content.
-    IndexExists
-        If the folder holds an index of something else.
-    NotAnIndex
-        If the folder holds other files.
-    BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
-        As `errors` tells. What was done is kept in the folder's cache.
-    """
-    return _sync.run(
-        abuild_index(documents, method, path, llm, embedder, config, budget, cache, progress, extraction)
-    )
-
-
-async def aopen_index(
-    path: StrPath,
-    llm: Any = None,
-    embedder: Any = None,
-    *,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = False,
-    limits: Limits | None = None,
-) -> Index:
-    """Open an index; see `open_index`."""
-    folder = await in_thread(IndexFolder.open, Path(path))
-    try:
-        manifest = folder.snapshot().manifest
-        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=manifest)
-        models.check_embedder(manifest, Path(path))
-        index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
-        index._serve()
-        return index
-    except BaseException:
-        folder.close()
-        raise
-
-
-def open_index(
-    path: StrPath,
-    llm: Any = None,
-    embedder: Any = None,
-    *,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = False,
-    limits: Limits | None = None,
-) -> Index:
-    """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
-
-    Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
-    say how models are called from now on.
-
-    Raises
-    ------
-    NotAnIndex, FormatTooNew, Damaged
-        If the folder holds no index that this version can read.
-    EmbedderMismatch
-        If the embedder is not the one that the index was built with.
-    """
-    return _sync.run(
-        aopen_index(path, llm, embedder, budget=budget, cache=cache, progress=progress, limits=limits)
-    )
-
-
-async def aestimate(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    llm: Any = None,
-    config: Any = None,
-    cache: StrPath | None = None,
-    prices: Prices | None = None,
-) -> Estimate:
-    """What a build would cost; see `estimate`."""
-    settings = resolve(config)
-    models = Models(llm, None, cache=cache, progress=False)
-    models.prefer_tokenizer(settings.tokenizer)
-    index = Index(IndexFolder.create(None), models, settings)
-    change = Change("estimate", documents, methods=_method_names(method), config=settings)
-    try:
-        return await index._estimate(change, prices)
-    finally:
-        index.close()
-
-
-def estimate(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    llm: Any = None,
-    config: Any = None,
-    cache: StrPath | None = None,
-    prices: Prices | None = None,
-) -> Estimate:
-    """What `build_index` with the same arguments would cost, without a single model call.
-
-    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
-    from the texts and our prompts; output tokens are what each prompt asks for; the grouping of summaries
-    follows random vectors, as real ones are not known yet. Calls that `cache` holds count as cached.
-    """
-    return _sync.run(aestimate(documents, method, llm, config, cache, prices))
-
-
-def _method_names(method: str | Sequence[str]) -> tuple[str, ...]:
+def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
+    """The methods meant by a name or several, each known and once."""
     names = (method,) if isinstance(method, str) else tuple(dict.fromkeys(method))
     if not names:
         raise ValueError("name at least one method")
@@ -313,7 +136,7 @@ class Index:
 
     async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
         """Add a method; see `add_method`."""
-        (name,) = _method_names(method)
+        (name,) = method_names(method)
         own = {name: config} if config is not None else {}
         settings = replace(self._config, methods={**self._config.methods, **own})
         return await self._update(Change("add method", methods=(name,), config=settings))

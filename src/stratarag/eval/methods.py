@@ -9,8 +9,9 @@ from typing import Any
 from stratarag.eval.measuring import Meter
 from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
-from stratarag.index import Index, build_index
+from stratarag.index import Index
 from stratarag.models.limits import Budget
+from stratarag.opening import build_index
 
 
 class MethodRanker:
