@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from stratarag.records import EntityMention as EntityMention
     from stratarag.records import Extraction as Extraction
     from stratarag.records import Failure as Failure
+    from stratarag.records import GraphEntity as GraphEntity
+    from stratarag.records import GraphRelation as GraphRelation
     from stratarag.records import Hit as Hit
     from stratarag.records import RelationMention as RelationMention
     from stratarag.records import SemanticUnit as SemanticUnit
@@ -91,6 +93,8 @@ _HOMES = {
         "EntityMention",
         "Extraction",
         "Failure",
+        "GraphEntity",
+        "GraphRelation",
         "Hit",
         "RelationMention",
         "SemanticUnit",
@@ -115,6 +119,8 @@ __all__ = [
     "Extraction",
     "ExtractionConfig",
     "Failure",
+    "GraphEntity",
+    "GraphRelation",
     "HashingEmbedder",
     "Hit",
     "Imported",

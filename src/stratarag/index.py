@@ -27,7 +27,7 @@ from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.extract import Given
 from stratarag.pipeline.filters import Where
-from stratarag.records import BuildReport, Chunk, Metadata
+from stratarag.records import BuildReport, Chunk, GraphEntity, GraphRelation, Metadata
 from stratarag.store.snapshot import IndexFolder
 
 StrPath = str | os.PathLike[str]
@@ -305,6 +305,14 @@ class Index:
         Unknown ids are left out; several chunks may share an id of the caller's.
         """
         return self._serve().find_chunks(_listed(ids))
+
+    def entities(self) -> Iterator[GraphEntity]:
+        """The entities of the index's graph, by normalised name, with what they came from."""
+        return self._serve().entities()
+
+    def relations(self) -> Iterator[GraphRelation]:
+        """The relations of the index's graph, with what they came from."""
+        return self._serve().relations()
 
     def copy_to(self, path: StrPath) -> None:
         """Copy the current generation and the cache of calls to another folder, as an index of its own.

@@ -218,6 +218,31 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphEntity:
+    """An entity of an index's graph. `id` is its normalised name; `sources` are chunk ids."""
+
+    id: str
+    name: str
+    type: str
+    description: str
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRelation:
+    """A relation of an index's graph. `source` and `target` are ids of entities."""
+
+    id: str
+    source: str
+    target: str
+    text: str
+    weight: float
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A unit of work that a model could not do, and why."""
 

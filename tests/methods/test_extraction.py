@@ -13,7 +13,6 @@ import pytest
 import stratarag as sr
 from stratarag.errors import BudgetExceeded
 from stratarag.pipeline.extract import from_json, to_json
-from stratarag.pipeline.graph import Graph
 from stratarag.testing import FakeEmbedder
 from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
 
@@ -48,10 +47,7 @@ def graph_state(index: sr.Index) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def entities(index: sr.Index) -> dict[str, tuple[str, ...]]:
     """Documents by entity."""
-    snapshot = index._serve().snapshot
-    graph = Graph(snapshot.method("graph"))
-    nodes = graph.stored.nodes(range(graph.entities))
-    return {n.id: tuple(c.document_id for c in snapshot.chunks(n.sources)) for n in nodes}
+    return {entity.id: entity.documents for entity in index.entities()}
 
 
 @pytest.mark.parametrize("config", [{}, BY_MODEL], ids=["without a model", "by the model"])
@@ -170,6 +166,17 @@ def test_passages_are_found_over_two_hops(call: Caller) -> None:
     index = call.build(docs)
     found = call(index, "retrieve", "Where is the builder of the Silver Heron buried?", k=2, view="chunks")
     assert {hit.documents[0] for hit in found} == {"one", "two"}
+
+
+def test_the_graph_can_be_read(call: Caller) -> None:
+    index = call.build(
+        [sr.Document("a", "Ada Quill sailed to Ostra.")], llm=CountingModel(spoken), config=BY_MODEL
+    )
+    found = {entity.id: entity for entity in index.entities()}
+    assert found["ada"].description == "Ada is told of."
+    relations = list(index.relations())
+    assert {"ada", "quill", "ostra"} == {end for r in relations for end in (r.source, r.target)}
+    assert all(relation.documents == ("a",) and relation.weight > 0 for relation in relations)
 
 
 def test_an_extraction_survives_its_json() -> None:
