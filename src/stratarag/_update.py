@@ -10,6 +10,7 @@ index object that was opened earlier may believe.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
@@ -37,6 +38,7 @@ from stratarag.store.staging import Staging
 
 T = TypeVar("T")
 STAGES = (EXTRACTION, GRAPH)
+NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
 
 
@@ -104,7 +106,7 @@ class _Update:
         self._methods, self._config = self._wanted()
         self._intake = Intake()
         self._removed: tuple[str, ...] = ()
-        self._notes: dict[str, int] = {}
+        self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
 
     def _wanted(self) -> tuple[tuple[str, ...], Config]:
@@ -211,6 +213,8 @@ class _Update:
 
     def _extracts_by_model(self) -> bool:
         mode = self._config.extraction.mode
+        if mode == "llm" and not self._gate.has_llm and self._before is None:
+            raise ValueError("extraction mode 'llm' needs a model: pass llm=..., or mode 'auto' or 'nlp'")
         needed = any(get_method(name).needs_graph for name in self._methods)
         return self._gate.has_llm and (mode == "llm" or (mode == "auto" and needed))
 
@@ -259,7 +263,7 @@ class _Update:
         return before.method(name) if before is not None and name in before.manifest.methods else None
 
     async def _put(self, name: str, built: Built) -> None:
-        self._notes |= built.notes
+        self._notes.update(built.notes)
         self._complete[name] = built.complete
         await in_thread(self._staging.put_method, name, built.nodes, built.arrays)
 
@@ -298,8 +302,4 @@ class _Update:
 
     def _all_notes(self) -> Mapping[str, int]:
         zeros = len(self._gate.zero_vectors)
-        return (
-            {**self._notes, "texts without a vector, not found by similarity": zeros}
-            if zeros
-            else self._notes
-        )
+        return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)

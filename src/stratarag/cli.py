@@ -7,6 +7,7 @@ Every command takes `--json` for machines. An error is one line on standard erro
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -150,7 +151,7 @@ def _show_report(index: sr.Index, imported: sr.Imported | None, path: str, outpu
     report = index.last_report
     assert report is not None
     if imported is not None:
-        report = replace(report, notes={**imported.notes, **report.notes})
+        report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
     output.show(report, lambda: report_lines(report, path), with_files=True)
 
 

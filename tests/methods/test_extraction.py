@@ -12,7 +12,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import BudgetExceeded
-from stratarag.pipeline.extract import from_json, to_json
+from stratarag.pipeline.extract import distribute, from_json, to_json
 from stratarag.testing import FakeEmbedder
 from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
 
@@ -177,6 +177,52 @@ def test_the_graph_can_be_read(call: Caller) -> None:
     relations = list(index.relations())
     assert {"ada", "quill", "ostra"} == {end for r in relations for end in (r.source, r.target)}
     assert all(relation.documents == ("a",) and relation.weight > 0 for relation in relations)
+
+
+def test_a_new_title_replaces_what_the_old_one_named(call: Caller, tmp_path: Path) -> None:
+    text = "It was sunk with all hands in the strait."
+    index = call.build([sr.Document("a", text, {"title": "Secret Falcon"})], path=tmp_path / "idx")
+    assert "secret falcon" in entities(index)
+    call(index, "insert", [sr.Document("a", text, {"title": "Public Name"})])
+    assert "public name" in entities(index)
+    assert "secret falcon" not in entities(index)
+    for path in (tmp_path / "idx").rglob("*"):
+        assert not path.is_file() or b"Secret Falcon" not in path.read_bytes()
+
+
+def test_a_given_extraction_of_a_document_goes_where_it_is_named() -> None:
+    whole = sr.Extraction(
+        entities=(sr.EntityMention("Art"), sr.EntityMention("U.S. Navy"), sr.EntityMention("Nowhere")),
+        relations=(sr.RelationMention("Art", "U.S. Navy", "joined"),),
+    )
+    parts = distribute(whole, ["A party was held.", "Art was there.", "He joined the US Navy: Art did."])
+    assert [[entity.name for entity in part.entities] for part in parts] == [
+        ["Nowhere"],
+        ["Art"],
+        ["Art", "U.S. Navy"],
+    ]
+    assert [len(part.relations) for part in parts] == [0, 0, 1]
+
+
+def test_given_extractions_are_checked(call: Caller) -> None:
+    index = call.build(documents(3), extraction={"nobody": sr.Extraction()})
+    assert index.last_report.notes["given extractions that match no passage"] == 1
+    with pytest.raises(TypeError, match="doc-001"):
+        call.build(documents(3), extraction={"doc-001": {"entities": []}})
+
+
+def test_a_model_is_needed_where_it_is_asked_for(call: Caller) -> None:
+    with pytest.raises(ValueError, match="needs a model"):
+        call.build(documents(3), config={"extraction": {"mode": "llm"}})
+    for wrong in ({"entity_types": "person"}, {"gleaning": 1.5}, {"resolve": "no"}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            call.build(documents(3), config={"extraction": wrong})
+
+
+def test_a_model_that_finds_nothing_is_noted(call: Caller) -> None:
+    model = CountingModel(lambda p: '{"entities": []}' if "<passages>" not in p else written_summary(p))
+    index = call.build(documents(5), llm=model, config=BY_MODEL)
+    assert index.last_report.notes["chunks in which nothing was found"] == 5
 
 
 def test_an_extraction_survives_its_json() -> None:

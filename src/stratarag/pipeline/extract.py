@@ -17,6 +17,7 @@ from stratarag.models.gateway import CallItem, Gate
 from stratarag.pipeline.context import clip
 from stratarag.pipeline.extract_llm import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
 from stratarag.pipeline.extract_nlp import extract
+from stratarag.pipeline.names import words
 from stratarag.protocols import Corpus, Stored
 from stratarag.records import (
     Built,
@@ -34,6 +35,10 @@ TYPES = ("person", "organization", "place", "event", "work", "product", "concept
 PASSAGE_TOKENS = 6000
 """What an extraction prompt takes of one chunk; a caller's own chunk may be of any length."""
 GIVEN = "given"
+LOCAL = "without a model: "
+LOCAL_VERSION = "1"
+"""Changes when `extract_nlp` does, so that what earlier versions made is made again."""
+NOTHING = "chunks in which nothing was found"
 _BATCH = 1024
 
 
@@ -62,6 +67,16 @@ class ExtractionConfig:
     resolve: bool = False
 
     def __post_init__(self) -> None:
+        types = self.entity_types
+        if isinstance(types, str) or not types or not all(isinstance(each, str) for each in types):
+            raise TypeError(
+                f"entity_types must be a list of strings, as in ['person', 'place'], not {types!r}"
+            )
+        for name in ("gleaning", "description_tokens"):
+            if not isinstance(getattr(self, name), int):
+                raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+        if not isinstance(self.resolve, bool):
+            raise TypeError(f"resolve must be True or False, not {self.resolve!r}")
         if self.mode not in ("auto", "llm", "nlp"):
             raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
         if self.gleaning < 0:
@@ -91,13 +106,22 @@ async def extract_corpus(
     """
     notes: Counter[str] = Counter()
     nodes: list[Node] = []
+    given_rows = _placed(corpus, given, notes) if given else {}
     with gate.stage("extract", corpus.size):
         for start in range(0, corpus.size, _BATCH):
             rows = range(start, min(start + _BATCH, corpus.size))
-            nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given or {}, notes)
-    maker = _maker(config, True)
+            nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given_rows)
+    maker = _maker(config, config.gleaning)
+    for node in nodes:
+        notes.update(node.extra.get("notes", {}))
+    if use_llm:
+        notes["chunks extracted without the model"] = sum(
+            node.extra["maker"] not in (maker, GIVEN) for node in nodes
+        )
     complete = all(node.extra["maker"] in (maker, GIVEN) for node in nodes)
-    return Built(nodes, notes=dict(sorted(notes.items())), complete=complete)
+    return Built(
+        nodes, notes={key: count for key, count in sorted(notes.items()) if count}, complete=complete
+    )
 
 
 async def _batch(
@@ -107,34 +131,52 @@ async def _batch(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
-    given: Given,
-    notes: Counter[str],
+    given: Mapping[int, Extraction],
 ) -> list[Node]:
     chunks = corpus.chunks(rows)
-    made = _known(previous, rows, chunks, _maker(config, use_llm) if use_llm else None)
+    made = _known(previous, rows, chunks, _maker(config, config.gleaning) if use_llm else None)
     for row, chunk in zip(rows, chunks, strict=True):
-        found = _found(given, chunk)
-        if found is not None:
-            made[row] = _node(row, chunk, found, GIVEN)
+        if row in given:
+            made[row] = _node(row, chunk, given[row], GIVEN)
     todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
     if use_llm:
-        made |= await _by_model(todo, gate, config, notes)
+        made |= await _by_model(todo, gate, config)
     else:
         made |= await asyncio.to_thread(_without_model, todo)
     return [made[row] for row in rows]
 
 
-def _found(given: Given, chunk: Chunk) -> Extraction | None:
-    """What the caller gave for a chunk: the passage's own, or of its document's what it names."""
-    if chunk.ref and chunk.ref in given:
-        return given[chunk.ref]
-    whole = given.get(chunk.document_id)
-    return None if whole is None else _within(whole, chunk.text)
+def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
+    """What the caller gave, by row: a passage's own, or its part of what was given for its document."""
+    for key, value in given.items():
+        if not isinstance(value, Extraction):
+            raise TypeError(f"the extraction given for {key!r} is {type(value).__name__}, not Extraction")
+    placed: dict[int, Extraction] = {}
+    documents: dict[str, list[int]] = {}
+    used: set[str] = set()
+    for start in range(0, corpus.size, _BATCH):
+        rows = range(start, min(start + _BATCH, corpus.size))
+        for row, chunk in zip(rows, corpus.chunks(rows), strict=True):
+            if chunk.ref and chunk.ref in given:
+                placed[row] = given[chunk.ref]
+                used.add(chunk.ref)
+            elif chunk.document_id in given:
+                documents.setdefault(chunk.document_id, []).append(row)
+    for document_id, places in documents.items():
+        used.add(document_id)
+        placed |= dict(zip(places, distribute(given[document_id], corpus.texts(places)), strict=True))
+    notes["given extractions that match no passage"] = len(set(given) - used)
+    return placed
 
 
-def _maker(config: ExtractionConfig, use_llm: bool) -> str:
-    """What an extraction depends on beside its chunk; with another maker it is made again."""
-    return content_id("llm", str(config.gleaning), *config.entity_types) if use_llm else "nlp"
+def _maker(config: ExtractionConfig, gleaned: int) -> str:
+    """What a model's extraction depends on beside its chunk; one by another maker is made again."""
+    return content_id("llm", str(gleaned), *config.entity_types)
+
+
+def _local_maker(chunk: Chunk) -> str:
+    """What an extraction without a model depends on beside the chunk's text."""
+    return LOCAL + content_id(LOCAL_VERSION, _title(chunk))
 
 
 def _known(
@@ -142,36 +184,50 @@ def _known(
 ) -> dict[int, Node]:
     """What the previous generation has and may be kept, with the row of today.
 
-    With a model, only what it made (or the caller gave) is kept; without one, everything is: what a
-    model once made is better than what can be made now.
+    With a model, only what it made (or the caller gave) is kept. Without one, what a model once made is
+    better than what can be made now; what was made without it is kept if it would be made the same.
     """
     if previous is None:
         return {}
     before = previous.rows([chunk.id for chunk in chunks])
     nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
-    return {
-        row: Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
-        for row, chunk in zip(rows, chunks, strict=True)
-        if (node := nodes.get(chunk.id)) is not None
-        and (maker is None or node.extra.get("maker") in (maker, GIVEN))
-    }
+    kept = {}
+    for row, chunk in zip(rows, chunks, strict=True):
+        node = nodes.get(chunk.id)
+        if node is None:
+            continue
+        made_by = node.extra["maker"]
+        local = made_by.startswith(LOCAL)
+        if (made_by in (maker, GIVEN)) if maker else (not local or made_by == _local_maker(chunk)):
+            kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
+    return kept
 
 
-def _node(row: int, chunk: Chunk, extraction: Extraction, maker: str) -> Node:
-    return Node(chunk.id, "extraction", 0, to_json(extraction), [row], {"maker": maker})
+def _node(
+    row: int, chunk: Chunk, extraction: Extraction, maker: str, notes: Mapping[str, int] | None = None
+) -> Node:
+    counted = dict(notes or {})
+    if extraction == Extraction():
+        counted[NOTHING] = 1
+    extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
+    return Node(chunk.id, "extraction", 0, to_json(extraction), [row], extra)
 
 
 def _without_model(todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
-    return {row: _node(row, chunk, _locally(chunk), "nlp") for row, chunk in todo}
+    return {row: _node(row, chunk, _locally(chunk), _local_maker(chunk)) for row, chunk in todo}
+
+
+def _title(chunk: Chunk) -> str:
+    title = chunk.metadata.get("title")
+    return title if isinstance(title, str) else ""
 
 
 def _locally(chunk: Chunk) -> Extraction:
-    title = chunk.metadata.get("title")
-    return extract(chunk.text, title=title if isinstance(title, str) else "")
+    return extract(chunk.text, title=_title(chunk))
 
 
 async def _by_model(
-    todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig, notes: Counter[str]
+    todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
 ) -> dict[int, Node]:
     types = ", ".join(config.entity_types)
     passages = [clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens) for _, chunk in todo]
@@ -181,20 +237,26 @@ async def _by_model(
     ]
     found = await gate.map(EXTRACT, items)
     answers = [[answer] if answer is not None else [] for answer in found]
-    for _ in range(config.gleaning):
-        await _glean(items, answers, gate)
+    for done in range(config.gleaning):
+        await _glean(items, answers, gate, done)
     made = {}
-    for (row, chunk), given in zip(todo, answers, strict=True):
+    for (row, chunk), passage, given in zip(todo, passages, answers, strict=True):
+        notes: Counter[str] = Counter()
+        if len(passage) < len(chunk.text):
+            notes["chunks too long for a prompt, read in part"] += 1
         if given:
-            made[row] = _node(row, chunk, to_extraction(given, notes), _maker(config, True))
+            maker = _maker(config, len(given) - 1)
+            made[row] = _node(row, chunk, to_extraction(given, notes), maker, notes)
         else:
-            made[row] = _node(row, chunk, _locally(chunk), "nlp, since the model failed")
+            made[row] = _node(row, chunk, _locally(chunk), _local_maker(chunk), notes)
     return made
 
 
-async def _glean(items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate) -> None:
-    """One round of asking what was missed, for the chunks that have an answer."""
-    asked = [place for place, given in enumerate(answers) if given]
+async def _glean(
+    items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
+) -> None:
+    """One more round of asking what was missed, for the chunks whose rounds so far went well."""
+    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
     again = [
         CallItem(
             {**items[place].values, "known": _known_names(answers[place])},
@@ -214,22 +276,37 @@ def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
     return "\n".join(f"- {name}" for name in names) or "(none)"
 
 
-def _within(extraction: Extraction, text: str) -> Extraction:
-    """What of a document's extraction belongs to one chunk of it: what the chunk's text names.
+def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
+    """A document's extraction, shared among its passages by what their texts name, word by word.
 
-    An extraction of which nothing is named (its names are written otherwise) is taken whole.
+    A relation or unit goes where most of its names are. What no passage names goes to the first, so that
+    nothing is lost and nothing is in a passage that does not say it but there.
     """
-    folded = text.casefold()
+    if len(texts) == 1:
+        return [whole]
+    spoken = [f" {' '.join(words(text))} " for text in texts]
+    entities: list[list[EntityMention]] = [[] for _ in texts]
+    relations: list[list[RelationMention]] = [[] for _ in texts]
+    units: list[list[SemanticUnit]] = [[] for _ in texts]
+    for entity in whole.entities:
+        for place in _places([entity.name], spoken):
+            entities[place].append(entity)
+    for relation in whole.relations:
+        for place in _places([relation.source, relation.target], spoken):
+            relations[place].append(relation)
+    for unit in whole.units:
+        for place in _places(unit.entities, spoken):
+            units[place].append(unit)
+    parts = zip(units, entities, relations, strict=True)
+    return [Extraction(tuple(u), tuple(e), tuple(r)) for u, e, r in parts]
 
-    def named(name: str) -> bool:
-        return name.casefold() in folded
 
-    entities = tuple(entity for entity in extraction.entities if named(entity.name))
-    if not entities or len(entities) == len(extraction.entities):
-        return extraction
-    relations = tuple(r for r in extraction.relations if named(r.source) or named(r.target))
-    units = tuple(unit for unit in extraction.units if any(named(name) for name in unit.entities))
-    return Extraction(units, entities, relations, extraction.terms)
+def _places(names: Sequence[str], spoken: Sequence[str]) -> list[int]:
+    """The passages that name the most of some names; the first if none names any."""
+    folded = [f" {' '.join(words(name))} " for name in names]
+    counts = [sum(name in text for name in folded) for text in spoken]
+    most = max(counts)
+    return [place for place, count in enumerate(counts) if count == most] if most else [0]
 
 
 def to_json(extraction: Extraction) -> str:
