@@ -120,13 +120,17 @@ class _Describer:
         """A description for every entity, by canonical name."""
         fragments = _fragments(merged)
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
-        long = {key for key, text in joined.items() if self._gate.count_tokens(text) > self._limit}
+        long = {key for key, text in joined.items() if self._is_long(text)}
         digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
         kept = self._taken_over(previous, digests)
         todo = [entity for entity in merged.entities if entity.key in long and entity.key not in kept]
         made = await self._condensed(todo, fragments, digests)
         short = {key: _Description(text) for key, text in joined.items() if key not in long}
         return short | kept | made
+
+    def _is_long(self, text: str) -> bool:
+        """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
+        return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
 
     def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, _Description]:
         """What the previous generation condensed from the very same fragments, and no worse than now."""
@@ -208,12 +212,17 @@ def _relation_node(relation: Relation, entities: Sequence[Entity], rows: Mapping
     return Node(identity, "relation", 0, text, relation.chunks, extra)
 
 
+def _ends(merged: Merged, rows: Mapping[str, int]) -> Rows:
+    """Rows of the entities that each relation joins, shape (relations, 2)."""
+    ends = (rows[key] for relation in merged.relations for key in (relation.source, relation.target))
+    return np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2)
+
+
 def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    ends = [(rows[relation.source], rows[relation.target]) for relation in merged.relations]
     named = [[rows[key] for key in unit.entities] for unit in merged.units]
     return {
         "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
-        "relations.ends": np.array(ends, dtype=np.int64).reshape(-1, 2),
+        "relations.ends": _ends(merged, rows),
         "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
         "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
         "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
@@ -227,13 +236,16 @@ def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDA
     A chunk and an entity that it names are joined with weight 1, related entities with the weight of
     their relation.
     """
-    mentions = [(chunk, chunks + rows[entity.key]) for entity in merged.entities for chunk in entity.chunks]
-    related = [
-        (chunks + rows[relation.source], chunks + rows[relation.target]) for relation in merged.relations
-    ]
-    weights = [1.0] * len(mentions) + [each.weight for each in merged.relations]
-    ends = np.array(mentions + related, dtype=np.int64).reshape(-1, 2)
-    matrix = transition_matrix(chunks + len(merged.entities), ends, np.array(weights))
+    counts = np.fromiter((len(entity.chunks) for entity in merged.entities), np.int64, len(merged.entities))
+    named = np.fromiter(
+        (chunk for entity in merged.entities for chunk in entity.chunks), np.int64, counts.sum()
+    )
+    mentions = np.column_stack([named, chunks + np.repeat(np.arange(len(counts)), counts)])
+    related = chunks + _ends(merged, rows)
+    strengths = np.fromiter((each.weight for each in merged.relations), np.float64, len(merged.relations))
+    ends = np.concatenate([mentions, related])
+    weights = np.concatenate([np.ones(len(mentions)), strengths])
+    matrix = transition_matrix(chunks + len(merged.entities), ends, weights)
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
