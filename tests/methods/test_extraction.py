@@ -168,6 +168,19 @@ def test_passages_are_found_over_two_hops(call: Caller) -> None:
     assert {hit.documents[0] for hit in found} == {"one", "two"}
 
 
+def test_resolution_makes_one_of_a_name_and_its_acronym_and_reports_it(call: Caller) -> None:
+    docs = [
+        sr.Document("a", "The Harbour Pilots Guild keeps the pilots of the harbour safe at night."),
+        sr.Document("b", "The HPG keeps the pilots of the harbour safe at night and by day."),
+    ]
+    apart = call.build(docs)
+    together = call.build(docs, config={"extraction": {"resolve": True}})
+    assert {"hpg", "harbour pilots guild"} <= set(entities(apart))
+    assert "hpg" not in entities(together)
+    assert entities(together)["harbour pilots guild"] == ("a", "b")
+    assert any(note.startswith("resolved: 'hpg'") for note in together.last_report.notes)
+
+
 def test_the_graph_can_be_read(call: Caller) -> None:
     index = call.build(
         [sr.Document("a", "Ada Quill sailed to Ostra.")], llm=CountingModel(spoken), config=BY_MODEL

@@ -154,6 +154,15 @@ def test_what_does_not_fit_is_refused_with_a_reason(answer: str, reason: str) ->
         report(answer)
 
 
+@pytest.mark.parametrize("around", ["{}", "Here:\n```json\n{}\n```\nDone [1].", "Here: {} That is all."])
+def test_only_what_was_cut_off_is_shortened(around: str) -> None:
+    """A last element that is wrong, in correct JSON, is wrong: the model is asked again."""
+    whole = '{"entities": [{"name": "A"}, {"kind": "person"}]}'
+    with pytest.raises(ParseFailed, match="Field required"):
+        entities(around.replace("{}", whole))
+    assert [each.name for each in entities(whole[:-4]).entities] == ["A"]
+
+
 def test_an_empty_object_is_no_list() -> None:
     with pytest.raises(ParseFailed):
         entities("{}")

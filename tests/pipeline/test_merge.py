@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.pipeline.merge import Merge, finish, merge
+from stratarag.pipeline.merge import LONGEST_NAME, Merge, Merged, finish, merge
+from stratarag.pipeline.names import canonical
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
-names = st.sampled_from(["Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R&D", "Café"])
+NAMES = ("Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R&D", "Café", "z" * 201)
+names = st.sampled_from(NAMES)
 texts = st.sampled_from(["", "sails", "sails the ferry", "is old"])
 mentions = st.builds(EntityMention, names, st.sampled_from(["", "person", "place"]), texts)
 relations = st.builds(RelationMention, names, names, texts, st.floats(0.5, 9))
@@ -46,17 +51,157 @@ def test_grouping_does_not_matter(corpus: list[tuple[int, Extraction]], one: int
     assert finish(left) == finish(right) == finish(merge(corpus))
 
 
-@given(corpora, st.sets(st.integers(0, 5)))
-def test_every_record_has_exactly_the_chunks_that_contributed(
-    corpus: list[tuple[int, Extraction]], gone: set[int]
+def marked(chunk: int, found: Extraction) -> Extraction:
+    """The extraction with every text, type and some spellings its chunk's own."""
+    mark = f" #{chunk}"
+    return Extraction(
+        tuple(replace(unit, text=unit.text + mark) for unit in found.units),
+        tuple(
+            replace(
+                entity,
+                name=entity.name + "!" * (chunk + 1),
+                type=entity.type and entity.type + mark,
+                description=entity.description and entity.description + mark,
+            )
+            for entity in found.entities
+        ),
+        tuple(replace(relation, description=relation.description + mark) for relation in found.relations),
+        found.terms,
+    )
+
+
+def said_of(key: str, corpus: list[tuple[int, Extraction]]) -> dict[str, Any]:
+    """What a corpus says of one entity, read off the extractions one by one."""
+    spellings, types, texts, chunks = Counter[str](), Counter[str](), [], set()
+    for chunk, found in corpus:
+        ends = [name for each in found.relations for name in (each.source, each.target)]
+        ends += [name for unit in found.units for name in unit.entities]
+        spoken = [name for name in [*ends, *(e.name for e in found.entities)] if canonical(name) == key]
+        spellings.update(spoken)
+        chunks |= {chunk} if spoken else set()
+        own = [entity for entity in found.entities if canonical(entity.name) == key]
+        types.update(entity.type for entity in own if entity.type)
+        texts += sorted({entity.description for entity in own if entity.description})
+    return {
+        "name": min(spellings, key=lambda name: (-spellings[name], -len(name), name)),
+        "type": min(types, key=lambda name: (-types[name], -len(name), name), default=""),
+        "fragments": tuple(dict.fromkeys(texts)),
+        "chunks": tuple(sorted(chunks)),
+    }
+
+
+def said_of_pair(pair: set[str], corpus: list[tuple[int, Extraction]]) -> dict[str, Any]:
+    """What a corpus says of two entities: a chunk's text counts once each way, at its strongest."""
+    strengths: dict[tuple[int, str, str, str], float] = {}
+    for chunk, found in corpus:
+        for each in found.relations:
+            ends = canonical(each.source), canonical(each.target)
+            if set(ends) == pair:
+                place = (chunk, *ends, each.description)
+                strengths[place] = max(each.strength, strengths.get(place, 0.0))
+    first, second = sorted(pair)
+    forward = 2 * sum(1 for place in strengths if place[1] == first) >= len(strengths)
+    return {
+        "source": first if forward else second,
+        "target": second if forward else first,
+        "fragments": tuple(dict.fromkeys(place[-1] for place in sorted(strengths) if place[-1])),
+        "weight": sum(strengths[place] for place in sorted(strengths)),
+        "chunks": tuple(sorted({place[0] for place in strengths})),
+    }
+
+
+@given(corpora, st.sets(st.integers(0, 5)), st.booleans())
+def test_what_only_removed_chunks_said_is_gone_and_all_else_is_exact(
+    corpus: list[tuple[int, Extraction]], gone: set[int], mark: bool
 ) -> None:
-    rest = finish(merge([(chunk, found) for chunk, found in corpus if chunk not in gone]))
-    for record in (*rest.entities, *rest.relations, *rest.units):
-        assert record.chunks
-        assert not gone & set(record.chunks)
-    whole = finish(merge(corpus))
-    kept = {entity.key for entity in whole.entities if set(entity.chunks) - gone}
-    assert {entity.key for entity in rest.entities} == kept
+    whole = [(chunk, marked(chunk, found) if mark else found) for chunk, found in corpus]
+    left = [(chunk, found) for chunk, found in whole if chunk not in gone]
+    rest = finish(merge(left))
+    for entity in rest.entities:
+        assert {field: getattr(entity, field) for field in said_of(entity.key, left)} == said_of(
+            entity.key, left
+        )
+    for relation in rest.relations:
+        expected = said_of_pair({relation.source, relation.target}, left)
+        assert {field: getattr(relation, field) for field in expected} == expected
+    before = finish(merge(whole))
+    assert {e.key for e in rest.entities} == {e.key for e in before.entities if set(e.chunks) - gone}
+    assert [(unit.text, unit.entities, unit.chunks) for unit in rest.units] == [
+        (unit.text, unit.entities, tuple(chunk for chunk in unit.chunks if chunk not in gone))
+        for unit in before.units
+        if set(unit.chunks) - gone
+    ]
+    assert mark is False or not any(f"#{chunk}" in repr(rest) for chunk in gone)
+
+
+def unnamed(found: Merged) -> tuple[Any, ...]:
+    return tuple(replace(entity, name="") for entity in found.entities), found.relations, found.units
+
+
+def renamed(found: Extraction, target: dict[str, str]) -> Extraction:
+    def name(old: str) -> str:
+        return target.get(canonical(old), old)
+
+    return Extraction(
+        tuple(replace(unit, entities=tuple(map(name, unit.entities))) for unit in found.units),
+        tuple(replace(entity, name=name(entity.name)) for entity in found.entities),
+        tuple(replace(r, source=name(r.source), target=name(r.target)) for r in found.relations),
+        found.terms,
+    )
+
+
+keys = st.sampled_from(sorted({canonical(name) for name in NAMES[:-1]} - {""}))
+
+
+@given(corpora, st.dictionaries(keys, st.one_of(keys, st.just("new")), max_size=3))
+def test_renaming_is_as_if_the_chunks_had_said_so(
+    corpus: list[tuple[int, Extraction]], target: dict[str, str]
+) -> None:
+    flat = {alias: kept for alias, kept in target.items() if kept not in target}
+    collected = merge(corpus)
+    collected.rename(flat)
+    expected = merge([(chunk, renamed(found, flat)) for chunk, found in corpus])
+    assert unnamed(finish(collected)) == unnamed(finish(expected))
+
+
+@given(corpora, st.integers(0, 6), st.dictionaries(keys, keys, max_size=3))
+def test_renaming_parts_is_renaming_the_whole(
+    corpus: list[tuple[int, Extraction]], cut: int, target: dict[str, str]
+) -> None:
+    whole, first, second = merge(corpus), merge(corpus[:cut]), merge(corpus[cut:])
+    for each in (whole, first, second):
+        each.rename(target)
+    first.update(second)
+    assert finish(first) == finish(whole)
+
+
+def test_a_renamed_relation_keeps_its_direction_and_the_larger_strength() -> None:
+    says = [
+        RelationMention("UN", "Ada", "hired", 7.0),
+        RelationMention("United Nations", "Ada", "hired", 2.0),
+    ]
+    for order in (says, says[::-1]):
+        collected = merge([(0, Extraction(relations=tuple(order)))])
+        collected.rename({"un": "united nations"})
+        (relation,) = finish(collected).relations
+        assert (relation.source, relation.target, relation.weight) == ("united nations", "ada", 7.0)
+
+
+def test_a_name_may_have_200_characters_and_no_more() -> None:
+    found = Extraction(
+        units=(SemanticUnit("x", ("a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))),),
+        entities=(EntityMention("c" * (LONGEST_NAME + 1), "person", "a passage taken for a name"),),
+        relations=(RelationMention("Ada", "d" * (LONGEST_NAME + 1)),),
+    )
+    part = merge([(0, found)])
+    assert [entity.key for entity in finish(part).entities] == ["a" * LONGEST_NAME, "ada"]
+    assert finish(part).units[0].entities == ("a" * LONGEST_NAME,)
+    part.update(merge([(1, found)]))
+    assert finish(part).notes == {
+        "names that are no names dropped": 6,
+        "relations without two names dropped": 2,
+    }
+    assert finish(part) == finish(merge([(0, found), (1, found)]))
 
 
 def test_names_are_one_whatever_their_case_articles_and_marks() -> None:

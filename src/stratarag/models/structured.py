@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import json_repair
@@ -17,8 +17,9 @@ from stratarag.errors import ParseFailed
 from stratarag.models.delimited import delimited_records
 from stratarag.models.shapes import drop_last, fit, recognised
 
-__all__ = ["JsonParser", "Parser", "delimited_records", "is_refusal", "json_as", "plain_text"]
+__all__ = ["JsonParser", "Parser", "delimited_records", "is_refusal", "json_as", "plain_text", "read_json"]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M", bound=BaseModel)
 
@@ -89,21 +90,18 @@ class JsonParser(Generic[M]):
 
     def __call__(self, answer: str) -> M:
         """The validated object, or `ParseFailed` with what the model should change."""
-        text = without_thoughts(answer)
-        if not text:
-            raise ParseFailed("the answer is empty; JSON is expected")
+        return read_json(answer, self._read)
+
+    def _read(self, value: Any, repaired: bool) -> M | None:
         reasons: list[str] = []
-        for value, repaired in _candidates(text):
-            for shaped in self._readings(value, repaired):
-                try:
-                    return self._model.model_validate(shaped)
-                except ValidationError as error:
-                    reasons.append(_reason(error))
+        for shaped in self._readings(value, repaired):
+            try:
+                return self._model.model_validate(shaped)
+            except ValidationError as error:
+                reasons.append(_reason(error))
         if reasons:
             raise ParseFailed(reasons[0])
-        if is_refusal(text):
-            raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}")
-        raise ParseFailed("the answer holds no JSON object; answer with JSON only")
+        return None
 
     def _readings(self, value: Any, repaired: bool) -> Iterator[Any]:
         """What a JSON value may have been meant as, the likeliest first."""
@@ -116,6 +114,44 @@ class JsonParser(Generic[M]):
                 shorter = drop_last(shaped)
                 if shorter is not None:
                     yield shorter
+
+
+def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
+    """What `read` makes of the first JSON value in an answer that it can read.
+
+    Parameters
+    ----------
+    answer
+        What a model wrote: JSON, perhaps among prose, in fences, or broken.
+    read
+        Called with a value and whether the text had to be repaired to give it. It returns None for what
+        cannot be meant, and raises `ParseFailed` with a reason for what is meant but wrong.
+
+    Raises
+    ------
+    ParseFailed
+        If no value can be read: the first reason, or that there is no JSON.
+    """
+    text = without_thoughts(answer)
+    if not text:
+        raise ParseFailed("the answer is empty; JSON is expected")
+    failed: ParseFailed | None = None
+    for value, repaired in _candidates(text):
+        try:
+            found = read(value, repaired)
+        except ParseFailed as error:
+            failed = failed or error
+            continue
+        except RecursionError:
+            failed = failed or ParseFailed("the JSON is nested too deeply")
+            continue
+        if found is not None:
+            return found
+    if failed is not None:
+        raise failed
+    if is_refusal(text):
+        raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}")
+    raise ParseFailed("the answer holds no JSON object; answer with JSON only")
 
 
 def json_as(model: type[M]) -> JsonParser[M]:
@@ -137,6 +173,8 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
         yield from ((value, False) for value in _strict(source))
     starts = [source[at:] for source in (*blocks, text) if (at := _first_bracket(source)) is not None]
     for source in dict.fromkeys(starts):
+        if _parses(source):  # there is nothing to repair, and nothing was cut off
+            continue
         value = json_repair.loads(source, skip_json_loads=True)
         if isinstance(value, dict | list):
             yield value, True
@@ -167,6 +205,15 @@ def _strict(text: str) -> Iterator[Any]:
             at = match.end()
             continue
         yield value
+
+
+def _parses(source: str) -> bool:
+    """Whether a text begins with correct JSON, after which no more of it begins."""
+    try:
+        _, end = json.JSONDecoder(strict=False).raw_decode(source)
+    except (ValueError, RecursionError):
+        return False
+    return _first_bracket(source[end:]) is None
 
 
 def _reason(error: ValidationError) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 from pydantic import BaseModel, field_validator
 
+from stratarag.errors import CallFailed
 from stratarag.models.gateway import Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.extract_nlp import question_entities
+from stratarag.pipeline.extract_read import flat, read_name
 from stratarag.pipeline.names import canonical
 from stratarag.pipeline.prompts import load_prompt
 
@@ -19,9 +23,10 @@ class Decomposition(BaseModel):
     @field_validator("entities", mode="before")
     @classmethod
     def _plain(cls, value: object) -> object:
+        """Names as strings, of lists in lists too; what is no name is left out."""
         if not isinstance(value, list):
             return value
-        return [item.get("name", "") if isinstance(item, dict) else item for item in value]
+        return [name for item in flat(value) if (name := read_name(item))]
 
 
 DECOMPOSE = Task(
@@ -37,12 +42,18 @@ DECOMPOSE = Task(
 async def decompose(question: str, gate: Gate) -> tuple[str, ...]:
     """The names in a question, by one model call; without a model, by the extractor.
 
-    Raises
-    ------
-    CallFailed
-        If the model failed: whoever asked for it may fall back on `question_entities`, and should say so.
+    If the model failed for this question, the extractor is used too, with a `RuntimeWarning`.
     """
     if not gate.has_llm:
         return question_entities(question)
-    answer = await gate.call(DECOMPOSE, {"question": question}, item=question)
+    try:
+        answer = await gate.call(DECOMPOSE, {"question": question}, item=question)
+    except CallFailed as error:
+        warnings.warn(
+            f"the model could not name the entities of the question ({error}); "
+            "the extractor of chunks named them instead",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return question_entities(question)
     return tuple(dict.fromkeys(name.strip() for name in answer.entities if canonical(name)))

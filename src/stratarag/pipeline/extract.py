@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stratarag.models.gateway import CallItem, Gate
+from stratarag.pipeline import extract_spacy
 from stratarag.pipeline.context import clip
 from stratarag.pipeline.extract_llm import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
 from stratarag.pipeline.extract_nlp import extract
@@ -58,6 +59,10 @@ class ExtractionConfig:
         A merged description longer than this is condensed.
     resolve
         Whether names that look like one entity's are merged (see `pipeline.resolve`).
+    spacy
+        Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
+        (`[nlp]` extra); None takes regular expressions. What another pipeline found, or none, is made again;
+        a new version of a pipeline under its old name goes unnoticed.
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
@@ -65,6 +70,7 @@ class ExtractionConfig:
     gleaning: int = 0
     description_tokens: int = 300
     resolve: bool = False
+    spacy: str | None = None
 
     def __post_init__(self) -> None:
         types = self.entity_types
@@ -77,6 +83,8 @@ class ExtractionConfig:
                 raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
         if not isinstance(self.resolve, bool):
             raise TypeError(f"resolve must be True or False, not {self.resolve!r}")
+        if self.spacy is not None and (not isinstance(self.spacy, str) or not self.spacy):
+            raise TypeError(f"spacy must be the name or folder of a pipeline, not {self.spacy!r}")
         if self.mode not in ("auto", "llm", "nlp"):
             raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
         if self.gleaning < 0:
@@ -134,15 +142,19 @@ async def _batch(
     given: Mapping[int, Extraction],
 ) -> list[Node]:
     chunks = corpus.chunks(rows)
-    made = _known(previous, rows, chunks, _maker(config, config.gleaning) if use_llm else None)
+    made = _known(previous, rows, chunks, config, use_llm)
     for row, chunk in zip(rows, chunks, strict=True):
         if row in given:
             made[row] = _node(row, chunk, given[row], GIVEN)
     todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
+    if todo and config.spacy:  # what is not installed is said before a model is asked
+        await asyncio.to_thread(extract_spacy.load, config.spacy)
     if use_llm:
         made |= await _by_model(todo, gate, config)
     else:
-        made |= await asyncio.to_thread(_without_model, todo)
+        found = await _locally([chunk for _, chunk in todo], config)
+        for (row, chunk), extraction in zip(todo, found, strict=True):
+            made[row] = _node(row, chunk, extraction, _local_maker(chunk, config))
     return [made[row] for row in rows]
 
 
@@ -174,13 +186,14 @@ def _maker(config: ExtractionConfig, gleaned: int) -> str:
     return content_id("llm", str(gleaned), *config.entity_types)
 
 
-def _local_maker(chunk: Chunk) -> str:
+def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
     """What an extraction without a model depends on beside the chunk's text."""
-    return LOCAL + content_id(LOCAL_VERSION, _title(chunk))
+    pipeline = (config.spacy,) if config.spacy else ()
+    return LOCAL + content_id(LOCAL_VERSION, _title(chunk), *pipeline)
 
 
 def _known(
-    previous: Stored | None, rows: range, chunks: Sequence[Chunk], maker: str | None
+    previous: Stored | None, rows: range, chunks: Sequence[Chunk], config: ExtractionConfig, use_llm: bool
 ) -> dict[int, Node]:
     """What the previous generation has and may be kept, with the row of today.
 
@@ -191,6 +204,7 @@ def _known(
         return {}
     before = previous.rows([chunk.id for chunk in chunks])
     nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
+    wanted = (_maker(config, config.gleaning), GIVEN)
     kept = {}
     for row, chunk in zip(rows, chunks, strict=True):
         node = nodes.get(chunk.id)
@@ -198,7 +212,7 @@ def _known(
             continue
         made_by = node.extra["maker"]
         local = made_by.startswith(LOCAL)
-        if (made_by in (maker, GIVEN)) if maker else (not local or made_by == _local_maker(chunk)):
+        if made_by in wanted if use_llm else not local or made_by == _local_maker(chunk, config):
             kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
     return kept
 
@@ -213,17 +227,17 @@ def _node(
     return Node(chunk.id, "extraction", 0, to_json(extraction), [row], extra)
 
 
-def _without_model(todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
-    return {row: _node(row, chunk, _locally(chunk), _local_maker(chunk)) for row, chunk in todo}
-
-
 def _title(chunk: Chunk) -> str:
     title = chunk.metadata.get("title")
     return title if isinstance(title, str) else ""
 
 
-def _locally(chunk: Chunk) -> Extraction:
-    return extract(chunk.text, title=_title(chunk))
+async def _locally(chunks: Sequence[Chunk], config: ExtractionConfig) -> list[Extraction]:
+    """What chunks say without a model, by a spaCy pipeline or by rules."""
+    passages = [(chunk.text, _title(chunk)) for chunk in chunks]
+    if config.spacy:
+        return await asyncio.to_thread(extract_spacy.extract_all, passages, config.spacy)
+    return await asyncio.to_thread(lambda: [extract(text, title=title) for text, title in passages])
 
 
 async def _by_model(
@@ -239,6 +253,8 @@ async def _by_model(
     answers = [[answer] if answer is not None else [] for answer in found]
     for done in range(config.gleaning):
         await _glean(items, answers, gate, done)
+    failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
+    local = iter(await _locally(failed, config))
     made = {}
     for (row, chunk), passage, given in zip(todo, passages, answers, strict=True):
         notes: Counter[str] = Counter()
@@ -248,7 +264,7 @@ async def _by_model(
             maker = _maker(config, len(given) - 1)
             made[row] = _node(row, chunk, to_extraction(given, notes), maker, notes)
         else:
-            made[row] = _node(row, chunk, _locally(chunk), _local_maker(chunk), notes)
+            made[row] = _node(row, chunk, next(local), _local_maker(chunk, config), notes)
     return made
 
 

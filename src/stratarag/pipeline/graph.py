@@ -85,7 +85,7 @@ def _collected(extracted: Stored, chunks: int) -> Merge:
 async def _resolved(collected: Merge, merged: Merged, gate: Gate) -> Merged:
     """The graph with entities that are one thing made one; each such merger is a note."""
     fragments = _fragments(merged)
-    found = await resolve(merged.entities, gate, describe=lambda entity: " ".join(fragments[entity.key][:5]))
+    found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key])
     collected.rename(aliases(found))
     collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
     return await asyncio.to_thread(finish, collected)

@@ -6,7 +6,8 @@ content word of something that the extractor takes for a name in the question (a
 title, a date).
 
 A name in the question that no entity has may be part of a longer one ("Philbrook Museum") or misspelt
-("Brittish"). Entities that it may mean are candidates, not matches: they are told apart, with weights.
+("Brittish"), and a question in lower case names nothing. Entities that may be meant are candidates, not
+matches: they are told apart, with weights.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from stratarag.pipeline.extract_nlp import question_entities
 from stratarag.pipeline.names import Found, NameIndex, Rows, words
 from stratarag.stopwords import ENGLISH
 
-CANDIDATES = 5
+CANDIDATES = 3
 """Entities that a name may mean at most. A part of more names than this ("John") tells nothing."""
-LIKENESS = 0.5
-"""Least score of `NameIndex.fuzzy`."""
+LIKENESS = 0.6
+"""Least score of `NameIndex.fuzzy`: above one half, so that one of two words in common is not enough."""
+SHARPNESS = 10
+"""Candidates share their name's weight as this power of their likeness: the most alike is mostly meant."""
+ALONE = 0.1
+"""Weight of a single word ("president") that a question contains which names nothing; "franz liszt" has 1."""
 
 _Mask = NDArray[np.bool_]
 
@@ -32,8 +37,9 @@ _Mask = NDArray[np.bool_]
 class Linked(NamedTuple):
     """Rows of names, ascending, by what they have to do with a question.
 
-    Those that it names; those that it only contains; those that a name in it may mean where no entity has
-    that name, with weights in (0, 1] (the candidates of one name have at most 1 together).
+    Those that it names; those that it only contains; those that it may mean, with weights in (0, 1]. These
+    are the candidates for names that no entity has, which share 1 per name, or else, where the question
+    names nothing, what it contains.
     """
 
     named: Rows
@@ -59,23 +65,31 @@ def link(
         The names in the question, where they are known better than the extractor knows them. They need not
         stand in it word by word.
     fuzzy
-        Whether to look for what a name may mean that no entity has.
+        Whether to look for candidates for a name that no entity has: longer names, else names spelt alike.
     """
     spoken = words(question)
     found = index.find(question)
     outer = _outermost(found, len(spoken))
-    entities = question_entities(question) if entities is None else entities
-    places = [_place(spoken, words(entity)) for entity in entities]
+    names = question_entities(question) if entities is None else entities
+    places = {name: _place(spoken, words(name)) for name in names}
     about = np.zeros(len(spoken) + 1, np.int64)
-    about[1:] = np.cumsum(np.any(places, axis=0)) if places else 0
+    for place in places.values():
+        about[1:] |= place
+    about = np.cumsum(about)
     named = outer & (about[found.starts + found.sizes] > about[found.starts])
-    contained = outer & ~named
-    met = np.zeros(len(spoken), np.bool_)
-    for start, size in zip(found.starts[named], found.sizes[named], strict=True):
-        met[start : start + size] = True
-    missed = [entity for entity, place in zip(entities, places, strict=True) if not (met & place).any()]
+    met = _covered(found, named, len(spoken))
+    known, missed = [found.rows[named]], []
+    for name, place in places.items():
+        if not place.any():
+            known.append(_exact(name, index))
+        if (place & ~met).any() or not (place.any() or known[-1].size):
+            missed.append(name)
     near, weights = _candidates(missed if fuzzy else [], index)
-    return Linked(np.unique(found.rows[named]), np.unique(found.rows[contained]), near, weights)
+    rows = np.unique(np.concatenate(known))
+    contained, first = np.unique(found.rows[outer & ~named], return_index=True)
+    if not rows.size and not near.size:
+        near, weights = contained, np.where(found.sizes[outer & ~named][first] > 1, 1.0, ALONE)
+    return Linked(rows, contained, near, weights)
 
 
 def _outermost(found: Found, count: int) -> _Mask:
@@ -91,6 +105,14 @@ def _outermost(found: Found, count: int) -> _Mask:
     return kept
 
 
+def _covered(found: Found, chosen: _Mask, count: int) -> _Mask:
+    """Which words of the question belong to one of the chosen occurrences."""
+    covered = np.zeros(count, np.bool_)
+    for start, size in zip(found.starts[chosen], found.sizes[chosen], strict=True):
+        covered[start : start + size] = True
+    return covered
+
+
 def _place(spoken: list[str], part: list[str]) -> _Mask:
     """Which words of the question are the content words of a name in it."""
     place = np.zeros(len(spoken), np.bool_)
@@ -101,21 +123,27 @@ def _place(spoken: list[str], part: list[str]) -> _Mask:
     return place
 
 
+def _exact(name: str, index: NameIndex) -> Rows:
+    """The entities of a name that does not stand in the question: a model put it in its own words."""
+    found = index.find(name)
+    rows: Rows = found.rows[found.sizes == len(words(name))]
+    return rows
+
+
 def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, NDArray[np.float64]]:
-    """The entities that names may mean which none has, with weights: longer names, else names spelt alike."""
+    """Candidates for names that no entity has, ascending, with weights."""
     weights: dict[int, float] = {}
     for name in missed:
         if ENGLISH.issuperset(words(name)):
             continue
         rows = index.match(name, CANDIDATES + 1)
         scores = np.ones(rows.size)
-        if rows.size > CANDIDATES:
-            continue
         if not rows.size:
             rows, likeness = index.fuzzy(name, CANDIDATES)
-            scores = likeness.astype(np.float64)
-            rows, scores = rows[scores >= LIKENESS], scores[scores >= LIKENESS]
-        for row, score in zip(rows.tolist(), (scores / max(rows.size, 1)).tolist(), strict=True):
-            weights[row] = max(score, weights.get(row, 0.0))
+            alike = likeness >= LIKENESS
+            rows, scores = rows[alike], likeness[alike].astype(np.float64) ** SHARPNESS
+        if 0 < rows.size <= CANDIDATES:
+            for row, share in zip(rows.tolist(), (scores / scores.sum()).tolist(), strict=True):
+                weights[row] = max(share, weights.get(row, 0.0))
     near = np.array(sorted(weights), np.int64)
     return near, np.array([weights[row] for row in near.tolist()], np.float64)

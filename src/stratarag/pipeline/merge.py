@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from stratarag.pipeline.names import canonical
 from stratarag.records import Extraction
 
+LONGEST_NAME = 200
+"""Characters of the longest name; what is longer is a passage that was taken for one."""
+
 
 @dataclass(slots=True)
 class EntityFragments:
@@ -24,6 +27,13 @@ class EntityFragments:
     texts: dict[tuple[int, str], None] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
 
+    def update(self, other: EntityFragments) -> None:
+        """Add what other chunks say, or what is said under another name."""
+        self.names.update(other.names)
+        self.types.update(other.types)
+        self.texts.update(other.texts)
+        self.chunks |= other.chunks
+
 
 @dataclass(slots=True)
 class RelationFragments:
@@ -31,6 +41,12 @@ class RelationFragments:
 
     texts: dict[tuple[int, str, str, str], float] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
+
+    def add(self, chunk: int, source: str, target: str, text: str, strength: float) -> None:
+        """Add a fragment; of one that is there already the larger strength holds."""
+        fragment = (chunk, source, target, text)
+        self.texts[fragment] = max(strength, self.texts.get(fragment, 0.0))
+        self.chunks.add(chunk)
 
 
 class Merge:
@@ -49,7 +65,10 @@ class Merge:
         self._canonical: dict[str, str] = {}
 
     def add(self, chunk: int, extraction: Extraction) -> None:
-        """Add what one chunk says. Names that are no names are counted in `notes`."""
+        """Add what one chunk says.
+
+        Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
+        """
         for entity in extraction.entities:
             self._entity(chunk, entity.name, entity.type, entity.description)
         for relation in extraction.relations:
@@ -65,16 +84,11 @@ class Merge:
     def update(self, other: Merge) -> None:
         """Add all that another merge holds."""
         for key, theirs in other.entities.items():
-            ours = self.entities.setdefault(key, EntityFragments())
-            ours.names.update(theirs.names)
-            ours.types.update(theirs.types)
-            ours.texts.update(theirs.texts)
-            ours.chunks |= theirs.chunks
+            self.entities.setdefault(key, EntityFragments()).update(theirs)
         for pair, their_relation in other.relations.items():
             relation = self.relations.setdefault(pair, RelationFragments())
             for fragment, strength in their_relation.texts.items():
-                relation.texts[fragment] = max(strength, relation.texts.get(fragment, 0.0))
-            relation.chunks |= their_relation.chunks
+                relation.add(*fragment, strength)
         for unit, chunks in other.units.items():
             self.units.setdefault(unit, set()).update(chunks)
         for term, chunks in other.terms.items():
@@ -88,23 +102,23 @@ class Merge:
                 self._entity(chunk, term, "term", "")
 
     def rename(self, aliases: Mapping[str, str]) -> None:
-        """Let entities pass as others, by canonical names; the fragments keep the names they came with."""
+        """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
+
+        Only the spellings to show stay those of the chunks. An alias may lead to another; a circle ends
+        at its smallest name.
+        """
         target = {key: _resolve(key, aliases) for key in self.entities}
         merged = Merge()
         for key, fragments in self.entities.items():
-            merged_entity = merged.entities.setdefault(target[key], EntityFragments())
-            merged_entity.names.update(fragments.names)
-            merged_entity.types.update(fragments.types)
-            merged_entity.texts.update(fragments.texts)
-            merged_entity.chunks |= fragments.chunks
+            merged.entities.setdefault(target[key], EntityFragments()).update(fragments)
         for pair, relation in self.relations.items():
             first, second = sorted(target[key] for key in pair)
             if first == second:
-                self.notes["relations of an entity with its alias dropped"] += 1
+                self.notes["relations of an entity with its alias dropped"] += len(relation.texts)
                 continue
             kept = merged.relations.setdefault((first, second), RelationFragments())
-            kept.texts.update(relation.texts)
-            kept.chunks |= relation.chunks
+            for (chunk, source, end, text), strength in relation.texts.items():
+                kept.add(chunk, target[source], target[end], text, strength)
         for (text, keys), chunks in self.units.items():
             renamed = tuple(dict.fromkeys(target[key] for key in keys))
             merged.units.setdefault((text, renamed), set()).update(chunks)
@@ -113,7 +127,7 @@ class Merge:
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
         if key is None:
-            key = self._canonical[name] = canonical(name)
+            key = self._canonical[name] = canonical(name) if len(name) <= LONGEST_NAME else ""
         return key
 
     def _entity(self, chunk: int, name: str, kind: str, description: str) -> str:
@@ -144,9 +158,7 @@ class Merge:
         relation = self.relations.get(pair)
         if relation is None:
             relation = self.relations[pair] = RelationFragments()
-        relation.chunks.add(chunk)
-        fragment = (chunk, one, two, description)
-        relation.texts[fragment] = max(strength, relation.texts.get(fragment, 0.0))
+        relation.add(chunk, one, two, description, strength)
 
 
 def _resolve(key: str, aliases: Mapping[str, str]) -> str:

@@ -28,8 +28,12 @@ SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.02
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
 passage has 1."""
-NEAR_SHARE = 0.5
-"""TODO"""
+NEAR_SHARE = 0.25
+"""Restart mass of an entity that the question may mean, where one that it names has 1.
+
+So much that a misspelt name still leads the walk, and so little that a name which the corpus does not have
+leads it nowhere: what is only alike does not outweigh what is named.
+"""
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
@@ -80,16 +84,17 @@ class Projection:
         allowed: NDArray[np.bool_] | None = None,
         entities: Sequence[str] | None = None,
         seeds: Seeds | None = None,
+        fuzzy: bool = True,
     ) -> Projected:
         """The `k` best admitted passages.
 
         An entity that the question names restarts with a mass of 1 shared among its passages, a similar
         passage with its similarity relative to the best. `entities` are the names in the question, if they
-        are known better than by `pipeline.linking`. Passages that no walk reaches follow by
-        similarity.
+        are known better than by `pipeline.linking`; with `fuzzy`, a name that no entity has stands for those
+        most like it. Passages that no walk reaches follow by similarity.
         """
         seeds = seeds or Seeds()
-        named, contained, near, likeness = link(question, self._graph.names, entities)
+        named, _, near, likeness = link(question, self._graph.names, entities, fuzzy=fuzzy)
         similar, similarity = self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)
         nodes = np.concatenate(
             [
