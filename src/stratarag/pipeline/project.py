@@ -25,9 +25,12 @@ RESTART = 0.3
 STEPS = 4
 """Steps of the walk. Further ones touch much more of the graph and change little."""
 SIMILAR_PASSAGES = 100
-SIMILAR_SHARE = 0.02
+SIMILAR_SHARE = 0.08
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
 passage has 1."""
+SHARPNESS = 8
+"""Power of a passage's relative similarity: the hundredth most similar passage is nearly as similar as the
+first, and must not start as much of the walk."""
 NEAR_SHARE = 0.25
 """Restart mass of an entity that the question may mean, where one that it names has 1.
 
@@ -138,6 +141,6 @@ class Projection:
 
 
 def _relative(similarity: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Similarities as parts of the best one; what points away from the question counts nothing."""
+    """Similarities as parts of the best one, sharpened; what points away from the question counts nothing."""
     positive = np.maximum(similarity.astype(np.float64), 0.0)
-    return np.asarray(positive / positive[0]) if len(positive) and positive[0] else positive
+    return np.asarray((positive / positive[0]) ** SHARPNESS) if len(positive) and positive[0] else positive
