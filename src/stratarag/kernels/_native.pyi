@@ -14,3 +14,51 @@ def walks(
     tolerance: float,
     threads: int,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]: ...
+def simd_levels() -> list[str]: ...
+
+class Graph:
+    def __init__(
+        self, metric: int, kind: int, dimension: int, layers: int, breadth: int, paper: bool, level: str
+    ) -> None: ...
+    def set_layer(
+        self,
+        level: int,
+        codes: NDArray[np.uint8],
+        scales: NDArray[np.float32],
+        norms: NDArray[np.float32],
+        vectors: NDArray[np.float32],
+        links: NDArray[np.int32],
+        down: NDArray[np.int32],
+        child_from: NDArray[np.int64],
+        children: NDArray[np.int32],
+        alive: NDArray[np.uint8],
+        pilots: NDArray[np.int32],
+        length: int,
+        max_scale: float,
+        max_norm: float,
+        scanned: bool,
+    ) -> None: ...
+    def search(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        ef: NDArray[np.int32],
+        lowest: int,
+        threads: int,
+        rows: NDArray[np.int32],
+        scores: NDArray[np.float32],
+    ) -> None: ...
+    def insert(self, level: int, rows: NDArray[np.int32], links: int, ef: int, threads: int) -> None: ...
+    def remove(self, level: int, rows: NDArray[np.int32], links: int) -> None: ...
+    def repair(self, level: int) -> int: ...
+    def link_down(self, level: int, rows: NDArray[np.int32], ef: int, threads: int) -> None: ...
+    def neighbours(
+        self,
+        level: int,
+        k: int,
+        ef: int,
+        threads: int,
+        rows: NDArray[np.int32],
+        scores: NDArray[np.float32],
+    ) -> None: ...
+    def counters(self) -> tuple[int, int, int, int]: ...

@@ -1,0 +1,182 @@
+// The binding of C-HNSW: arrays in, results into arrays, the GIL released and a lock taken.
+// chnsw.py checks what it passes.
+
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "_chnsw.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <typename T, size_t Dimensions>
+using Array = nb::ndarray<const T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+template <typename T, size_t Dimensions>
+using Output = nb::ndarray<T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+
+// A layer's arrays, kept alive as long as they are searched.
+struct Arrays {
+    Array<uint8_t, 2> codes;
+    Array<float, 1> scales, norms;
+    Array<float, 2> vectors;
+    Array<int32_t, 2> links;
+    Array<int32_t, 1> down;
+    Array<int64_t, 1> child_from;
+    Array<int32_t, 1> children;
+    Array<uint8_t, 1> alive;
+    Array<int32_t, 1> pilots;
+};
+
+class Graph {
+  public:
+    Graph(int metric, int kind, size_t dimension, size_t layers, size_t breadth, bool paper,
+          const std::string &level) {
+        index.metric = static_cast<chnsw::Metric>(metric);
+        index.kind = static_cast<chnsw::Kind>(kind);
+        index.dimension = dimension;
+        index.breadth = breadth;
+        index.paper = paper;
+        index.many = chnsw::kernel(index.kind, level);
+        index.many_exact = chnsw::kernel(chnsw::Kind::float32, level);
+        if (!index.many)
+            throw nb::value_error(("this machine has no instructions called " + level).c_str());
+        index.layers.resize(layers);
+        held.resize(layers);
+    }
+
+    void set_layer(size_t level, Arrays arrays, size_t length, float max_scale, float max_norm, bool scanned) {
+        chnsw::Layer layer;
+        layer.count = arrays.alive.shape(0);
+        layer.codes = {index.kind, reinterpret_cast<const char *>(arrays.codes.data()), arrays.codes.shape(1), length,
+                       arrays.scales.shape(0) ? arrays.scales.data() : nullptr};
+        if (arrays.vectors.shape(0) == layer.count && layer.count)
+            layer.exact = {chnsw::Kind::float32, reinterpret_cast<const char *>(arrays.vectors.data()),
+                           index.dimension * sizeof(float), index.dimension, nullptr};
+        layer.norms = arrays.norms.data();
+        layer.links = const_cast<int32_t *>(arrays.links.data());
+        layer.width = arrays.links.shape(1);
+        layer.down = const_cast<int32_t *>(arrays.down.data());
+        layer.child_from = arrays.child_from.data();
+        layer.children = arrays.children.data();
+        layer.alive = arrays.alive.data();
+        layer.pilots = arrays.pilots.data();
+        layer.pilot_count = arrays.pilots.shape(0);
+        layer.max_scale = max_scale;
+        layer.max_norm = max_norm;
+        layer.scanned = scanned;
+        {
+            nb::gil_scoped_release release;
+            std::unique_lock lock(mutex);
+            index.layers.at(level) = layer;
+        }
+        std::swap(held.at(level), arrays);
+    }
+
+    void search(Array<float, 2> queries, size_t k, Array<int32_t, 1> ef, size_t lowest, int threads,
+                Output<int32_t, 3> rows, Output<float, 3> scores) {
+        const size_t count = queries.shape(0), layers = index.layers.size();
+        if (queries.shape(1) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
+            rows.shape(1) != count || rows.shape(2) != k || scores.size() != rows.size())
+            throw nb::value_error("arrays of a search do not fit each other");
+        int32_t *found = rows.data();
+        float *how = scores.data();
+        nb::gil_scoped_release release;
+        std::shared_lock lock(mutex);
+        const chnsw::Counters counters = chnsw::in_parallel(count, threads, [&](size_t i, chnsw::Scratch &scratch) {
+            thread_local chnsw::Prepared query;
+            index.prepare(queries.data() + i * index.dimension, query);
+            ++scratch.counters.queries;
+            index.descend(query, k, ef.data(), lowest, scratch, [&](size_t level, chnsw::Scratch &seen) {
+                const std::vector<chnsw::Candidate> &items = seen.pool.items;
+                const size_t place = (level * count + i) * k;
+                for (size_t at = 0; at < k; ++at) {
+                    found[place + at] = at < items.size() ? items[at].id() : -1;
+                    how[place + at] = at < items.size() ? items[at].score : 0.0F;
+                }
+            });
+        });
+        std::lock_guard guard(counting);
+        index.add(counters);
+    }
+
+    void insert(size_t level, Array<int32_t, 1> rows, size_t links, size_t ef, int threads) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        index.insert(level, rows.data(), rows.shape(0), links, ef, threads);
+    }
+
+    void remove(size_t level, Array<int32_t, 1> rows, size_t links) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        index.remove(level, rows.data(), rows.shape(0), links);
+    }
+
+    size_t repair(size_t level) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        return index.repair(level);
+    }
+
+    void link_down(size_t level, Array<int32_t, 1> rows, size_t ef, int threads) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        index.link_down(level, rows.data(), rows.shape(0), ef, threads);
+    }
+
+    void neighbours(size_t level, size_t k, size_t ef, int threads, Output<int32_t, 2> rows, Output<float, 2> scores) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        index.neighbours(level, k, ef, threads, rows.data(), scores.data());
+    }
+
+    nb::tuple counters() {
+        std::lock_guard guard(counting);
+        return nb::make_tuple(index.total.queries, index.total.distances, index.total.reranked, index.total.hops);
+    }
+
+  private:
+    chnsw::Index index;
+    std::vector<Arrays> held;
+    std::shared_mutex mutex;
+    std::mutex counting;
+};
+
+}  // namespace
+
+void bind_chnsw(nb::module_ &module) {
+    module.def("simd_levels", &chnsw::levels, "Instruction sets of this machine that have kernels, the widest first.");
+    nb::class_<Graph>(module, "Graph", "Search over a hierarchy of layers; the arrays stay the caller's.")
+        .def(nb::init<int, int, size_t, size_t, size_t, bool, const std::string &>(), "metric"_a, "kind"_a,
+             "dimension"_a, "layers"_a, "breadth"_a, "paper"_a, "level"_a)
+        .def(
+            "set_layer",
+            [](Graph &graph, size_t level, Array<uint8_t, 2> codes, Array<float, 1> scales, Array<float, 1> norms,
+               Array<float, 2> vectors, Array<int32_t, 2> links, Array<int32_t, 1> down, Array<int64_t, 1> child_from,
+               Array<int32_t, 1> children, Array<uint8_t, 1> alive, Array<int32_t, 1> pilots, size_t length,
+               float max_scale, float max_norm, bool scanned) {
+                graph.set_layer(level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots},
+                                length, max_scale, max_norm, scanned);
+            },
+            "level"_a, "codes"_a.noconvert(), "scales"_a.noconvert(), "norms"_a.noconvert(), "vectors"_a.noconvert(),
+            "links"_a.noconvert(), "down"_a.noconvert(), "child_from"_a.noconvert(), "children"_a.noconvert(),
+            "alive"_a.noconvert(), "pilots"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
+        .def("search", &Graph::search, "queries"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a, "threads"_a,
+             "rows"_a.noconvert(), "scores"_a.noconvert())
+        .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
+        .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a)
+        .def("repair", &Graph::repair, "level"_a)
+        .def("link_down", &Graph::link_down, "level"_a, "rows"_a.noconvert(), "ef"_a, "threads"_a)
+        .def("neighbours", &Graph::neighbours, "level"_a, "k"_a, "ef"_a, "threads"_a, "rows"_a.noconvert(),
+             "scores"_a.noconvert())
+        .def("counters", &Graph::counters);
+}

@@ -1,0 +1,220 @@
+// The hierarchy of layers as C-HNSW searches it. All arrays belong to the caller (chnsw.py); see there for
+// what they hold. Methods do no locking: the binding takes the lock.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "_chnsw_simd.hpp"
+
+namespace chnsw {
+
+struct Layer {
+    Codes codes;
+    Codes exact;  // the float32 vectors; no data where they were given up
+    const float *norms = nullptr;  // squared; for L2 alone
+    int32_t *links = nullptr;      // (count, width), ended by -1
+    size_t width = 0;
+    int32_t *down = nullptr;             // nearest node of the layer below, or -1
+    const int64_t *child_from = nullptr;  // children of node i: children[child_from[i] .. child_from[i + 1])
+    const int32_t *children = nullptr;
+    const uint8_t *alive = nullptr;
+    const int32_t *pilots = nullptr;  // entries of last resort; all else is reachable from the first
+    size_t pilot_count = 0;
+    size_t count = 0;
+    float max_scale = 0.0F, max_norm = 0.0F;
+    bool scanned = false;
+};
+
+constexpr uint32_t EXPANDED = 0x80000000U;
+
+struct Candidate {
+    float score;
+    uint32_t node;  // with EXPANDED once its links were followed
+    int32_t id() const { return static_cast<int32_t>(node & ~EXPANDED); }
+};
+
+inline bool before(const Candidate &a, const Candidate &b) {
+    return a.score > b.score || (a.score == b.score && a.id() < b.id());
+}
+
+struct Counters {
+    int64_t queries = 0, distances = 0, reranked = 0, hops = 0;
+};
+
+// The best `capacity` candidates so far, the best first.
+class Pool {
+  public:
+    void reset(size_t capacity) {
+        limit = std::max<size_t>(capacity, 1);
+        items.clear();
+    }
+    // Where the candidate was put, or size() if it is not among the best.
+    size_t insert(Candidate candidate) {
+        if (items.size() == limit) {
+            if (!before(candidate, items.back()))
+                return items.size();
+            items.pop_back();
+        }
+        const auto place = std::lower_bound(items.begin(), items.end(), candidate, before);
+        const size_t at = static_cast<size_t>(place - items.begin());
+        items.insert(place, candidate);
+        return at;
+    }
+    std::vector<Candidate> items;
+
+  private:
+    size_t limit = 1;
+};
+
+// What one thread needs while it searches.
+struct Scratch {
+    Pool pool;
+    std::vector<Candidate> best;  // of the layer above
+    std::vector<int32_t> fresh;   // rows to be scored
+    std::vector<float> scores;
+    Counters counters;
+
+    void forget(size_t nodes) {
+        if (seen.size() < nodes)
+            seen.resize(nodes, 0);
+        if (++epoch == 0) {
+            std::fill(seen.begin(), seen.end(), uint16_t{0});
+            epoch = 1;
+        }
+    }
+    bool mark(int32_t node) {
+        uint16_t &stamp = seen[static_cast<size_t>(node)];
+        if (stamp == epoch)
+            return false;
+        stamp = epoch;
+        return true;
+    }
+
+  private:
+    std::vector<uint16_t> seen;
+    uint16_t epoch = 0;
+};
+
+// A query in float32 and in the form of the codes, both padded with zeros.
+struct Prepared {
+    std::vector<float> floats;
+    std::vector<int8_t> bytes;
+    Query exact, coded;
+    float norm = 0.0F;  // its length
+};
+
+enum class Metric { inner_product, l2 };
+
+class Index {
+  public:
+    Metric metric = Metric::inner_product;
+    Kind kind = Kind::int8;
+    Many many = nullptr, many_exact = nullptr;
+    size_t dimension = 0;
+    size_t breadth = 10;  // nodes of a layer whose links and children lead into the next
+    bool paper = false;   // entries are one inter-layer link; nothing is scanned
+    std::vector<Layer> layers;
+
+    void prepare(const float *vector, Prepared &into) const;
+    // A stored row as a query; `buffer` must outlive it.
+    Query stored(const Layer &layer, int32_t row, Prepared &buffer) const;
+    void score(const Layer &layer, const Query &query, const int32_t *rows, size_t count, float *out) const;
+
+    // Best-first search from the rows in scratch.fresh, which are marked already; leaves scratch.pool.
+    void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
+    void scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
+    // Scores again in float32 what rounding may have kept out of the best k.
+    void rerank(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
+    void enter(size_t layer, Scratch &scratch) const;
+    // From the top layer down to `lowest`; `visit(layer, scratch)` sees each pool.
+    template <typename Visit>
+    void descend(const Prepared &query, size_t k, const int32_t *ef, size_t lowest, Scratch &scratch,
+                 Visit visit) const;
+
+    // Links rows (not linked before, no two alike) into a layer, a batch at a time.
+    void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
+    void remove(size_t layer, const int32_t *rows, size_t count, size_t links);
+    // Makes every living node reachable from the first pilot; returns the number of links set.
+    size_t repair(size_t layer);
+    // The nearest node below of each of `rows`.
+    void link_down(size_t layer, const int32_t *rows, size_t count, size_t ef, int threads);
+    // The k nearest others of every node, found from its own links.
+    void neighbours(size_t layer, size_t k, size_t ef, int threads, int32_t *rows, float *scores);
+
+    Counters total;
+    void add(const Counters &counters);
+
+  private:
+    std::vector<int32_t> select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
+                                size_t limit, Prepared &buffer, Counters &counters) const;
+    void link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pairs, size_t links, int threads);
+    void insert_as_printed(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef);
+    float error(const Layer &layer, const Prepared &query) const;
+    void rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Prepared &buffer,
+                 Counters &counters) const;
+};
+
+inline size_t links_of(const Layer &layer, int32_t node) {
+    const int32_t *row = layer.links + static_cast<size_t>(node) * layer.width;
+    size_t count = 0;
+    while (count < layer.width && row[count] >= 0)
+        ++count;
+    return count;
+}
+
+template <typename Visit>
+void Index::descend(const Prepared &query, size_t k, const int32_t *ef, size_t lowest, Scratch &scratch,
+                    Visit visit) const {
+    scratch.best.clear();
+    for (size_t level = layers.size(); level-- > lowest;) {
+        const Layer &layer = layers[level];
+        if (layer.scanned) {
+            scan(layer, query, k, scratch);
+        } else {
+            enter(level, scratch);
+            beam(layer, query.coded, static_cast<size_t>(ef[level]), scratch);
+        }
+        rerank(layer, query, k, scratch);
+        const std::vector<Candidate> &found = scratch.pool.items;
+        scratch.best.assign(found.begin(), found.begin() + std::min(found.size(), paper ? 1 : breadth));
+        visit(level, scratch);
+    }
+}
+
+// Runs work(i, scratch) for every i; which thread does which i must not matter.
+template <typename Work> Counters in_parallel(size_t count, int threads, Work work) {
+    const size_t workers = std::max<size_t>(1, std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), count));
+    std::atomic<size_t> waiting{0};
+    const size_t step = std::max<size_t>(1, std::min<size_t>(64, count / (workers * 4)));
+    std::vector<Counters> counters(workers);
+    auto run = [&](size_t worker) {
+        thread_local Scratch scratch;
+        scratch.counters = {};
+        for (size_t from; (from = waiting.fetch_add(step)) < count;)
+            for (size_t i = from; i < std::min(count, from + step); ++i)
+                work(i, scratch);
+        counters[worker] = scratch.counters;
+    };
+    std::vector<std::thread> pool;
+    for (size_t worker = 1; worker < workers; ++worker)
+        pool.emplace_back(run, worker);
+    run(0);
+    for (std::thread &thread : pool)
+        thread.join();
+    Counters sum;
+    for (const Counters &each : counters) {
+        sum.queries += each.queries;
+        sum.distances += each.distances;
+        sum.reranked += each.reranked;
+        sum.hops += each.hops;
+    }
+    return sum;
+}
+
+}  // namespace chnsw

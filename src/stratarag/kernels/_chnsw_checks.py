@@ -1,0 +1,73 @@
+"""Checks of what callers give to C-HNSW: errors name the row and the value."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels._chnsw_layer import Array, Layer, Matrix
+
+_BLOCK = 16_384
+
+
+def checked_vectors(vectors: NDArray[np.floating], what: str) -> Matrix:
+    """Vectors in float32, row by row in memory and finite; copied only where they were not."""
+    checked = np.ascontiguousarray(vectors, dtype=np.float32)
+    if checked.ndim != 2:
+        raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
+    for at in range(0, len(checked), _BLOCK):
+        finite = np.isfinite(checked[at : at + _BLOCK]).all(axis=1)
+        if not finite.all():
+            raise ValueError(f"{what}: row {at + int(np.argmin(finite))} holds values that are not finite")
+    return checked
+
+
+def checked_pairs(pairs: NDArray[np.integer], nodes: int, level: int, below: Layer | None) -> Array:
+    """Links from `nodes` nodes of a layer to living nodes below."""
+    checked = np.asarray(pairs)
+    if checked.size == 0:
+        return np.zeros((0, 2), np.int64)
+    if checked.ndim != 2 or checked.shape[1] != 2 or not np.issubdtype(checked.dtype, np.integer):
+        raise ValueError(
+            f"links to children are integers of shape (links, 2), not {checked.dtype} {checked.shape}"
+        )
+    for column, end, what in [
+        (0, nodes, f"nodes of layer {level}"),
+        (1, below.count if below else 0, f"children in layer {level - 1}"),
+    ]:
+        wrong = (checked[:, column] < 0) | (checked[:, column] >= end)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(f"{what} are 0 to {end - 1}, not {checked[row, column]} (pair {row})")
+    if below is not None:
+        dead = below.alive[checked[:, 1]] == 0
+        if dead.any():
+            raise ValueError(f"child {checked[np.argmax(dead), 1]} in layer {level - 1} was deleted")
+    return checked.astype(np.int64)
+
+
+def checked_parents(parents: NDArray[np.integer], n: int, level: int, above: Layer | None) -> Array:
+    """A living node of the layer above, or -1, for each of n nodes of a layer."""
+    checked = np.asarray(parents).reshape(-1)
+    if above is None or len(checked) != n or not np.issubdtype(checked.dtype, np.integer):
+        raise ValueError(
+            f"expected {n} integers, parents in layer {level + 1} or -1, not {len(checked)} {checked.dtype}"
+        )
+    checked = checked.astype(np.int64)
+    known = (checked >= -1) & (checked < above.count)
+    known[known] = (checked[known] < 0) | (above.alive[checked[known]] == 1)
+    if not known.all():
+        raise ValueError(f"layer {level + 1} has no node {checked[~known][0]} to be a parent")
+    return checked
+
+
+def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
+    """Rows to be deleted, each once; all must be alive."""
+    gone = np.unique(np.asarray(rows).reshape(-1))
+    if gone.size and not np.issubdtype(gone.dtype, np.integer):
+        raise TypeError(f"rows must be integers, not {gone.dtype}")
+    known = (gone >= 0) & (gone < layer.count)
+    known[known] = layer.alive[gone[known].astype(np.int64)] == 1
+    if not known.all():
+        raise KeyError(f"layer {level} has no node {int(gone[~known][0])}")
+    return gone.astype(np.int32)

@@ -1,0 +1,283 @@
+"""What a layer of C-HNSW is made of: vectors, their codes, links, and the checks of arrays from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.errors import Damaged
+
+Matrix = NDArray[np.float32]
+Nodes = NDArray[np.int32]
+Array = NDArray[Any]
+Kind = Literal["int8", "float16", "float32"]
+
+_LINE = 64
+_LARGEST_CODE = 127
+_TINY = 1e-30  # below that a scale would not be a normal number; such a vector is as good as zero
+_BLOCK = 16_384
+_SPARE = 1.5
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros that start at a cache line, so that no element of a row lies across two."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + _LINE, dtype=np.uint8)
+    start = -raw.ctypes.data % _LINE
+    array: Array = raw[start : start + size].view(dtype).reshape(shape)
+    return array
+
+
+def encode(vectors: Matrix, kind: Kind) -> tuple[Array, Matrix]:
+    """Codes of vectors as bytes, shape (n, bytes per vector), and the scale of each (int8 alone).
+
+    Rows of int8 and float16 are padded with zeros to 64 bytes. A vector is its int8 code times its scale,
+    within half a scale.
+    """
+    n, dimension = vectors.shape
+    if kind == "float32":
+        return np.ascontiguousarray(vectors).view(np.uint8), np.zeros(0, np.float32)
+    per_line = _LINE if kind == "int8" else _LINE // 2
+    codes = aligned((n, -(-dimension // per_line) * per_line), np.int8 if kind == "int8" else np.float16)
+    if kind == "float16":
+        codes[:, :dimension] = vectors
+        return codes.view(np.uint8), np.zeros(0, np.float32)
+    scales = np.ones(n, np.float32)
+    for at in range(0, n, _BLOCK):
+        block = vectors[at : at + _BLOCK]
+        largest = np.maximum(block.max(axis=1), -block.min(axis=1))
+        scales[at : at + _BLOCK] = np.where(largest > _TINY, largest / np.float32(_LARGEST_CODE), 1)
+        scaled = block / scales[at : at + _BLOCK, None]
+        codes[at : at + _BLOCK, :dimension] = np.rint(scaled, out=scaled)
+    return codes.view(np.uint8), scales
+
+
+def decode(codes: Array, scales: Matrix, kind: Kind, dimension: int) -> Matrix:
+    """The vectors that codes stand for."""
+    if kind == "float32":
+        return codes.view(np.float32)
+    if kind == "float16":
+        return codes.view(np.float16)[:, :dimension].astype(np.float32)
+    return codes.view(np.int8)[:, :dimension] * scales[:, None]
+
+
+# The arrays with one row per node; they may have spare rows at the end.
+_ROWS = ("vectors", "codes", "scales", "norms", "links", "down", "alive")
+_TYPES = {
+    "vectors": np.float32,
+    "codes": np.uint8,
+    "scales": np.float32,
+    "norms": np.float32,
+    "links": np.int32,
+    "down": np.int32,
+    "alive": np.uint8,
+    "child_from": np.int64,
+    "children": np.int32,
+    "pilots": np.int32,
+    "bounds": np.float32,
+}
+
+
+@dataclass
+class Layer:
+    """One layer's arrays.
+
+    Rows are nodes in the order in which they came; those deleted keep their row. `links` holds the
+    neighbours of each node, ended by -1; `down` the nearest node of the layer below, or -1; `children` of
+    node i are `children[child_from[i]:child_from[i + 1]]`, rows of the layer below; `pilots` are the
+    entries of last resort; `bounds` the coarsest scale and the length of the longest vector, by which
+    search knows how much rounding can matter. Arrays that a configuration does not need have no rows.
+    """
+
+    kind: Kind
+    dimension: int
+    width: int
+    keep_vectors: bool
+    squared: bool
+    count: int = 0
+    linked: bool = False
+
+    def __post_init__(self) -> None:
+        self._rows: dict[str, Array] = {}
+        self.child_from = np.zeros(1, np.int64)
+        self.children: Nodes = np.zeros(0, np.int32)
+        self.pilots: Nodes = np.zeros(0, np.int32)
+        self.bounds = np.zeros(2, np.float32)
+        self.version = 0
+        codes, _ = encode(np.zeros((0, self.dimension), np.float32), self.kind)
+        self._bytes = codes.shape[1] if self.kind != "float32" else 4 * self.dimension
+        for name in _ROWS:
+            self._rows[name] = np.zeros(self._shape(name, 0), _TYPES[name])
+
+    def _shape(self, name: str, n: int) -> tuple[int, ...]:
+        """What the array of n nodes is shaped like."""
+        raw = self.kind == "float32"
+        return {
+            "vectors": (n if self.keep_vectors or raw else 0, self.dimension),
+            "codes": (0 if raw else n, self._bytes),
+            "scales": (n if self.kind == "int8" else 0,),
+            "norms": (n if self.squared else 0,),
+            "links": (n if self.linked else 0, self.width),
+        }.get(name, (n,))
+
+    def __getattr__(self, name: str) -> Array:
+        if name not in _ROWS:
+            raise AttributeError(name)
+        array = self._rows[name][: self._shape(name, self.count)[0]]
+        if name == "codes" and self.kind == "float32":
+            return self.vectors.view(np.uint8)
+        return array
+
+    @property
+    def rows(self) -> Nodes:
+        """The living nodes."""
+        return np.flatnonzero(self.alive).astype(np.int32)
+
+    @property
+    def length(self) -> int:
+        """Elements per code, padding included."""
+        return self._bytes // {"int8": 1, "float16": 2, "float32": 4}[self.kind]
+
+    def floats(self, rows: Any = slice(None)) -> Matrix:
+        """Vectors in float32: the original ones where they were kept."""
+        if len(self.vectors) == self.count:
+            vectors: Matrix = self.vectors[rows]
+            return vectors
+        scales = self.scales[rows] if len(self.scales) else self.scales
+        return decode(np.ascontiguousarray(self.codes[rows]), scales, self.kind, self.dimension)
+
+    def append(self, vectors: Matrix) -> Nodes:
+        """Give new vectors the next rows, alive and without links."""
+        before, after = self.count, self.count + len(vectors)
+        codes, scales = encode(vectors, self.kind)
+        self._grow(after)
+        new: dict[str, Array | int] = {"codes": codes, "scales": scales, "vectors": vectors, "alive": 1}
+        new |= {"down": -1, "links": -1, "norms": np.einsum("ij,ij->i", vectors, vectors)}
+        for name in _ROWS:
+            place = self._rows[name][before:after]
+            if len(place):
+                place[...] = new[name]
+        self.child_from = np.append(self.child_from, np.repeat(self.child_from[-1:], len(vectors)))
+        self.count = after
+        self._measure(before)
+        self.version += 1
+        return np.arange(before, after, dtype=np.int32)
+
+    def _measure(self, before: int) -> None:
+        longest = 0.0
+        for at in range(before, self.count, _BLOCK):
+            block = self.floats(slice(at, min(at + _BLOCK, self.count)))
+            longest = max(longest, float(np.einsum("ij,ij->i", block, block).max()) ** 0.5)
+        coarsest = float(self.scales[before:].max(initial=0))
+        self.bounds = np.maximum(self.bounds, np.array([coarsest, longest], np.float32))
+
+    def _grow(self, n: int) -> None:
+        for name, array in self._rows.items():
+            wanted = self._shape(name, n)
+            if len(array) < wanted[0] or not array.flags.writeable:
+                spare = int(self.count * _SPARE) if self.count else 0
+                self._rows[name] = larger = aligned((max(wanted[0], spare), *wanted[1:]), _TYPES[name])
+                larger[: len(array)] = array
+
+    def start_links(self) -> None:
+        """Make room for links."""
+        self.linked = True
+        self._rows["links"] = aligned((len(self._rows["alive"]), self.width), np.int32)
+        self._rows["links"][:] = -1
+
+    def bury(self, rows: Nodes) -> None:
+        """Mark nodes as deleted, in a copy: searches that run may read the old one."""
+        alive = self._rows["alive"].copy()
+        alive[rows] = 0
+        self._rows["alive"] = alive
+        self.version += 1
+
+    def own(self) -> None:
+        """Copy what is read-only and about to be written."""
+        self._grow(self.count)
+
+    def pairs(self) -> Array:
+        """The links to children as pairs (node, child)."""
+        nodes = np.repeat(np.arange(self.count), np.diff(self.child_from))
+        return np.stack([nodes, self.children.astype(np.int64)], axis=1)
+
+    def set_children(self, pairs: Array) -> None:
+        """Replace the links to children; a pair that is given twice counts once."""
+        pairs = np.unique(np.asarray(pairs, np.int64).reshape(-1, 2), axis=0)
+        counts = np.bincount(pairs[:, 0], minlength=self.count)
+        self.child_from = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.children = pairs[:, 1].astype(np.int32)
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything that has to be kept, by name; copied by whoever goes on changing the layer."""
+        kept = {name: getattr(self, name) for name in _TYPES}
+        if self.kind == "float32":
+            del kept["codes"]
+        return kept
+
+    def load(self, arrays: dict[str, Array], name: str, below: int) -> None:
+        """Take arrays from a file, none of them trusted; `below` is the size of the layer below."""
+        for key in ("alive", "links"):
+            if key not in arrays or arrays[key].ndim == 0:
+                raise Damaged(f"array '{name}.{key}' is missing")
+        self.count = len(arrays["alive"])
+        self.linked = len(arrays["links"]) > 0
+        for key, dtype in _TYPES.items():
+            if key == "codes" and self.kind == "float32":
+                continue
+            array = arrays.get(key)
+            if array is None:
+                raise Damaged(f"array '{name}.{key}' is missing")
+            dimensions = len(self._shape(key, 0)) if key in _ROWS else 1
+            if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
+                raise Damaged(
+                    f"array '{name}.{key}' is {array.dtype} {array.shape}, not {np.dtype(dtype)} "
+                    f"of {dimensions} dimension(s) in C order"
+                )
+            if key in _ROWS:
+                if array.shape != self._shape(key, self.count):
+                    raise Damaged(
+                        f"array '{name}.{key}' has shape {array.shape}, not {self._shape(key, self.count)}"
+                    )
+                self._rows[key] = array
+            else:
+                setattr(self, key, array)
+        self._check(name, below)
+
+    def _check(self, name: str, below: int) -> None:
+        """Every number that is followed as a link must lead somewhere."""
+        counts = np.diff(self.child_from)
+        if (
+            len(self.child_from) != self.count + 1
+            or self.child_from[0] != 0
+            or self.child_from[-1] != len(self.children)
+            or (counts < 0).any()
+        ):
+            raise Damaged(f"array '{name}.child_from' does not divide 'children' among {self.count} nodes")
+        for key, end, least in [
+            ("links", self.count, -1),
+            ("down", below, -1),
+            ("children", below, 0),
+            ("pilots", self.count, 0),
+            ("alive", 2, 0),
+        ]:
+            array = getattr(self, key)
+            wrong = (array < least) | (array >= end)
+            if wrong.any():
+                at = np.argwhere(wrong)[0]
+                value = array[tuple(at)]
+                raise Damaged(
+                    f"array '{name}.{key}' holds {value} at {at.tolist()}, not {least} to {end - 1}"
+                )
+        if self.bounds.shape != (2,):
+            raise Damaged(f"array '{name}.bounds' has shape {self.bounds.shape}, not (2,)")
+        for key in ("scales", "norms", "bounds"):
+            if not np.isfinite(getattr(self, key)).all():
+                raise Damaged(f"array '{name}.{key}' holds values that are not finite")
+        if len(self.pilots) and not self.alive[self.pilots].all():
+            raise Damaged(f"array '{name}.pilots' names deleted nodes")
+        if self.alive.any() and not len(self.pilots):
+            raise Damaged(f"array '{name}.pilots' is empty, and the layer is not")

@@ -1,0 +1,180 @@
+"""Linking the layers of C-HNSW, in whichever order they are built, added to and deleted from."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from stratarag.errors import NativeUnavailable
+from stratarag.kernels._chnsw_layer import Layer, Matrix, Nodes
+from stratarag.kernels._chnsw_numpy import Flat
+from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, Options
+from stratarag.kernels.hamming import native_available
+
+if native_available():
+    from stratarag.kernels import _native
+
+Backend = Literal["auto", "native", "numpy"]
+
+_MOST_PILOTS = 512
+_EF_DOWN = 32
+
+
+class Linked:
+    """Layers with links where there are native kernels, and the graph that searches them."""
+
+    def __init__(self, dimension: int, layers: int, options: Options, backend: Backend) -> None:
+        self.options = options
+        self.dimension = dimension
+        self._backend = chosen_backend(backend)
+        kept = options.keep_vectors
+        self._layers = [
+            Layer(options.codes, dimension, 2 * options.links, kept, options.metric == "l2")
+            for _ in range(layers)
+        ]
+        self._ef: list[int] = [LEAST_EF] * layers
+        self._writing = threading.Lock()
+        self._flat: list[Flat | None] = [None] * layers
+        if self._backend == "native":
+            paper = options.mode == "paper"
+            self._graph = _native.Graph(
+                METRICS[options.metric],
+                KINDS[options.codes],
+                dimension,
+                layers,
+                1 if paper else options.breadth,
+                paper,
+                "auto",
+            )
+
+    def _settle(self, levels: Sequence[int], threads: int, *, new: Nodes | None = None) -> None:
+        """Link what is not linked yet, from the top down, and show it to the searches."""
+        linked: set[int] = set()
+        for level in sorted(levels, reverse=True):
+            self._seat(self._layers[level])
+            if self._backend == "native" and self._link(level, threads, new):
+                linked |= {level, level + 1}
+        for level in sorted(linked & set(range(1, len(self)))):
+            self._link_down(level, threads)
+
+    def _seat(self, layer: Layer) -> None:
+        """Choose the pilots of a layer that has none."""
+        rows = layer.rows
+        if not len(layer.pilots) and len(rows):
+            many = 1 if self.options.mode == "paper" else min(math.isqrt(len(rows)) + 1, _MOST_PILOTS)
+            layer.pilots = self._order(rows)[:many]
+
+    def _link(self, level: int, threads: int, new: Nodes | None) -> bool:
+        """Link the new nodes of a layer, or all of one that has outgrown scanning; whether there were any."""
+        layer, options = self._layers[level], self.options
+        rows = np.zeros(0, np.int32) if new is None or not layer.linked else new
+        size = len(layer.rows)
+        if not layer.linked and size and (size > options.scan_limit or options.mode == "paper"):
+            layer.own()
+            layer.start_links()
+            rows = layer.rows
+        if len(rows):
+            layer.own()
+            rows = self._order(rows)
+        for each in {level, min(level + 1, len(self) - 1)}:
+            if each > level and options.mode == "paper":
+                self._layers[each].own()
+            self._show(each)
+        if len(rows):
+            self._graph.insert(
+                level, rows, options.links, max(options.ef_construction, options.links), threads
+            )
+            self._graph.repair(level)
+        return len(rows) > 0
+
+    def _link_down(self, level: int, threads: int) -> None:
+        above, layer = self._layers[level], self._layers[level - 1]
+        rows = above.rows
+        rows = rows[above.down[rows] < 0]
+        if layer.linked and len(layer.pilots) and len(rows):
+            above.own()
+            self._show(level)
+            self._graph.link_down(level, rows, _EF_DOWN, threads)
+
+    def _remove(self, level: int, gone: Nodes) -> None:
+        here = self._layers[level]
+        here.own()
+        if self._backend == "native" and here.linked:
+            self._show(level)
+            self._graph.remove(level, gone, self.options.links)
+        here.bury(gone)
+        here.pilots = here.pilots[here.alive[here.pilots] == 1]
+        mine = here.pairs()
+        here.set_children(mine[~np.isin(mine[:, 0], gone)])
+        if level + 1 < len(self):
+            above = self._layers[level + 1]
+            above.own()
+            above.down[np.isin(above.down, gone)] = -1
+            theirs = above.pairs()
+            above.set_children(theirs[~np.isin(theirs[:, 1], gone)])
+        self._seat(here)
+        if self._backend == "native":
+            for each in {level, min(level + 1, len(self) - 1)}:
+                self._show(each)
+            if here.linked:
+                self._graph.repair(level)
+            if level + 1 < len(self):
+                self._link_down(level + 1, 1)
+
+    def _show(self, level: int) -> None:
+        layer = self._layers[level]
+        self._graph.set_layer(
+            level,
+            layer.codes,
+            layer.scales,
+            layer.norms,
+            layer.vectors,
+            layer.links,
+            layer.down,
+            layer.child_from,
+            layer.children,
+            layer.alive,
+            layer.pilots,
+            layer.length,
+            float(layer.bounds[0]),
+            float(layer.bounds[1]),
+            not layer.linked,
+        )
+
+    def _order(self, rows: Nodes) -> Nodes:
+        return np.random.default_rng(self.options.seed).permutation(rows)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def _normalised(self, vectors: Matrix) -> Matrix:
+        if self.options.metric != "cosine":
+            return vectors
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
+    """What serves an index; a warning says so where numpy stands in."""
+    if wanted not in ("auto", "native", "numpy"):
+        raise ValueError(f"backend must be auto, native or numpy, not {wanted!r}")
+    if wanted == "numpy":
+        return "numpy"
+    if native_available():
+        return "native"
+    if wanted == "native":
+        raise NativeUnavailable(
+            "the native kernels were not compiled at installation; reinstall stratarag with a C++ compiler, "
+            "or use backend='numpy'"
+        )
+    warnings.warn(
+        "C-HNSW runs in numpy, since stratarag was installed without its native kernels: searches take "
+        "milliseconds instead of tens of microseconds",
+        stacklevel=5,
+    )
+    return "numpy"

@@ -1,0 +1,366 @@
+"""C-HNSW: the top k of every layer of a hierarchy in one descent (paper 000, 3.1.3 and 3.2.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels._chnsw_checks import checked_gone, checked_pairs, checked_parents, checked_vectors
+from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
+from stratarag.kernels._chnsw_links import Backend, Linked
+from stratarag.kernels._chnsw_numpy import Flat
+from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, written
+from stratarag.kernels.topk import Ranking
+
+_SAMPLE = 96
+_CALIBRATED_K = 10
+_EFS = [round(10 * 1.19**i) for i in range(25)]  # 10 to 650
+
+
+class CHNSW(Linked):
+    """Search in all layers of a hierarchy, or in one.
+
+    Layer 0 is the lowest. Nodes are rows of their layer, in the order in which they came; a deleted node's
+    row is not given to another. Scores are larger for better results: inner products, cosines, or negated
+    squared distances. With an inner product, vectors should be of about equal length.
+
+    Searches may run in several threads, also while another adds or deletes: they see the index before or
+    after each step of the change, and until it is complete may miss nodes near those added or deleted.
+    Without the native kernels all is scanned by numpy through a sketch, `ef` and links do nothing, and
+    results are as good; opened where there are native kernels, such an index is linked then.
+    """
+
+    @classmethod
+    def build(
+        cls,
+        layers: Sequence[NDArray[np.floating]],
+        children: Sequence[NDArray[np.integer]] | None = None,
+        *,
+        metric: Metric = "ip",
+        codes: Kind = "int8",
+        keep_vectors: bool = True,
+        links: int = 16,
+        ef_construction: int = 96,
+        scan_limit: int = 2500,
+        breadth: int = 10,
+        recall: float = 0.98,
+        mode: Mode = "fast",
+        seed: int = 0,
+        threads: int = 1,
+        backend: Backend = "auto",
+    ) -> CHNSW:
+        """Build from the vectors of each layer, the lowest first.
+
+        Parameters
+        ----------
+        layers
+            Arrays of shape (n, dimension), converted to float32; some may be empty.
+        children
+            For each layer but the lowest its links to the layer below, as pairs (node, child), shape
+            (links, 2). None: search goes from layer to layer by links to the nearest node alone.
+        metric
+            `ip` inner product, `cosine`, `l2` Euclidean distance.
+        codes
+            What is searched: `int8` (one scale per vector), `float16` or `float32`.
+        keep_vectors
+            Keep the float32 vectors to score results again; False gives up a little recall for memory.
+        links
+            Links that a new node sets; a node holds at most twice as many.
+        ef_construction
+            Candidates from which they are chosen.
+        scan_limit
+            Layers of at most as many nodes are scanned.
+        breadth
+            Best nodes of a layer whose children are entries into the next (ERRATA A8).
+        recall
+            Recall@10 on which the default `ef` of each layer is settled, measured with blends of nodes as
+            queries.
+        mode
+            `paper` is Alg. 2 and Alg. 3 with ERRATA A5 to A7: nearest neighbours are linked, one inter-layer
+            link is the entry, nothing is scanned.
+        seed
+            Of the order of insertion. Equal input gives an equal index, whatever the number of threads.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, values that are not finite (named by row), children out of range.
+        NativeUnavailable
+            If `backend` is `native` and there are no native kernels.
+        """
+        options = Options(
+            metric,
+            codes,
+            keep_vectors,
+            links,
+            ef_construction,
+            scan_limit,
+            breadth,
+            float(recall),
+            mode,
+            seed,
+        )
+        checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
+        dimensions = {layer.shape[1] for layer in checked}
+        if len(dimensions) != 1 or 0 in dimensions:
+            raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
+        if children is not None and len(children) != len(layers) - 1:
+            raise ValueError(
+                f"expected links to children for {len(layers) - 1} layers, not for {len(children)}"
+            )
+        index = cls(dimensions.pop(), len(layers), options, backend)
+        for level, vectors in enumerate(checked):
+            index._layers[level].append(index._normalised(vectors))
+        for level, pairs in enumerate(children or (), 1):
+            here, below = index._layers[level], index._layers[level - 1]
+            here.set_children(checked_pairs(pairs, here.count, level, below))
+        index._settle(range(len(layers)), threads)
+        index.calibrate()
+        return index
+
+    @property
+    def sizes(self) -> list[int]:
+        """Living nodes of each layer."""
+        return [int(np.count_nonzero(layer.alive)) for layer in self._layers]
+
+    @property
+    def ef(self) -> list[int]:
+        """Size of the result pool per layer, where a search names none and asks for up to 10 results."""
+        return list(self._ef)
+
+    def search_all(
+        self, query: NDArray[np.floating], k: int, *, ef: int | Sequence[int] | None = None
+    ) -> list[Ranking]:
+        """The best k of every layer, the lowest layer first.
+
+        Parameters
+        ----------
+        query
+            Shape (dimension,), float32; other types are converted.
+        k
+            Results per layer; a smaller layer gives all its nodes.
+        ef
+            Size of the result pool, of all layers or of each; at least `k`. None: as calibrated.
+
+        Returns
+        -------
+        For each layer the rows and scores, best first; of equal scores the lower row first.
+
+        Raises
+        ------
+        ValueError
+            If the query has another dimension or values that are not finite, `k` is below 1, or `ef` is
+            below `k`.
+        """
+        rows, scores = self._search(np.asarray(query, np.float32)[None], k, ef, 0, 1)
+        return [_trim(rows[level, 0], scores[level, 0]) for level in range(len(rows))]
+
+    def search_layer(
+        self, query: NDArray[np.floating], layer: int, k: int, *, ef: int | Sequence[int] | None = None
+    ) -> Ranking:
+        """As `search_all`, for one layer; those above it are passed, those below are not."""
+        rows, scores = self._search(np.asarray(query, np.float32)[None], k, ef, self._level(layer), 1)
+        return _trim(rows[layer, 0], scores[layer, 0])
+
+    def search_many(
+        self,
+        queries: NDArray[np.floating],
+        k: int,
+        *,
+        ef: int | Sequence[int] | None = None,
+        threads: int = 1,
+    ) -> list[Ranking]:
+        """`search_all` for queries of shape (m, dimension).
+
+        Returns
+        -------
+        For each layer the rows and the scores, both of shape (m, k), filled up with -1 and 0.
+        """
+        rows, scores = self._search(np.asarray(queries, np.float32), k, ef, 0, threads)
+        return [(rows[level], scores[level]) for level in range(len(rows))]
+
+    def add(
+        self,
+        layer: int,
+        vectors: NDArray[np.floating],
+        *,
+        parents: NDArray[np.integer] | None = None,
+        children: NDArray[np.integer] | None = None,
+        threads: int = 1,
+    ) -> Nodes:
+        """Add nodes to a layer; many at once are added faster than one by one.
+
+        Parameters
+        ----------
+        vectors
+            Shape (n, dimension).
+        parents
+            For each its parent's row in the layer above, or -1, shape (n,).
+        children
+            Pairs (index of a new node, row in the layer below), shape (links, 2).
+
+        Returns
+        -------
+        The rows given to them, shape (n,).
+        """
+        level, checked = self._level(layer), checked_vectors(vectors, "vectors")
+        if checked.shape[1] != self.dimension:
+            raise ValueError(f"vectors have {checked.shape[1]} dimensions, the index has {self.dimension}")
+        with self._writing:
+            here, n = self._layers[level], len(checked)
+            under = self._layers[level - 1] if level else None
+            over = self._layers[level + 1] if level + 1 < len(self) else None
+            below = None if children is None else checked_pairs(children, n, level, under)
+            above = None if parents is None else checked_parents(parents, n, level, over)
+            before = here.pairs()
+            rows = here.append(self._normalised(checked))
+            if below is not None and len(below):
+                below[:, 0] += rows[0]
+                here.set_children(np.concatenate([before, below]))
+            if above is not None and over is not None:
+                new = np.stack([above, rows], axis=1)[above >= 0]
+                over.set_children(np.concatenate([over.pairs(), new]))
+            self._settle([level], threads, new=rows)
+        return rows
+
+    def delete(self, layer: int, rows: NDArray[np.integer]) -> None:
+        """Delete nodes of a layer, with the links to and from them.
+
+        Raises
+        ------
+        KeyError
+            If one is unknown or was deleted; then none is deleted.
+        """
+        level = self._level(layer)
+        with self._writing:
+            self._remove(level, checked_gone(rows, level, self._layers[level]))
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything, as arrays by name, to be written to files and given to `from_arrays`.
+
+        They share memory with the index: write them before the next change.
+        """
+        named = {"options": written(self.options, self.dimension, self._ef)}
+        for level, layer in enumerate(self._layers):
+            named |= {f"layer{level}.{name}": array for name, array in layer.arrays().items()}
+        return named
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, Array], *, threads: int = 1, backend: Backend = "auto"
+    ) -> CHNSW:
+        """Open what `arrays` gave; the arrays may be memory-mapped, and are copied only when changed.
+
+        Raises
+        ------
+        Damaged
+            If an array is missing, has another shape or type, or holds a link to nowhere; it is named.
+        FormatTooNew
+            If a later version wrote them.
+        """
+        options, dimension, ef = read_options(arrays)
+        index = cls(dimension, len(ef), options, backend)
+        index._ef = ef
+        below = 0
+        for level, layer in enumerate(index._layers):
+            prefix = f"layer{level}."
+            own = {
+                name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
+            }
+            layer.load(own, f"layer{level}", below)
+            below = layer.count
+        index._settle(range(len(ef)), threads)
+        return index
+
+    def stats(self) -> Stats:
+        """Counts of work since the index was made or opened."""
+        return Stats(*self._graph.counters()) if self._backend == "native" else Stats(0, 0, 0, 0)
+
+    def calibrate(
+        self, queries: NDArray[np.floating] | None = None, *, recall: float | None = None
+    ) -> list[int]:
+        """Settle the `ef` of each layer anew: the smallest that reaches a recall@10.
+
+        Parameters
+        ----------
+        queries
+            Sample of what will be asked, shape (m, dimension); None blends pairs of the lowest nodes.
+        recall
+            None: as the index was built.
+        """
+        target = self.options.recall if recall is None else recall
+        graphs = [level for level, layer in enumerate(self._layers) if layer.linked]
+        if self._backend == "numpy" or not graphs:
+            return self.ef
+        sample = self._blends() if queries is None else self._normalised(checked_vectors(queries, "queries"))
+        for level in reversed(graphs):
+            truth = Flat(self._layers[level], self.options.metric).exact(sample, _CALIBRATED_K)
+            for ef in _EFS:
+                self._ef[level] = ef
+                pools = [max(each, _CALIBRATED_K) for each in self._ef]
+                rows, _ = self._search(sample, _CALIBRATED_K, pools, level, 1)
+                found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
+                if sum(found) >= target * truth.size:
+                    break
+        return self.ef
+
+    def _blends(self) -> Matrix:
+        """Queries that are like the vectors, and like none of them too much."""
+        layer = next(layer for layer in self._layers if len(layer.rows))
+        rng = np.random.default_rng(self.options.seed)
+        one, other = (rng.choice(layer.rows, _SAMPLE) for _ in range(2))
+        mean = layer.floats(rng.choice(layer.rows, 1024)).mean(axis=0)
+        return self._normalised(layer.floats(one) + np.float32(0.5) * (layer.floats(other) - mean))
+
+    def _search(
+        self, queries: Matrix, k: int, ef: int | Sequence[int] | None, lowest: int, threads: int
+    ) -> tuple[Nodes, Matrix]:
+        if queries.ndim != 2 or queries.shape[1] != self.dimension:
+            raise ValueError(f"a query has shape ({self.dimension},), not {queries.shape[1:]}")
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        if not np.isfinite(queries).all():
+            row = int(np.argmin(np.isfinite(queries).all(axis=1)))
+            raise ValueError(f"query {row} holds values that are not finite")
+        wanted = self._pools(k, ef)
+        queries = np.ascontiguousarray(self._normalised(queries))
+        shape = (len(self._layers), len(queries), k)
+        rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+        if self._backend == "native":
+            self._graph.search(queries, k, wanted, lowest, threads, rows, scores)
+        else:
+            for level in range(lowest, len(self._layers)):
+                self._flat_of(level).search(queries, k, rows[level], scores[level])
+        if self.options.metric == "l2":
+            scores[rows >= 0] -= np.broadcast_to((queries**2).sum(axis=1)[None, :, None], shape)[rows >= 0]
+        return rows, scores
+
+    def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
+        if ef is None:
+            scaled = [max(k, math.ceil(each * max(k, _CALIBRATED_K) / _CALIBRATED_K)) for each in self._ef]
+            return np.array(scaled, np.int32)
+        each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
+        if len(each) != len(self._layers) or min(each, default=k) < k:
+            raise ValueError(f"ef must be at least k = {k}, for all {len(self._layers)} layers, not {ef}")
+        return np.minimum(each, 2**31 - 1).astype(np.int32)
+
+    def _flat_of(self, level: int) -> Flat:
+        flat, layer = self._flat[level], self._layers[level]
+        if flat is None or flat.version != layer.version:
+            flat = self._flat[level] = Flat(layer, self.options.metric)
+        return flat
+
+    def _level(self, layer: int) -> int:
+        if not 0 <= layer < len(self):
+            raise ValueError(f"the index has layers 0 to {len(self) - 1}, not {layer}")
+        return layer
+
+
+def _trim(rows: Nodes, scores: Matrix) -> Ranking:
+    if rows[-1] < 0:
+        count = int(np.count_nonzero(rows >= 0))
+        rows, scores = rows[:count], scores[:count]
+    return rows.astype(np.int64), scores

@@ -1,0 +1,66 @@
+"""The k nearest neighbours of every vector, through C-HNSW's kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels._chnsw_layer import Matrix, Nodes
+from stratarag.kernels._chnsw_links import Backend
+from stratarag.kernels._chnsw_options import Metric
+from stratarag.kernels.chnsw import CHNSW
+
+
+def knn_graph(
+    vectors: NDArray[np.floating],
+    k: int,
+    *,
+    metric: Metric = "ip",
+    ef: int = 32,
+    links: int = 12,
+    ef_construction: int = 40,
+    seed: int = 0,
+    threads: int = 1,
+    backend: Backend = "auto",
+) -> tuple[Nodes, Matrix]:
+    """The k nearest others of every vector, approximately.
+
+    Returns
+    -------
+    Rows and scores, both of shape (n, k), best first, filled up with -1 where there are fewer than k others.
+    """
+    index = CHNSW.build(
+        [vectors],
+        metric=metric,
+        links=links,
+        ef_construction=ef_construction,
+        recall=0.01,
+        seed=seed,
+        threads=threads,
+        backend=backend,
+    )
+    return _neighbours(index, k, max(ef, k + 1), threads)
+
+
+def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:
+    """The k nearest others of each node of layer 0."""
+    layer = index._layers[0]
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    vectors = layer.floats()
+    if not layer.linked:
+        found, how = index._search(vectors, k + 1, None, 0, threads)
+        return _without_self(found[0], how[0])
+    rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
+    index._graph.neighbours(0, k, ef, threads, rows, scores)
+    if index.options.metric == "l2":
+        scores -= (vectors**2).sum(axis=1)[:, None]
+    scores[rows < 0] = 0
+    return rows, scores
+
+
+def _without_self(rows: Nodes, scores: Matrix) -> tuple[Nodes, Matrix]:
+    """Each row's results but itself; of k + 1 results k are left."""
+    own = rows == np.arange(len(rows))[:, None]
+    own[~own.any(axis=1), -1] = True
+    return rows[~own].reshape(len(rows), -1), scores[~own].reshape(len(rows), -1)

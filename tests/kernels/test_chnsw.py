@@ -1,0 +1,423 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.chnsw_oracle import Oracle, exact, reachable
+
+from stratarag.errors import NativeUnavailable
+from stratarag.kernels import CHNSW, _chnsw_links
+from stratarag.kernels.hamming import native_available
+from stratarag.kernels.knn import knn_graph
+
+BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
+native = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def hierarchy(
+    sizes: list[int], dimension: int, seed: int, spread: float = 0.5
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Layers of unit vectors, the lowest first, each around a parent, with the links to them."""
+    rng = np.random.default_rng(seed)
+    layers, links = [rng.normal(size=(sizes[-1], dimension))], []
+    for size in reversed(sizes[:-1]):
+        parents = rng.integers(0, len(layers[0]), size) if len(layers[0]) else np.zeros(0, int)
+        centres = layers[0][parents] if len(parents) else np.zeros((size, dimension))
+        layers.insert(0, centres + spread * rng.normal(size=(size, dimension)))
+        links.insert(0, np.stack([parents, np.arange(len(parents))], axis=1))
+    return [unit(layer) for layer in layers], links
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: int, **how: Any) -> None:
+    metric = index.options.metric
+    ef = max(max(map(len, layers)), k, 1)
+    for layer, (rows, scores) in zip(layers, index.search_all(query, k, ef=ef), strict=True):
+        _, want = exact(layer, query, k, metric)
+        assert len(set(rows.tolist())) == len(rows) == len(want)
+        np.testing.assert_allclose(scores, want, atol=how.get("atol", 1e-4))
+        got = exact(layer[rows], query, len(rows), metric)[1]
+        np.testing.assert_allclose(scores, got, atol=how.get("atol", 1e-4))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+    dimension=st.integers(1, 70),
+    metric=st.sampled_from(["ip", "cosine", "l2"]),
+    codes=st.sampled_from(["int8", "float16", "float32"]),
+    links=st.integers(2, 6),
+    duplicates=st.booleans(),
+    tree=st.booleans(),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(BACKENDS),
+)
+def test_with_the_whole_layer_as_pool_results_are_exact(
+    sizes: list[int],
+    dimension: int,
+    metric: Any,
+    codes: Any,
+    links: int,
+    duplicates: bool,
+    tree: bool,
+    seed: int,
+    kind: Any,
+) -> None:
+    layers, children = hierarchy(sizes, dimension, seed)
+    if duplicates:
+        layers = [
+            layer[np.random.default_rng(seed).integers(0, max(len(layer), 1) // 2 + 1, len(layer))]
+            for layer in layers
+        ]
+    index = CHNSW.build(
+        layers,
+        children if tree else None,
+        metric=metric,
+        codes=codes,
+        links=links,
+        scan_limit=0,
+        backend=kind,
+    )
+    query = np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
+    check_exact(index, layers, unit(query), 7)
+
+
+@native
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 200), min_size=1, max_size=3),
+    st.integers(2, 20),
+    st.integers(0, 10**6),
+    st.booleans(),
+)
+def test_every_node_is_reachable_also_after_changes(
+    sizes: list[int], links: int, seed: int, paper: bool
+) -> None:
+    layers, children = hierarchy(sizes, 8, seed, spread=0.01)
+    index = CHNSW.build(layers, children, links=links, scan_limit=0, mode="paper" if paper else "fast")
+    rng = np.random.default_rng(seed)
+    index.add(
+        0, unit(rng.normal(size=(20, 8))), parents=rng.integers(-1, sizes[1], 20) if len(sizes) > 1 else None
+    )
+    index.delete(0, rng.choice(sizes[0] + 20, size=rng.integers(0, sizes[0] + 20), replace=False))
+    arrays = index.arrays()
+    for level in range(len(sizes)):
+        layer = {name.split(".")[1]: a for name, a in arrays.items() if name.startswith(f"layer{level}.")}
+        assert reachable(layer) == set(np.flatnonzero(layer["alive"]).tolist())
+
+
+@native
+@pytest.mark.parametrize("tree", [True, False])
+def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
+    layers, children = hierarchy([2000, 300, 40, 5], 24, seed=1)
+    index = CHNSW.build(
+        layers, children if tree else None, codes="float32", links=6, scan_limit=100, backend="native"
+    )
+    oracle = Oracle(index.arrays())
+    before = index.stats()
+    queries = unit(np.random.default_rng(2).normal(size=(20, 24)))
+    for query in queries:
+        for (rows, _), want in zip(
+            index.search_all(query, 5, ef=20), oracle.search_all(query, 5, 20), strict=True
+        ):
+            assert rows.tolist() == want.tolist()
+    assert index.stats().distances - before.distances == oracle.distances
+    assert index.stats().queries - before.queries == 20
+
+
+@pytest.mark.parametrize("codes", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any, metric: Any) -> None:
+    layers, children = hierarchy([6000, 400, 30], 48, seed=3)
+    index = CHNSW.build(
+        layers, children, codes=codes, metric=metric, scan_limit=200, backend=backend, threads=2
+    )
+    queries = unit(layers[0][::60] + 0.05 * np.random.default_rng(1).normal(size=(100, 48)))
+    for layer, (rows, _) in zip(layers, index.search_many(queries, 10), strict=True):
+        found = [
+            np.isin(exact(layer, q, 10, metric)[0], r).mean() for q, r in zip(queries, rows, strict=True)
+        ]
+        assert np.mean(found) >= 0.95
+
+
+def test_islands_are_found_from_anywhere(backend: Any) -> None:
+    rng = np.random.default_rng(0)
+    centres = 100 * np.eye(12, dtype=np.float32)
+    vectors = (np.repeat(centres, 60, axis=0) + rng.normal(size=(720, 12))).astype(np.float32)
+    index = CHNSW.build([vectors], metric="l2", links=4, scan_limit=0, backend=backend)
+    for island in range(12):
+        rows, _ = index.search_layer(centres[island], 0, 5, ef=32)
+        assert set((rows // 60).tolist()) == {island}
+
+
+def test_children_lead_where_links_do_not(backend: Any) -> None:
+    layers, children = hierarchy([3000, 200], 32, seed=5, spread=0.3)
+    with_tree, without = (
+        CHNSW.build(layers, c, links=4, scan_limit=300, backend=backend) for c in (children, None)
+    )
+    queries = unit(layers[0][:100] + 0.02)
+    truth = [exact(layers[0], q, 5, "ip")[0] for q in queries]
+
+    def recall(index: CHNSW) -> float:
+        rows = index.search_many(queries, 5, ef=10)[0][0]
+        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows, strict=True)]))
+
+    assert recall(with_tree) >= recall(without) - 0.01
+    assert recall(with_tree) > 0.9
+
+
+def test_wrong_communities_do_not_hide_nodes(backend: Any) -> None:
+    layers, children = hierarchy([3000, 200], 32, seed=6)
+    wrong = [np.stack([np.random.default_rng(0).permutation(children[0][:, 0]), children[0][:, 1]], axis=1)]
+    index = CHNSW.build(layers, wrong, scan_limit=300, backend=backend)
+    queries = layers[0][:100]
+    rows = index.search_many(queries, 1, ef=48)[0][0]
+    assert np.mean(rows[:, 0] == np.arange(100)) > 0.95
+
+
+def test_adding_then_deleting_restores_results(backend: Any) -> None:
+    layers, children = hierarchy([900, 60, 5], 16, seed=7)
+    index = CHNSW.build(layers, children, links=5, scan_limit=20, backend=backend)
+    queries = unit(np.random.default_rng(8).normal(size=(10, 16)))
+    before = index.search_many(queries, 8, ef=2000)
+    rows = index.add(0, queries, parents=np.zeros(10, int))
+    upper = index.add(1, queries[:3], parents=np.array([1, -1, 2]), children=np.array([[0, 3], [1, 4]]))
+    assert rows.tolist() == list(range(900, 910))
+    assert index.sizes == [910, 63, 5]
+    assert [r[0] for r, _ in (index.search_layer(q, 0, 1) for q in queries)] == rows.tolist()
+    assert index.search_layer(queries[1], 1, 1)[0].tolist() == [upper[1]]
+    index.delete(0, rows)
+    index.delete(1, upper)
+    assert index.sizes == [900, 60, 5]
+    for (rows_before, scores_before), (rows_after, scores_after) in zip(
+        before, index.search_many(queries, 8, ef=2000), strict=True
+    ):
+        np.testing.assert_array_equal(rows_before, rows_after)
+        np.testing.assert_allclose(scores_before, scores_after, atol=1e-6)
+
+
+def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
+    layers, children = hierarchy([50, 4], 8, seed=9)
+    index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
+    index.delete(0, np.arange(50))
+    assert [len(rows) for rows, _ in index.search_all(layers[0][0], 3)] == [0, 3]
+    added = index.add(0, layers[0])
+    check = index.search_layer(layers[0][7], 0, 1)[0]
+    assert check.tolist() == [added[7]]
+
+
+def test_a_layer_that_outgrows_scanning_is_linked(backend: Any) -> None:
+    layers, children = hierarchy([90, 5], 8, seed=10)
+    index = CHNSW.build(layers, children, scan_limit=100, backend=backend)
+    more = unit(np.random.default_rng(1).normal(size=(200, 8)))
+    for start in range(0, 200, 50):
+        index.add(0, more[start : start + 50], parents=np.full(50, start // 50))
+    both = np.concatenate([layers[0], more])
+    check_exact(index, [both, layers[1]], more[3], 10)
+
+
+def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
+    layers, children = hierarchy([1500, 90, 6], 20, seed=11)
+    index = CHNSW.build(layers, children, metric="cosine", scan_limit=50, backend=backend)
+    index.delete(0, np.arange(0, 300, 7))
+    for name, array in index.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    mapped = {p.name.removesuffix(".npy"): np.load(p, mmap_mode="r") for p in tmp_path.iterdir()}
+    opened = CHNSW.from_arrays(mapped, backend=backend)
+    queries = layers[0][:30]
+    for (rows, scores), (rows_too, scores_too) in zip(
+        index.search_many(queries, 5), opened.search_many(queries, 5), strict=True
+    ):
+        np.testing.assert_array_equal(rows, rows_too)
+        np.testing.assert_array_equal(scores, scores_too)
+    for name, array in opened.arrays().items():
+        np.testing.assert_array_equal(array, index.arrays()[name])
+    opened.add(0, layers[0][:5])
+    assert opened.sizes[0] == index.sizes[0] + 5
+    assert len(mapped["layer0.alive"]) == 1500
+
+
+@native
+def test_what_numpy_built_is_linked_when_opened() -> None:
+    layers, children = hierarchy([800, 50], 16, seed=12)
+    index = CHNSW.build(layers, children, scan_limit=100, backend="numpy")
+    opened = CHNSW.from_arrays(index.arrays(), backend="native")
+    check_exact(opened, layers, layers[0][5], 9)
+    assert opened.stats().hops > 0
+    back = CHNSW.from_arrays(opened.arrays(), backend="numpy")
+    check_exact(back, layers, layers[0][5], 9)
+
+
+@native
+def test_neither_threads_nor_repetition_change_anything() -> None:
+    layers, children = hierarchy([3000, 200, 10], 32, seed=13)
+    one, two = (CHNSW.build(layers, children, scan_limit=100, threads=t, seed=4) for t in (1, 3))
+    for name, array in one.arrays().items():
+        np.testing.assert_array_equal(array, two.arrays()[name], err_msg=name)
+    queries = unit(np.random.default_rng(0).normal(size=(200, 32)))
+    for (rows, scores), (rows_too, scores_too) in zip(
+        one.search_many(queries, 5), one.search_many(queries, 5, threads=4), strict=True
+    ):
+        np.testing.assert_array_equal(rows, rows_too)
+        np.testing.assert_array_equal(scores, scores_too)
+
+
+@pytest.mark.parametrize("codes", ["int8", "float16"])
+def test_without_vectors_scores_are_near_and_memory_small(backend: Any, codes: Any) -> None:
+    layers, children = hierarchy([1200, 60], 64, seed=14)
+    index = CHNSW.build(layers, children, codes=codes, keep_vectors=False, scan_limit=100, backend=backend)
+    arrays = index.arrays()
+    assert arrays["layer0.vectors"].size == 0
+    rows, scores = index.search_layer(layers[0][3], 0, 5)
+    assert rows[0] == 3
+    np.testing.assert_allclose(scores, layers[0][rows] @ layers[0][3], atol=0.02)
+
+
+def test_3072_dimensions(backend: Any) -> None:
+    layers, children = hierarchy([120, 9], 3072, seed=15)
+    index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
+    check_exact(index, layers, layers[0][11], 5, atol=1e-3)
+
+
+@native
+@pytest.mark.parametrize("codes", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("dimension", [3, 77, 384])
+def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
+    layers, children = hierarchy([300, 20], dimension, seed=20)
+    index = CHNSW.build(layers, children, codes=codes, scan_limit=50)
+    queries = layers[0][:20]
+    want = index.search_many(queries, 5, ef=30)
+    for name in _chnsw_links._native.simd_levels():
+        kind = {"float32": 0, "float16": 1, "int8": 2}[codes]
+        index._graph = _chnsw_links._native.Graph(0, kind, dimension, 2, 10, False, name)
+        for level in range(2):
+            index._show(level)
+        for (rows, scores), (rows_too, scores_too) in zip(
+            want, index.search_many(queries, 5, ef=30), strict=True
+        ):
+            assert np.mean(rows == rows_too) > 0.99, name
+            np.testing.assert_allclose(scores, scores_too, atol=1e-4)
+    with pytest.raises(ValueError, match="sse9"):
+        _chnsw_links._native.Graph(0, 0, 3, 2, 10, False, "sse9")
+
+
+def test_vectors_too_small_for_a_scale(backend: Any) -> None:
+    vectors = np.concatenate([np.full((30, 5), 1e-42), np.zeros((3, 5)), np.eye(5)])
+    index = CHNSW.build([vectors], scan_limit=0, backend=backend)
+    rows, scores = index.search_layer(np.eye(5)[2], 0, 3)
+    assert rows[0] == 35
+    assert np.isfinite(scores).all()
+    assert np.isfinite(index.search_layer(vectors[0], 0, 3)[1]).all()
+
+
+@native
+def test_as_printed_in_the_paper_one_link_is_the_entry() -> None:
+    layers, children = hierarchy([1500, 100, 8], 24, seed=16)
+    index = CHNSW.build(layers, children, mode="paper", codes="float32")
+    queries = layers[0][:80]
+    rows = index.search_many(queries, 1, ef=64)[0][0]
+    assert np.mean(rows[:, 0] == np.arange(80)) > 0.9
+    assert (index.arrays()["layer1.down"] >= -1).all()
+    check_exact(index, layers, layers[0][0], 5)
+
+
+def test_knn_graph_is_nearly_exact(backend: Any) -> None:
+    (vectors,), _ = hierarchy([3000], 24, seed=17)
+    rows, scores = knn_graph(vectors, 10, backend=backend, threads=2)
+    assert rows.shape == scores.shape == (3000, 10)
+    assert not (rows == np.arange(3000)[:, None]).any()
+    truth = vectors @ vectors.T
+    np.fill_diagonal(truth, -9)
+    want = np.argsort(-truth, axis=1)[:, :10]
+    assert np.mean([np.isin(w, r).mean() for w, r in zip(want, rows, strict=True)]) > 0.93
+    np.testing.assert_allclose(scores, np.take_along_axis(truth, rows.astype(int), axis=1), atol=1e-4)
+
+
+def test_knn_of_few(backend: Any) -> None:
+    rows, _ = knn_graph(np.eye(3, dtype=np.float32), 5, backend=backend)
+    assert rows.shape == (3, 5)
+    assert sorted(rows[0].tolist()) == [-1, -1, -1, 1, 2]
+
+
+@native
+def test_searching_while_others_add_and_delete() -> None:
+    layers, children = hierarchy([2000, 100], 32, seed=18)
+    index = CHNSW.build(layers, children, scan_limit=200)
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def guarded(work: Any) -> Any:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                failures.append(error)
+
+        return run
+
+    def search() -> None:
+        while not done.is_set():
+            for rows, _ in index.search_all(layers[0][3], 5):
+                assert len(rows) == 5
+
+    def change() -> None:
+        for i in range(8):
+            rows = index.add(
+                0, layers[0][i * 10 : i * 10 + 10] + np.float32(0.001), parents=np.zeros(10, int)
+            )
+            index.delete(0, rows[::2])
+
+    searchers = [threading.Thread(target=guarded(search)) for _ in range(2)]
+    writers = [threading.Thread(target=guarded(change)) for _ in range(2)]
+    for thread in [*searchers, *writers]:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in searchers:
+        thread.join()
+    assert not failures
+    assert index.sizes[0] == 2000 + 2 * 8 * 5
+    check = index.search_layer(layers[0][3], 0, 1)
+    assert check[0][0] == 3
+
+
+@native
+def test_a_call_costs_little_more_than_its_search() -> None:
+    index = CHNSW.build(*hierarchy([400, 60, 20, 9, 5, 3, 2], 32, seed=19))
+    query = np.ones(32, np.float32)
+    batch = np.repeat(query[None], 2000, axis=0)
+    index.search_many(batch, 5)
+
+    def seconds(work: Any) -> float:
+        best = 9.0
+        for _ in range(5):
+            start = time.process_time()
+            work()
+            best = min(best, time.process_time() - start)
+        return best / 2000
+
+    alone = seconds(lambda: [index.search_all(query, 5) for _ in range(2000)])
+    assert alone - seconds(lambda: index.search_many(batch, 5)) < 60e-6
+
+
+def test_numpy_stands_in_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_chnsw_links, "native_available", lambda: False)
+    with pytest.warns(UserWarning, match="without its native kernels"):
+        CHNSW.build([np.eye(3)])
+    with pytest.raises(NativeUnavailable):
+        CHNSW.build([np.eye(3)], backend="native")

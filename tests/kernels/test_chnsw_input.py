@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.test_chnsw import hierarchy
+
+from stratarag.errors import Damaged, FormatTooNew, StoreError
+from stratarag.kernels import CHNSW
+from stratarag.kernels.hamming import native_available
+
+BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
+
+
+@pytest.fixture(params=BACKENDS)
+def index(request: pytest.FixtureRequest) -> CHNSW:
+    layers, children = hierarchy([80, 9], 12, seed=1)
+    return CHNSW.build(layers, children, scan_limit=20, backend=request.param)
+
+
+def test_wrong_vectors_are_named() -> None:
+    bad = np.eye(4)
+    bad[2, 1] = np.nan
+    for layers, message in [
+        ([np.eye(4), bad], "layer 1: row 2"),
+        ([np.eye(4), np.eye(3)], re.escape("[3, 4]")),
+        ([np.zeros(4)], "shape"),
+        ([], "at least 1"),
+        ([np.zeros((3, 0))], "at least 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            CHNSW.build(layers)
+
+
+@pytest.mark.parametrize(
+    ("children", "message"),
+    [
+        ([np.array([[0, 99]])], "0 to 79, not 99"),
+        ([np.array([[9, 1]])], "0 to 8, not 9"),
+        ([np.array([[-1, 1]])], "not -1"),
+        ([np.array([[0.5, 1]])], "integers"),
+        ([np.array([1, 2])], "shape"),
+        ([], "for 1 layers"),
+    ],
+)
+def test_wrong_children_are_named(children: Any, message: str) -> None:
+    layers, _ = hierarchy([80, 9], 12, seed=1)
+    with pytest.raises(ValueError, match=message):
+        CHNSW.build(layers, children)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"metric": "dot"},
+        {"codes": "int4"},
+        {"links": 1},
+        {"ef_construction": 0},
+        {"recall": 0},
+        {"seed": -1},
+        {"mode": "x"},
+        {"breadth": 0},
+        {"backend": "gpu"},
+    ],
+)
+def test_wrong_options_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        CHNSW.build([np.eye(3)], **wrong)
+
+
+def test_wrong_queries(index: CHNSW) -> None:
+    query = np.ones(12)
+    with pytest.raises(ValueError, match="shape"):
+        index.search_all(np.ones(11), 3)
+    with pytest.raises(ValueError, match="k must be"):
+        index.search_all(query, 0)
+    with pytest.raises(ValueError, match="at least k = 5"):
+        index.search_all(query, 5, ef=4)
+    with pytest.raises(ValueError, match="2 layers"):
+        index.search_all(query, 5, ef=[5])
+    with pytest.raises(ValueError, match="layers 0 to 1"):
+        index.search_layer(query, 2, 5)
+    query[3] = np.inf
+    with pytest.raises(ValueError, match="query 0"):
+        index.search_all(query, 5)
+
+
+def test_k_above_the_size_gives_all_and_other_arrays_are_converted(index: CHNSW) -> None:
+    strided = np.ones((12, 2), dtype=np.float64)[:, 0]
+    assert [len(rows) for rows, _ in index.search_all(strided, 500)] == [80, 9]
+    rows, _ = index.search_many(np.ones((2, 12)), 20)[1]
+    assert rows.shape == (2, 20)
+    assert (rows[:, 9:] == -1).all()
+    assert index.search_many(np.zeros((0, 12)), 3)[0][0].shape == (0, 3)
+
+
+def test_wrong_changes_change_nothing(index: CHNSW) -> None:
+    for error, change in [
+        (KeyError, lambda: index.delete(0, np.array([3, 80]))),
+        (KeyError, lambda: index.delete(0, np.array([-1]))),
+        (TypeError, lambda: index.delete(0, np.array([0.5]))),
+        (ValueError, lambda: index.add(0, np.ones((1, 5)))),
+        (ValueError, lambda: index.add(0, np.full((1, 12), np.nan))),
+        (ValueError, lambda: index.add(0, np.ones((1, 12)), parents=np.array([9]))),
+        (ValueError, lambda: index.add(1, np.ones((1, 12)), parents=np.array([0]))),
+        (ValueError, lambda: index.add(1, np.ones((1, 12)), children=np.array([[0, 80]]))),
+        (ValueError, lambda: index.add(0, np.ones((1, 12)), children=np.array([[0, 0]]))),
+    ]:
+        with pytest.raises(error):
+            change()
+    assert index.sizes == [80, 9]
+    index.delete(0, np.array([3]))
+    with pytest.raises(KeyError, match="no node 3"):
+        index.delete(0, np.array([3]))
+    with pytest.raises(ValueError, match="deleted"):
+        index.add(1, np.ones((1, 12)), children=np.array([[0, 3]]))
+
+
+def test_damage_is_named(index: CHNSW) -> None:
+    sound = {name: array.copy() for name, array in index.arrays().items()}
+
+    def spoil(name: str, change: Any, blamed: str | None = None) -> None:
+        arrays = dict(sound)
+        spoilt = change(sound[name].copy())
+        if spoilt is None:
+            del arrays[name]
+        else:
+            arrays[name] = spoilt
+        with pytest.raises(Damaged, match=blamed or name):
+            CHNSW.from_arrays(arrays)
+
+    def put(value: int) -> Any:
+        def change(array: np.ndarray) -> np.ndarray:
+            array.reshape(-1)[0] = value
+            return array
+
+        return change
+
+    for name in sound:
+        spoil(name, lambda array: None)
+        if sound[name].size and name != "options":
+            if not name.endswith("pilots"):  # fewer of them are as sound
+                spoil(name, lambda array: array[:-1], "layer")
+            spoil(name, lambda array: array.astype(np.complex128), name[:6])
+    spoil("layer0.pilots", put(80))
+    spoil("layer1.children", put(-1))
+    spoil("layer1.child_from", put(5))
+    spoil("layer0.alive", put(2))
+    spoil("layer0.scales", lambda a: np.full_like(a, np.nan))
+    spoil("options", lambda a: a[: len(a) // 2])
+    if sound["layer0.links"].size:
+        spoil("layer0.links", put(80))
+        spoil("layer1.down", put(1000))
+    newer = bytes(sound["options"]).replace(b'"format": 1', b'"format": 9')
+    with pytest.raises(FormatTooNew, match="format 9"):
+        CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_fuzzed_file_never_crashes(data: Any) -> None:
+    layers, children = hierarchy([60, 8], 6, seed=2)
+    codes = data.draw(st.sampled_from(["int8", "float16", "float32"]))
+    built = CHNSW.build(
+        layers, children, scan_limit=10, codes=codes, metric=data.draw(st.sampled_from(["ip", "l2"]))
+    )
+    arrays = {name: array.copy() for name, array in built.arrays().items()}
+    for _ in range(data.draw(st.integers(1, 4))):
+        name = data.draw(st.sampled_from(sorted(name for name in arrays if arrays[name].size)))
+        raw = bytearray(arrays[name].tobytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+        arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
+    try:
+        opened = CHNSW.from_arrays(arrays)
+    except StoreError:
+        return
+    try:
+        opened.search_all(np.ones(opened.dimension), 5)
+        opened.add(0, np.ones((3, opened.dimension)))
+        opened.delete(0, opened.add(0, np.ones((3, opened.dimension))))
+    except StoreError:
+        return
