@@ -14,6 +14,7 @@ from stratarag.models.limiter import Limiter
 from stratarag.models.limits import Budget
 from stratarag.models.local import default_embedder
 from stratarag.models.wrap import Threads, embedder_name
+from stratarag.pipeline.resolve import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
 from stratarag.progress import TqdmProgress
 from stratarag.protocols import CallCache, Progress
@@ -31,7 +32,7 @@ class Models:
 
     Parameters
     ----------
-    llm, embedder, budget, cache, progress
+    llm, embedder, budget, cache, progress, resolve_rule
         As `build_index` takes them.
     recorded
         The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
@@ -46,11 +47,13 @@ class Models:
         cache: str | os.PathLike[str] | None = None,
         progress: bool | Progress = False,
         recorded: Manifest | None = None,
+        resolve_rule: Rule | None = None,
     ) -> None:
         _check_models(llm, embedder)
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
         self.llm = llm
+        self.resolve_rule = resolve_rule or default_rule
         self.embedder = (
             embedder
             if embedder is not None

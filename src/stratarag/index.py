@@ -148,13 +148,18 @@ class Index:
         """
         return _sync.run(self.aadd_method(method, config))
 
-    async def aestimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
+    async def aestimate(
+        self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
+    ) -> Estimate:
         """What an insert would cost; see `estimate`."""
-        return await self._estimate(Change("estimate", documents, config=self._config), prices)
+        change = Change("estimate", documents, config=self._config, extraction=extraction)
+        return await self._estimate(change, prices)
 
-    def estimate(self, documents: Documents, prices: Prices | None = None) -> Estimate:
+    def estimate(
+        self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
+    ) -> Estimate:
         """What inserting these documents would cost, without a model call; see `stratarag.estimate`."""
-        return _sync.run(self.aestimate(documents, prices))
+        return _sync.run(self.aestimate(documents, prices, extraction=extraction))
 
     async def _update(self, change: Change) -> BuildReport:
         gate = self._models.gate(self._folder, change.config, journal=True)

@@ -17,6 +17,7 @@ from stratarag.index import Index, method_names
 from stratarag.models.estimate import Estimate
 from stratarag.models.limits import Budget, Limits, Prices
 from stratarag.pipeline.extract import Given
+from stratarag.pipeline.resolve import Rule
 from stratarag.protocols import Progress
 from stratarag.store.snapshot import IndexFolder
 
@@ -34,6 +35,7 @@ async def abuild_index(
     cache: StrPath | None = None,
     progress: bool | Progress = True,
     extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
 ) -> Index:
     """Build an index; see `build_index`."""
     methods = method_names(method)
@@ -41,7 +43,15 @@ async def abuild_index(
     folder = await in_thread(IndexFolder.create, None if path is None else Path(path))
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
-        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=recorded)
+        models = Models(
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            recorded=recorded,
+            resolve_rule=resolve_rule,
+        )
         models.prefer_tokenizer(settings.tokenizer)
         index = Index(folder, models, settings)
         change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
@@ -63,6 +73,7 @@ def build_index(
     cache: StrPath | None = None,
     progress: bool | Progress = True,
     extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
 ) -> Index:
     """Build an index of documents and return it, open.
 
@@ -94,6 +105,9 @@ def build_index(
     extraction
         Extractions that exist already (see `importing`), by a chunk's `ref` or a document's id; no model
         is asked about those.
+    resolve_rule
+        Decides over each pair of entities that may be one (see `pipeline.resolve.Candidate`), where
+        `ExtractionConfig.resolve` is on; None: their descriptions must be alike. Not kept in the folder.
 
     Raises
     ------
@@ -107,7 +121,19 @@ def build_index(
         As `errors` tells. What was done is kept in the folder's cache.
     """
     return _sync.run(
-        abuild_index(documents, method, path, llm, embedder, config, budget, cache, progress, extraction)
+        abuild_index(
+            documents,
+            method,
+            path,
+            llm,
+            embedder,
+            config,
+            budget,
+            cache,
+            progress,
+            extraction,
+            resolve_rule,
+        )
     )
 
 
@@ -120,12 +146,21 @@ async def aopen_index(
     cache: StrPath | None = None,
     progress: bool | Progress = False,
     limits: Limits | None = None,
+    resolve_rule: Rule | None = None,
 ) -> Index:
     """Open an index; see `open_index`."""
     folder = await in_thread(IndexFolder.open, Path(path))
     try:
         manifest = folder.snapshot().manifest
-        models = Models(llm, embedder, budget=budget, cache=cache, progress=progress, recorded=manifest)
+        models = Models(
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            recorded=manifest,
+            resolve_rule=resolve_rule,
+        )
         models.check_embedder(manifest, Path(path))
         index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
         index._serve()
@@ -144,11 +179,12 @@ def open_index(
     cache: StrPath | None = None,
     progress: bool | Progress = False,
     limits: Limits | None = None,
+    resolve_rule: Rule | None = None,
 ) -> Index:
     """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
 
     Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
-    say how models are called from now on.
+    say how models are called from now on, and `resolve_rule`, which is not kept there.
 
     Raises
     ------
@@ -158,7 +194,16 @@ def open_index(
         If the embedder is not the one that the index was built with.
     """
     return _sync.run(
-        aopen_index(path, llm, embedder, budget=budget, cache=cache, progress=progress, limits=limits)
+        aopen_index(
+            path,
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            limits=limits,
+            resolve_rule=resolve_rule,
+        )
     )
 
 
@@ -169,13 +214,16 @@ async def aestimate(
     config: Any = None,
     cache: StrPath | None = None,
     prices: Prices | None = None,
+    extraction: Given | None = None,
 ) -> Estimate:
     """What a build would cost; see `estimate`."""
     settings = resolve(config)
     models = Models(llm, None, cache=cache, progress=False)
     models.prefer_tokenizer(settings.tokenizer)
     index = Index(IndexFolder.create(None), models, settings)
-    change = Change("estimate", documents, methods=method_names(method), config=settings)
+    change = Change(
+        "estimate", documents, methods=method_names(method), config=settings, extraction=extraction
+    )
     try:
         return await index._estimate(change, prices)
     finally:
@@ -189,6 +237,7 @@ def estimate(
     config: Any = None,
     cache: StrPath | None = None,
     prices: Prices | None = None,
+    extraction: Given | None = None,
 ) -> Estimate:
     """What `build_index` with the same arguments would cost, without a single model call.
 
@@ -196,4 +245,4 @@ def estimate(
     from the texts and our prompts; output tokens are what each prompt asks for; the grouping of summaries
     follows random vectors, as real ones are not known yet. Calls that `cache` holds count as cached.
     """
-    return _sync.run(aestimate(documents, method, llm, config, cache, prices))
+    return _sync.run(aestimate(documents, method, llm, config, cache, prices, extraction))

@@ -181,6 +181,40 @@ def test_resolution_makes_one_of_a_name_and_its_acronym_and_reports_it(call: Cal
     assert any(note.startswith("resolved: 'hpg'") for note in together.last_report.notes)
 
 
+def test_a_rule_of_the_users_own_decides(call: Caller) -> None:
+    seen: list[str] = []
+
+    def never(candidate: Any) -> bool:
+        seen.append(str(candidate))
+        return False
+
+    docs = [
+        sr.Document("a", "The Harbour Pilots Guild keeps the pilots of the harbour safe at night."),
+        sr.Document("b", "The HPG keeps the pilots of the harbour safe at night and by day."),
+    ]
+    index = call.build(docs, config={"extraction": {"resolve": True}}, resolve_rule=never)
+    assert seen
+    assert {"hpg", "harbour pilots guild"} <= set(entities(index))
+
+
+def test_a_relation_that_everything_states_has_a_bounded_text(call: Caller) -> None:
+    docs = [
+        sr.Document(f"d{n}", f"Ada met Bo on day {n} at the pier, and nobody else was there.")
+        for n in range(300)
+    ]
+    given = {d.id: sr.Extraction(relations=(sr.RelationMention("Ada", "Bo", d.text),)) for d in docs}
+    (relation,) = call.build(docs, extraction=given).relations()
+    assert len(relation.sources) == 300
+    assert len(relation.text) < 3000
+
+
+def test_an_estimate_knows_what_is_given(call: Caller) -> None:
+    given = {document.id: sr.Extraction() for document in documents(12)}
+    asked = call(sr, "estimate", documents(12), llm=CountingModel(), config=BY_MODEL)
+    spared = call(sr, "estimate", documents(12), llm=CountingModel(), config=BY_MODEL, extraction=given)
+    assert asked.calls - spared.calls == 12
+
+
 def test_the_graph_can_be_read(call: Caller) -> None:
     index = call.build(
         [sr.Document("a", "Ada Quill sailed to Ostra.")], llm=CountingModel(spoken), config=BY_MODEL

@@ -23,7 +23,7 @@ from stratarag.pipeline.extract_nlp import select_terms
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names import NameIndex
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.resolve import aliases, resolve
+from stratarag.pipeline.resolve import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.summarize import extract
 from stratarag.protocols import Corpus, Rows, Stored
 from stratarag.records import Built, Node, content_id
@@ -43,23 +43,25 @@ async def build_graph(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
+    rule: Rule = default_rule,
 ) -> Built:
     """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
 
     Long descriptions are condensed by the model, or extractively without one; one whose fragments did
-    not change is taken over from `previous`.
+    not change is taken over from `previous`. `rule` decides which alike entities are one, if
+    `config.resolve` asks for that.
     """
     with gate.stage("merge"):
         collected = await asyncio.to_thread(_collected, extracted, corpus.size)
         merged = await asyncio.to_thread(finish, collected)
     if config.resolve:
-        merged = await _resolved(collected, merged, gate)
+        merged = await _resolved(collected, merged, gate, rule)
     rows = {entity.key: row for row, entity in enumerate(merged.entities)}
     describer = _Describer(corpus, gate, config, use_llm)
     descriptions = await describer.all(merged, previous)
     nodes = [
         *(_entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
-        *(_relation_node(relation, merged.entities, rows) for relation in merged.relations),
+        *(_relation_node(each, merged.entities, rows, describer.bounded(each)) for each in merged.relations),
         *(
             Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)
             for unit in merged.units
@@ -82,10 +84,10 @@ def _collected(extracted: Stored, chunks: int) -> Merge:
     return collected
 
 
-async def _resolved(collected: Merge, merged: Merged, gate: Gate) -> Merged:
+async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
     """The graph with entities that are one thing made one; each such merger is a note."""
     fragments = _fragments(merged)
-    found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key])
+    found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
     collected.rename(aliases(found))
     collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
     return await asyncio.to_thread(finish, collected)
@@ -127,6 +129,13 @@ class _Describer:
         made = await self._condensed(todo, fragments, digests)
         short = {key: _Description(text) for key, text in joined.items() if key not in long}
         return short | kept | made
+
+    def bounded(self, relation: Relation) -> str:
+        """The description of a relation: its fragments, or their most central sentences if they are long."""
+        joined = " ".join(relation.fragments)
+        if not self._is_long(joined):
+            return joined
+        return extract(relation.fragments, self._limit, self._gate.count_tokens)
 
     def _is_long(self, text: str) -> bool:
         """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
@@ -203,9 +212,10 @@ def _entity_node(entity: Entity, description: _Description) -> Node:
     return Node(entity.key, "entity", 0, text, entity.chunks, extra)
 
 
-def _relation_node(relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int]) -> Node:
+def _relation_node(
+    relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int], described: str
+) -> Node:
     source, target = entities[rows[relation.source]].name, entities[rows[relation.target]].name
-    described = " ".join(relation.fragments[:MOST_UNITS])
     text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
     extra = {"source": source, "target": target, "weight": relation.weight}
     identity = content_id("relation", *sorted((relation.source, relation.target)))
