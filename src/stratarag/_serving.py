@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stratarag.config import Config, construct
 from stratarag.errors import MethodMissing
 from stratarag.methods import NAMES, get_method
-from stratarag.methods.base import Description, Found, Mask, Query, Searcher
+from stratarag.methods.base import Description, Found, Mask, Origin, Query, Searcher
 from stratarag.pipeline.filters import Where, compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
@@ -181,15 +181,15 @@ class Reader:
             return self._metadata
 
     def _hits(self, found: Found, method: str) -> tuple[Hit, ...]:
-        """Read what was found, chunks and nodes each in one go, and put them back in order."""
+        """Read what was found, each origin in one go, and put it back in order."""
         hits: dict[int, Hit] = {}
-        places = np.flatnonzero(found.is_chunk)
-        for place, hit in zip(places, self._chunk_hits(found, places), strict=True):
-            hits[int(place)] = hit
-        places = np.flatnonzero(~found.is_chunk)
-        for place, hit in zip(places, self._node_hits(found, places, method), strict=True):
-            hits[int(place)] = hit
-        return tuple(hits[place] for place in range(len(found.rows)))
+        for origin, table in ((Origin.CHUNK, None), (Origin.NODE, method), (Origin.GRAPH, GRAPH)):
+            places = np.flatnonzero(found.origin == origin)
+            if not places.size:
+                continue
+            read = self._chunk_hits(found, places) if table is None else self._node_hits(found, places, table)
+            hits.update(zip(places.tolist(), read, strict=True))
+        return tuple(hits[place] for place in range(len(found)))
 
     def _chunk_hits(self, found: Found, places: NDArray[np.intp]) -> list[Hit]:
         chunks = self.snapshot.chunks(found.rows[places].tolist())
@@ -208,8 +208,8 @@ class Reader:
             for chunk, score in zip(chunks, found.scores[places], strict=True)
         ]
 
-    def _node_hits(self, found: Found, places: NDArray[np.intp], method: str) -> list[Hit]:
-        nodes = self.snapshot.method(method).nodes(found.rows[places].tolist())
+    def _node_hits(self, found: Found, places: NDArray[np.intp], table: str) -> list[Hit]:
+        nodes = self.snapshot.method(table).nodes(found.rows[places].tolist())
         return [
             Hit(
                 id=node.id,

@@ -255,6 +255,7 @@ class _Update:
             config=config,
             previous=self._previous(GRAPH),
             use_llm=use_llm,
+            embed=any(get_method(name).needs_vectors for name in self._methods),
             rule=self._shop.models.resolve_rule,
         )
         await self._put(GRAPH, graph)

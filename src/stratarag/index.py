@@ -20,8 +20,9 @@ from stratarag._update import Change, Workshop, settings_of, update
 from stratarag.config import Config
 from stratarag.methods import get_method
 from stratarag.models.estimate import Estimate
+from stratarag.models.gateway import Gate
 from stratarag.models.limits import Prices
-from stratarag.pipeline.answer import Answer, extract_answer, generate
+from stratarag.pipeline.answer import Answer, Draft, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.decompose import decompose as name_entities
@@ -31,6 +32,7 @@ from stratarag.records import BuildReport, Chunk, GraphEntity, GraphRelation, Me
 from stratarag.store.snapshot import IndexFolder
 
 StrPath = str | os.PathLike[str]
+_SEARCH = ("view", "where", "method", "decompose")  # arguments of a search that are no method's own
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -253,44 +255,62 @@ class Index:
         """Search for several questions at once; results in their order. Options as in `retrieve`."""
         return _sync.run(self.aretrieve_many(questions, k, **options))
 
-    async def aanswer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
+    async def aanswer(
+        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
+    ) -> Answer:
         """Answer a question; see `answer`."""
-        retrieval = await self.aretrieve(q, k, **self._answering(options))
+        retrieval = await self._retrieved(q, k, options)
         gate = self._models.gate(self._folder, self._config)
         with gate.stage("answer"):
             if gate.has_llm and retrieval.hits:
-                text, citations = await generate(retrieval, gate, max_tokens=max_tokens)
+                draft = await self._draft(retrieval, gate, max_tokens, options)
+                text, citations = await generate(retrieval, draft, gate)
             else:
                 text, citations = await extract_answer(retrieval, gate)
         usage = retrieval.usage + gate.ledger.total
         return Answer(text, citations, retrieval, extractive=not gate.has_llm, usage=usage)
 
-    def _answering(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {"view": "nodes" if self.has_llm else "chunks", **options}
+    async def _retrieved(self, q: str, k: int | None, options: dict[str, Any]) -> Retrieval:
+        """What an answer rests on."""
+        if k is None:
+            k = get_method(self._serve().method_name(options.get("method"))).answer_k
+        return await self.aretrieve(q, k, **{"view": "nodes" if self.has_llm else "chunks", **options})
 
-    def answer(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Answer:
+    async def _draft(
+        self, retrieval: Retrieval, gate: Gate, max_tokens: int, options: dict[str, Any]
+    ) -> Draft:
+        own = {name: value for name, value in options.items() if name not in _SEARCH}
+        checked = self._serve().options(retrieval.method, own)
+        compose = get_method(retrieval.method).compose
+        return await compose(retrieval, gate, max_tokens=max_tokens, options=checked)
+
+    def answer(self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any) -> Answer:
         """Answer a question from what `retrieve` finds, with citations.
 
         With a chat model it writes the answer from a context of at most `max_tokens`; without one the
-        answer consists of the best supported sentences, word for word (`Answer.extractive`).
+        answer consists of the best supported sentences, word for word (`Answer.extractive`). `k` None takes
+        what suits the method.
         Options as in `retrieve`; an extractive answer takes its sentences from passages (`view="chunks"`)
         unless told otherwise.
         """
         return _sync.run(self.aanswer(q, k, max_tokens=max_tokens, **options))
 
     async def astream(
-        self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any
+        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
     ) -> AsyncIterator[str]:
         """The answer in pieces; see `stream`."""
-        retrieval = await self.aretrieve(q, k, **self._answering(options))
+        retrieval = await self._retrieved(q, k, options)
         gate = self._models.gate(self._folder, self._config)
         if not gate.has_llm or not retrieval.hits:
             yield (await extract_answer(retrieval, gate))[0]
             return
-        async for piece in stream_answer(retrieval, gate, max_tokens=max_tokens):
+        draft = await self._draft(retrieval, gate, max_tokens, options)
+        async for piece in stream_answer(draft, gate):
             yield piece
 
-    def stream(self, q: str, k: int = 10, *, max_tokens: int = 4000, **options: Any) -> Iterator[str]:
+    def stream(
+        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
+    ) -> Iterator[str]:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
         return _sync.iterate(self.astream(q, k, max_tokens=max_tokens, **options))
 

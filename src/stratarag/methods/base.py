@@ -7,7 +7,7 @@ the previous index: what is made of the same members has the same id, and is tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,19 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.models.gateway import Gate
+from stratarag.pipeline.answer import Compose, compose
+from stratarag.pipeline.found import Found, Origin
 from stratarag.pipeline.graph import Graph
-from stratarag.protocols import Corpus, Rows, Stored, Vectors
+from stratarag.protocols import Corpus, Stored, Vectors
 from stratarag.records import Built, Metadata
 
 __all__ = [
     "Build",
     "Built",
+    "Compose",
     "Corpus",
     "Description",
     "Found",
     "Graph",
     "Mask",
     "Method",
+    "Origin",
     "Query",
     "Searcher",
     "Stored",
@@ -51,16 +55,6 @@ class Query:
     allowed: Mask | None = None
     entities: tuple[str, ...] | None = None
     options: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A search's ranking, best first. A row of `Found.chunks` is of the corpus, others are of the nodes."""
-
-    rows: Rows
-    scores: NDArray[np.float32]
-    is_chunk: Mask
-    trace: Sequence[Metadata] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +93,12 @@ class Build(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One of the methods: its name, its settings, and its two verbs.
+    """One of the methods: its name, its settings, and its verbs.
 
     `build` is pure but for the gate: same corpus, config and answers, same result. `open` makes a stored
-    index searchable without reading any text.
+    index searchable without reading any text. `compose` turns what was retrieved into the last prompt of
+    an answer; `answer_k` is how much is retrieved for one. `needs_graph`: entities and relations are worth
+    asking a model for; `needs_vectors`: the entities are embedded (`Graph.vectors`).
     """
 
     name: str
@@ -110,4 +106,7 @@ class Method:
     options_type: type[Any]
     build: Build
     open: Callable[[Corpus, Graph, Stored, Any], Searcher]
+    compose: Compose = compose
+    answer_k: int = 10
     needs_graph: bool = True
+    needs_vectors: bool = False

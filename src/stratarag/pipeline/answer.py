@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
-from stratarag.models.gateway import Gate, Task
+from stratarag.models.gateway import Gate, Prompt, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.chunk import sentences
-from stratarag.pipeline.context import Citation, Context, Retrieval
+from stratarag.pipeline.context import Citation, Retrieval
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.records import Hit, Usage
 
@@ -39,35 +40,57 @@ class Answer:
         return self.text
 
 
-async def generate(retrieval: Retrieval, gate: Gate, *, max_tokens: int) -> tuple[str, tuple[Citation, ...]]:
-    """Let the model answer from the context of a retrieval; returns the text and what it cites."""
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The last prompt of an answer: a template, its values, and what the numbers in them stand for."""
+
+    prompt: Prompt
+    values: Mapping[str, str]
+    citations: tuple[Citation, ...]
+
+
+class Compose(Protocol):
+    """How a method turns a retrieval into a draft; it may ask the model on the way.
+
+    `options` are the method's own, as for the search. What the draft takes of the hits has at most
+    `max_tokens`.
+    """
+
+    async def __call__(self, retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
+        """See the class."""
+        ...
+
+
+async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
+    """A draft of the hits as they are, best first (`Retrieval.context`)."""
     context = retrieval.context(max_tokens)
+    values = {"context": context.text, "question": retrieval.query}
+    return Draft(ANSWER_PROMPT, values, context.citations)
+
+
+async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str, tuple[Citation, ...]]:
+    """Let the model answer; returns the text and what it cites."""
     task = Task(
         name="answer",
-        prompt=ANSWER_PROMPT,
+        prompt=draft.prompt,
         parse=plain_text,
         expected_output_tokens=300,
         placeholder=lambda values: "answer",
     )
-    values = {"context": context.text, "question": retrieval.query}
-    text = await gate.call(task, values, item=retrieval.query, sources=_sources(context))
-    return text, cited(text, context)
+    sources = sorted({source for citation in draft.citations for source in citation.sources})
+    text = await gate.call(task, draft.values, item=retrieval.query, sources=sources)
+    return text, cited(text, draft.citations)
 
 
-def stream(retrieval: Retrieval, gate: Gate, *, max_tokens: int) -> AsyncIterator[str]:
+def stream(draft: Draft, gate: Gate) -> AsyncIterator[str]:
     """The same in pieces, as the model writes them."""
-    values = {"context": retrieval.context(max_tokens).text, "question": retrieval.query}
-    return gate.stream(ANSWER_PROMPT, values, stage="answer")
+    return gate.stream(draft.prompt, draft.values, stage="answer")
 
 
-def cited(text: str, context: Context) -> tuple[Citation, ...]:
+def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
     """The citations whose numbers occur in a text, in the order of their numbers."""
     numbers = {int(number) for number in _NUMBER.findall(text)}
-    return tuple(citation for citation in context.citations if citation.number in numbers)
-
-
-def _sources(context: Context) -> list[str]:
-    return sorted({source for citation in context.citations for source in citation.sources})
+    return tuple(citation for citation in citations if citation.number in numbers)
 
 
 async def extract_answer(

@@ -18,6 +18,7 @@ from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gateway import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.context import clip
+from stratarag.pipeline.entity_vectors import embed_entities
 from stratarag.pipeline.extract import ExtractionConfig, extractions
 from stratarag.pipeline.extract_nlp import select_terms
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
@@ -25,7 +26,7 @@ from stratarag.pipeline.names import NameIndex
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.resolve import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.summarize import extract
-from stratarag.protocols import Corpus, Rows, Stored
+from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Built, Node, content_id
 
 NAME = "graph"
@@ -43,13 +44,14 @@ async def build_graph(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
+    embed: bool = False,
     rule: Rule = default_rule,
 ) -> Built:
     """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
 
     Long descriptions are condensed by the model, or extractively without one; one whose fragments did
-    not change is taken over from `previous`. `rule` decides which alike entities are one, if
-    `config.resolve` asks for that.
+    not change is taken over from `previous`. `embed` adds a vector for each entity. `rule` decides which
+    alike entities are one, if `config.resolve` asks for that.
     """
     with gate.stage("merge"):
         collected = await asyncio.to_thread(_collected, extracted, corpus.size)
@@ -68,9 +70,14 @@ async def build_graph(
         ),
     ]
     condensed = [each for each in descriptions.values() if each.digest]
+    arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
+    if embed:
+        entities = nodes[: len(merged.entities)]
+        dimension = corpus.vectors.shape[1]
+        arrays["vectors"] = await embed_entities(entities, gate, dimension=dimension, previous=previous)
     return Built(
         nodes,
-        _arrays(merged, rows) | _walk(merged, rows, corpus.size),
+        arrays,
         merged.notes,
         complete=all(each.by_model for each in condensed),
     )
@@ -273,6 +280,8 @@ class Graph:
         Strength of each relation, shape (relations,).
     names
         Finds entities by whole words.
+    vectors
+        Of the entities' texts, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -287,3 +296,8 @@ class Graph:
         self.names = NameIndex(
             {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
         )
+
+    @property
+    def vectors(self) -> Vectors:
+        """See the class."""
+        return self.stored.arrays["vectors"]

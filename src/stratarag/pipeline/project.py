@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.ppr import shallow_pagerank
+from stratarag.pipeline.found import Found, Origin
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.linking import link
 from stratarag.pipeline.nearest import Nearest
@@ -63,6 +64,15 @@ class Projected:
     mass: NDArray[np.float32]
     similarity: NDArray[np.float32]
     named: Rows
+
+    @property
+    def found(self) -> Found:
+        """As a ranking; the trace tells mass and similarity."""
+        trace = [
+            {"mass": float(mass), "similarity": float(similarity)}
+            for mass, similarity in zip(self.mass, self.similarity, strict=True)
+        ]
+        return Found.of(Origin.CHUNK, self.rows, self.mass, trace)
 
 
 class Projection:

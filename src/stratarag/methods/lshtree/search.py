@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Description, Found, Mask, Query, Stored
+from stratarag.methods.base import Corpus, Description, Found, Mask, Origin, Query, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.pipeline.filters import nodes_allowed
+from stratarag.pipeline.found import merged
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.project import Projection, Seeds
@@ -35,9 +36,9 @@ class TreeSearcher:
         options: LSHTreeOptions = query.options or LSHTreeOptions()
         levels = self._searched(options)
         if options.mode == "collapsed":
-            return _merge([self._level(query, levels, query.k)], query.k)
+            return merged([self._level(query, levels, query.k)], query.k)
         k = options.k_per_level or query.k
-        return _merge([self._level(query, (level,), k) for level in levels], query.k)
+        return merged([self._level(query, (level,), k) for level in levels], query.k)
 
     def chunks(self, query: Query) -> Found:
         """Passages by the walk of `pipeline.project`, which restarts at the summaries' passages too."""
@@ -49,11 +50,7 @@ class TreeSearcher:
             entities=query.entities,
             seeds=self._seeds(query),
         )
-        trace = [
-            {"mass": float(mass), "similarity": float(similarity)}
-            for mass, similarity in zip(ranked.mass, ranked.similarity, strict=True)
-        ]
-        return Found(ranked.rows, ranked.mass, np.ones(len(ranked.rows), dtype=np.bool_), trace)
+        return ranked.found
 
     def _seeds(self, query: Query) -> Seeds:
         """The passages below the nearest summaries; each summary shares its weight among them."""
@@ -89,27 +86,12 @@ class TreeSearcher:
         """The nearest members of some levels, as one ranking."""
         found = []
         if 0 in levels:
-            found.append(_found(*self._chunks.search(query.vector, k, query.allowed), is_chunk=True))
+            found.append(Found.of(Origin.CHUNK, *self._chunks.search(query.vector, k, query.allowed)))
         above = [level for level in levels if level > 0]
         if above:
             admitted = self._admitted(query)
             if len(above) < int(self._levels.max(initial=0)):
                 wanted = np.isin(self._levels, above)
                 admitted = wanted if admitted is None else admitted & wanted
-            found.append(_found(*self._summaries.search(query.vector, k, admitted), is_chunk=False))
-        return _merge(found, k)
-
-
-def _found(rows: NDArray[np.int64], scores: NDArray[np.float32], *, is_chunk: bool) -> Found:
-    trace = [{"similarity": float(score)} for score in scores]
-    return Found(rows, scores, np.full(len(rows), is_chunk), trace)
-
-
-def _merge(parts: list[Found], k: int) -> Found:
-    """The best `k` of several rankings; of equals, chunks before summaries, lower rows first."""
-    rows = np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)])
-    scores = np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)])
-    is_chunk = np.concatenate([np.zeros(0, np.bool_), *(part.is_chunk for part in parts)])
-    trace = [entry for part in parts for entry in part.trace]
-    order = np.lexsort((rows, ~is_chunk, -scores))[:k]
-    return Found(rows[order], scores[order], is_chunk[order], [trace[i] for i in order])
+            found.append(Found.of(Origin.NODE, *self._summaries.search(query.vector, k, admitted)))
+        return merged(found, k)
