@@ -22,7 +22,14 @@ from stratarag.errors import (
 )
 from stratarag.methods import NAMES
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
+from tests.methods.contract import (
+    Caller,
+    CountingModel,
+    documents,
+    state,
+    state_after_update,
+    written_summary,
+)
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -43,7 +50,7 @@ def test_insert_equals_rebuild(call: Caller, method: str) -> None:
     grown = call.build(documents(45), method=method, llm=CountingModel())
     report = call(grown, "insert", documents(15, start=45))
     assert len(report.added) == 15
-    assert state(grown, method) == state(whole, method)
+    assert state_after_update(grown, method) == state_after_update(whole, method)
 
 
 def test_delete_equals_never_inserted(call: Caller, method: str) -> None:
@@ -52,7 +59,7 @@ def test_delete_equals_never_inserted(call: Caller, method: str) -> None:
     gone = [document.id for document in documents(15, start=45)]
     report = call(shrunk, "delete", gone)
     assert set(report.deleted) == set(gone)
-    assert state(shrunk, method) == state(never, method)
+    assert state_after_update(shrunk, method) == state_after_update(never, method)
 
 
 def test_update_replaces_a_document(call: Caller, method: str) -> None:
@@ -61,7 +68,7 @@ def test_update_replaces_a_document(call: Caller, method: str) -> None:
     report = call(index, "insert", [changed])
     assert report.updated == ("doc-003",)
     fresh = call.build([d if d.id != "doc-003" else changed for d in documents(20)], method=method)
-    assert state(index, method) == state(fresh, method)
+    assert state_after_update(index, method) == state_after_update(fresh, method)
 
 
 def test_changed_metadata_is_an_update_without_model_calls(call: Caller, method: str) -> None:
@@ -101,7 +108,9 @@ def test_deleting_everything_leaves_an_empty_index(call: Caller, method: str) ->
     call(index, "delete", [document.id for document in documents(12)])
     assert call(index, "retrieve", "harbour", k=3).hits == ()
     call(index, "insert", documents(12))
-    assert state(index, method) == state(call.build(documents(12), method=method), method)
+    assert state_after_update(index, method) == state_after_update(
+        call.build(documents(12), method=method), method
+    )
 
 
 # Stopping and resuming
@@ -218,7 +227,7 @@ def test_a_filter_that_admits_nothing_finds_nothing(call: Caller, method: str) -
 
 def test_sources_are_exact(call: Caller, method: str) -> None:
     index = call.build(documents(60), method=method, llm=CountingModel())
-    known = {chunk[0]: chunk[1] for chunk in state(index, method)["chunks"]}
+    known = {chunk[0]: chunk[1] for chunk in state(index, method)["corpus"]["chunks"]}
     for hit in call(index, "retrieve", "lantern", k=500):
         assert hit.sources
         assert set(hit.documents) == {known[source] for source in hit.sources}
