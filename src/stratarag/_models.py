@@ -102,10 +102,16 @@ class Models:
                 "second (model calls come from the cache if you share it; only embeddings are computed again)"
             )
 
-    def gate(self, folder: IndexFolder, config: Config, *, journal: bool = False) -> ModelGate:
-        """A gate for one operation, with an account, a ledger and a list of failures of its own."""
+    def gate(
+        self, folder: IndexFolder, config: Config, *, journal: bool = False, llm: Any = None
+    ) -> ModelGate:
+        """A gate for one operation, with an account, a ledger and a list of failures of its own.
+
+        `llm` stands in for the index's own chat model.
+        """
+        _check_models(llm, None)
         return ModelGate(
-            self.llm,
+            self.llm if llm is None else llm,
             self.embedder,
             cache=self._shared or folder.calls,
             vectors=folder.journal if journal else None,

@@ -256,11 +256,11 @@ class Index:
         return _sync.run(self.aretrieve_many(questions, k, **options))
 
     async def aanswer(
-        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
+        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
     ) -> Answer:
         """Answer a question; see `answer`."""
-        retrieval = await self._retrieved(q, k, options)
-        gate = self._models.gate(self._folder, self._config)
+        gate = self._models.gate(self._folder, self._config, llm=llm)
+        retrieval = await self._retrieved(q, k, gate, options)
         with gate.stage("answer"):
             if gate.has_llm and retrieval.hits:
                 draft = await self._draft(retrieval, gate, max_tokens, options)
@@ -270,11 +270,11 @@ class Index:
         usage = retrieval.usage + gate.ledger.total
         return Answer(text, citations, retrieval, extractive=not gate.has_llm, usage=usage)
 
-    async def _retrieved(self, q: str, k: int | None, options: dict[str, Any]) -> Retrieval:
+    async def _retrieved(self, q: str, k: int | None, gate: Gate, options: dict[str, Any]) -> Retrieval:
         """What an answer rests on."""
         if k is None:
             k = get_method(self._serve().method_name(options.get("method"))).answer_k
-        return await self.aretrieve(q, k, **{"view": "nodes" if self.has_llm else "chunks", **options})
+        return await self.aretrieve(q, k, **{"view": "nodes" if gate.has_llm else "chunks", **options})
 
     async def _draft(
         self, retrieval: Retrieval, gate: Gate, max_tokens: int, options: dict[str, Any]
@@ -284,23 +284,25 @@ class Index:
         compose = get_method(retrieval.method).compose
         return await compose(retrieval, gate, max_tokens=max_tokens, options=checked)
 
-    def answer(self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any) -> Answer:
+    def answer(
+        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
+    ) -> Answer:
         """Answer a question from what `retrieve` finds, with citations.
 
         With a chat model it writes the answer from a context of at most `max_tokens`; without one the
         answer consists of the best supported sentences, word for word (`Answer.extractive`). `k` None takes
-        what suits the method.
+        what suits the method; `llm` stands in for the index's own model.
         Options as in `retrieve`; an extractive answer takes its sentences from passages (`view="chunks"`)
         unless told otherwise.
         """
-        return _sync.run(self.aanswer(q, k, max_tokens=max_tokens, **options))
+        return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, **options))
 
     async def astream(
-        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
+        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
     ) -> AsyncIterator[str]:
         """The answer in pieces; see `stream`."""
-        retrieval = await self._retrieved(q, k, options)
-        gate = self._models.gate(self._folder, self._config)
+        gate = self._models.gate(self._folder, self._config, llm=llm)
+        retrieval = await self._retrieved(q, k, gate, options)
         if not gate.has_llm or not retrieval.hits:
             yield (await extract_answer(retrieval, gate))[0]
             return
@@ -309,10 +311,10 @@ class Index:
             yield piece
 
     def stream(
-        self, q: str, k: int | None = None, *, max_tokens: int = 4000, **options: Any
+        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
     ) -> Iterator[str]:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
-        return _sync.iterate(self.astream(q, k, max_tokens=max_tokens, **options))
+        return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, **options))
 
     # What it holds
 

@@ -16,7 +16,7 @@ from llama_index_stratarag._convert import Where, to_node, to_where
 from stratarag import Hit, Index
 
 if TYPE_CHECKING:
-    from llama_index_stratarag.indices import StrataIndex
+    from llama_index_stratarag._base import StrataIndex
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 

@@ -1,18 +1,19 @@
-"""Answers where LlamaIndex has no LLM to write them: those of the core."""
+"""Answers as the core gives them: in a method's own way, or without any model."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
 from llama_index.core.callbacks.base import CallbackManager
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import BaseNode
 from llama_index.core.types import RESPONSE_TEXT_TYPE
 
+from llama_index_stratarag._models import to_chat_model
 from llama_index_stratarag.retriever import StrataRetriever
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
@@ -21,28 +22,41 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 class CoreSynthesizer(BaseSynthesizer):
     """Gives the answer of `stratarag.Index.answer`, for the retriever's own settings.
 
-    Without a chat model that is an extractive answer: the best supported sentences of the index, word for
-    word, each with the number of its source. `response.metadata["stratarag"]` says so: `extractive`.
+    With a chat model that is the method's own way of answering (adaptive filtering for ArchRAG, the context
+    in three parts for HiRAG). Without one the answer is extractive: the best supported sentences of the
+    index, word for word, each with the number of its source. `response.metadata["stratarag"]` says which:
+    `extractive`.
 
     Parameters
     ----------
     retriever
         Whose index and settings (`similarity_top_k`, `view`, filters) the answer rests on. Node
         postprocessors act on `source_nodes`, not on the answer.
+    llm
+        What writes it; None takes the index's own.
+    max_tokens
+        Bound on what the last prompt takes of the hits.
     streaming
-        Hand the answer out as a stream (of one piece).
+        Hand the answer out as a stream, as it is written.
     """
 
     def __init__(
         self,
         retriever: StrataRetriever,
         *,
+        llm: LLM | None = None,
+        max_tokens: int = 4000,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         # The base class wants an LLM for its prompt lengths; this one is never called.
-        super().__init__(llm=MockLLM(), callback_manager=callback_manager, streaming=streaming)
+        super().__init__(llm=llm or MockLLM(), callback_manager=callback_manager, streaming=streaming)
         self._retriever = retriever
+        self._arguments = {"llm": None if llm is None else to_chat_model(llm), "max_tokens": max_tokens}
+
+    @property
+    def _request(self) -> dict[str, Any]:
+        return {**self._retriever.request, **self._arguments}
 
     def _get_prompts(self) -> PromptDictType:
         return {}
@@ -55,25 +69,31 @@ class CoreSynthesizer(BaseSynthesizer):
         self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any
     ) -> RESPONSE_TEXT_TYPE:
         """The core's answer to the question."""
-        text = self._retriever.core.answer(query_str, **self._retriever.request).text
-        return _stream(text) if self._streaming else text
+        core = self._retriever.core
+        if self._streaming:
+            return _generator(core.stream(query_str, **self._request))
+        return core.answer(query_str, **self._request).text
 
     @dispatcher.span
     async def aget_response(
         self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any
     ) -> RESPONSE_TEXT_TYPE:
         """The async twin of `get_response`."""
-        text = (await self._retriever.core.aanswer(query_str, **self._retriever.request)).text
-        return _astream(text) if self._streaming else text
+        core = self._retriever.core
+        if self._streaming:
+            return _async_generator(core.astream(query_str, **self._request))
+        return (await core.aanswer(query_str, **self._request)).text
 
     def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
         known = super()._get_metadata_for_response(nodes) or {}
-        return {**known, "stratarag": {"extractive": not self._retriever.core.has_llm}}
+        extractive = self._arguments["llm"] is None and not self._retriever.core.has_llm
+        return {**known, "stratarag": {"extractive": extractive}}
 
 
-def _stream(text: str) -> Generator[str, None, None]:
-    yield text
+def _generator(pieces: Iterator[str]) -> Generator[str, None, None]:
+    yield from pieces
 
 
-async def _astream(text: str) -> AsyncGenerator[str, None]:
-    yield text
+async def _async_generator(pieces: AsyncIterator[str]) -> AsyncGenerator[str, None]:
+    async for piece in pieces:
+        yield piece

@@ -1,0 +1,325 @@
+"""What all retrievers have in common: making one, changing what is in it, asking it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable
+from pydantic import ConfigDict, Field, field_validator
+
+from langchain_stratarag._answer import AnswerRunnable
+from langchain_stratarag._convert import IdKey, to_chunks, to_document
+from langchain_stratarag._models import to_chat_model, use_callbacks
+from stratarag import BuildReport, Index, abuild_index, aopen_index, build_index, open_index
+from stratarag.errors import MethodMissing
+from stratarag.protocols import ChatModel, Embedder
+
+LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
+Embedding = Embeddings | Embedder | None
+StrPath = str | os.PathLike[str]
+View = Literal["nodes", "chunks"]
+Where = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
+
+
+class IndexRetriever(BaseRetriever):
+    """A retriever over one method of an index folder.
+
+    Make one with `from_documents`, `from_texts` or `load` (each with an async twin), or with
+    `index=` from an index that the core has opened. The split of the documents given is kept: each
+    `Document` becomes one chunk, and nothing splits it again.
+
+    Each `Document` returned has the text of a hit as `page_content`, the id that the caller gave
+    (else the hit's) as `id`, and in `metadata` the chunk's own metadata plus one key, `"stratarag"`, with
+    `id`, `kind`, `level`, `score`, `sources` (chunk ids) and `documents` (document ids). One key of our own
+    cannot clash with a loader's `score` or `id`; `where` filters see the caller's keys alone.
+
+    Parameters
+    ----------
+    index
+        The open index of the core, for everything that a retriever has no word for (`stats`, `answer`, ...).
+    k
+        Number of documents returned; fewer come back only if the index holds fewer.
+    view
+        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages only.
+    where
+        A metadata filter: keys with values, lists or `$`-operators, or a function on the metadata.
+    id_key
+        Where the id of a document stands, by which it is updated and deleted: a metadata key or a function.
+        None takes `Document.id` where it is set, else `metadata["source"]` (so that the pieces of a text
+        splitter belong together), else a hash of the text.
+
+    `k`, `view`, `where` and the method's own options can be given per call, too:
+    `retriever.invoke("question", k=8, where={"year": 2024})`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    method: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+
+    index: Index
+    k: int = Field(default=4, ge=1)
+    view: View = "nodes"
+    where: Where | None = None
+    id_key: IdKey | None = None
+
+    @field_validator("index")
+    @classmethod
+    def _holds_the_method(cls, index: Index) -> Index:
+        held = index.methods
+        if cls.method in held:
+            return index
+        raise MethodMissing(
+            f"{cls.__name__} needs the method {cls.method}, and index {str(index.path)!r} "
+            f"holds {', '.join(held)}; add it with index.add_method({cls.method!r})"
+        )
+
+    # Making one
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        path: StrPath | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        callbacks: Callbacks = None,
+        **settings: Any,
+    ) -> Self:
+        """Build an index of documents and return a retriever on it.
+
+        Parameters
+        ----------
+        documents
+            Documents, split as they should be indexed.
+        llm
+            A chat model that writes the summaries; None means none is called (extractive summaries).
+        embedding
+            Embeddings; None means the local default.
+        path
+            The index folder; None means a temporary one, gone when `retriever.index` is closed.
+        config, budget, cache, progress
+            As in `stratarag.build_index`.
+        callbacks
+            Handlers for the model calls of the build.
+        **settings
+            Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's own.
+
+        Raises
+        ------
+        ValueError
+            If there are no documents, only blank ones, or a setting is not valid; and as
+            `stratarag.build_index` does.
+        """
+        cls._check(settings)
+        chunks = to_chunks(documents, settings.get("id_key"))
+        with use_callbacks(callbacks):
+            index = build_index(
+                chunks, cls.method, path, to_chat_model(llm), embedding, config, budget, cache, progress
+            )
+        return cls._over(index, settings)
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        path: StrPath | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        callbacks: Callbacks = None,
+        **settings: Any,
+    ) -> Self:
+        """The async twin of `from_documents`."""
+        cls._check(settings)
+        chunks = to_chunks(documents, settings.get("id_key"))
+        with use_callbacks(callbacks):
+            index = await abuild_index(
+                chunks, cls.method, path, to_chat_model(llm), embedding, config, budget, cache, progress
+            )
+        return cls._over(index, settings)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Build an index of texts; arguments as in `from_documents`."""
+        return cls.from_documents(_documents(texts, metadatas, ids), **arguments)
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """The async twin of `from_texts`."""
+        return await cls.afrom_documents(_documents(texts, metadatas, ids), **arguments)
+
+    @classmethod
+    def load(cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any) -> Self:
+        """Open an index folder, whoever wrote it. `llm` is needed for `add_documents` and `delete` only.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder does not hold this retriever's method; and as `stratarag.open_index` does.
+        """
+        cls._check(settings)
+        return cls._over(open_index(path, to_chat_model(llm), embedding), settings)
+
+    @classmethod
+    async def aload(
+        cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any
+    ) -> Self:
+        """The async twin of `load`."""
+        cls._check(settings)
+        return cls._over(await aopen_index(path, to_chat_model(llm), embedding), settings)
+
+    @classmethod
+    def _check(cls, settings: Mapping[str, Any]) -> None:
+        """Refuse a wrong setting before anything is paid for; each is checked alone, without an index."""
+        blank = cls.model_construct()
+        for name, value in settings.items():
+            cls.__pydantic_validator__.validate_assignment(blank, name, value)
+
+    @classmethod
+    def _over(cls, index: Index, settings: Mapping[str, Any]) -> Self:
+        try:
+            return cls(index=index, **settings)
+        except BaseException:
+            index.close()
+            raise
+
+    # Changing what is in it
+
+    def add_documents(self, documents: Iterable[Document], *, callbacks: Callbacks = None) -> BuildReport:
+        """Add documents. What the index holds under the same document id is replaced, so give all
+        pieces of a document in one call.
+        """  # noqa: D205
+        chunks = to_chunks(documents, self.id_key)
+        with use_callbacks(callbacks):
+            return self.index.insert(chunks)
+
+    async def aadd_documents(
+        self, documents: Iterable[Document], *, callbacks: Callbacks = None
+    ) -> BuildReport:
+        """The async twin of `add_documents`."""
+        chunks = to_chunks(documents, self.id_key)
+        with use_callbacks(callbacks):
+            return await self.index.ainsert(chunks)
+
+    def delete(
+        self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
+    ) -> BuildReport:
+        """Remove documents by their document id (see `id_key`); `KeyError` if one is not there."""
+        with use_callbacks(callbacks):
+            return self.index.delete(ids, missing_ok=missing_ok)
+
+    async def adelete(
+        self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
+    ) -> BuildReport:
+        """The async twin of `delete`."""
+        with use_callbacks(callbacks):
+            return await self.index.adelete(ids, missing_ok=missing_ok)
+
+    # Asking it
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        view: View | None = None,
+        where: Where | None = None,
+        **options: Any,
+    ) -> list[Document]:
+        request = self.request(k, view, where, **options)
+        with use_callbacks(run_manager.get_child()):
+            return [to_document(hit) for hit in self.index.retrieve(query, **request).hits]
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        view: View | None = None,
+        where: Where | None = None,
+        **options: Any,
+    ) -> list[Document]:
+        request = self.request(k, view, where, **options)
+        with use_callbacks(run_manager.get_child()):
+            return [to_document(hit) for hit in (await self.index.aretrieve(query, **request)).hits]
+
+    def as_answer_runnable(self, llm: LLM = None, *, max_tokens: int = 4000) -> Runnable[str, str]:
+        """A runnable from a question to its answer, in the method's own way (`stratarag.Index.answer`).
+
+        Parameters
+        ----------
+        llm
+            What writes it; None takes the index's own. Without any, the answer is extractive.
+        max_tokens
+            Bound on what the last prompt takes of the hits.
+        """
+        return AnswerRunnable(self, llm=llm, max_tokens=max_tokens)
+
+    def request(
+        self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """What the core is asked beside the question: a call's own arguments over the fields."""
+        options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
+        if unknown := sorted(set(options) - set(self.options)):
+            known = ", ".join(["k", "view", "where", *self.options])
+            raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
+        own = {name: options.get(name, getattr(self, name)) for name in self.options}
+        return {
+            "k": self.k if k is None else k,
+            "view": self.view if view is None else view,
+            "where": self.where if where is None else where,
+            "method": self.method,
+            **{name: value for name, value in own.items() if value is not None},
+        }
+
+
+def _documents(
+    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
+) -> list[Document]:
+    texts = list(texts)
+    for name, given in (("metadatas", metadatas), ("ids", ids)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(given)} {name}")
+    return [
+        Document(
+            id=ids[place] if ids else None,
+            page_content=text,
+            metadata=dict(metadatas[place]) if metadatas else {},
+        )
+        for place, text in enumerate(texts)
+    ]

@@ -1,0 +1,286 @@
+"""What all indexes have in common: making one, opening it, asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from llama_index.core import Settings
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.ingestion import arun_transformations, run_transformations
+from llama_index.core.llms import LLM
+from llama_index.core.llms.utils import LLMType, resolve_llm
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
+from llama_index.core.storage.storage_context import StorageContext
+
+from llama_index_stratarag._arguments import check_constructor, chosen
+from llama_index_stratarag._convert import to_chunks
+from llama_index_stratarag._models import settings_llm
+from llama_index_stratarag._registry import FolderStruct
+from llama_index_stratarag._setup import Setup, StrPath
+from llama_index_stratarag._store import FolderStore, located
+from llama_index_stratarag._updating import UpdatingIndex
+from llama_index_stratarag.retriever import StrataRetriever
+from llama_index_stratarag.synthesizer import CoreSynthesizer
+from stratarag import Chunk, Index
+from stratarag.errors import MethodMissing
+
+_RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
+_NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
+
+
+class StrataIndex(UpdatingIndex):
+    """An index folder behind LlamaIndex's `BaseIndex`, for one method; use a subclass.
+
+    LlamaIndex's own split is kept: each node becomes one chunk, under its node id, and belongs to the
+    document that it was made from. The folder is what counts: documents are added, replaced and deleted
+    there, in one step for each call, and the docstore follows. A document that is inserted again replaces
+    itself.
+
+    Parameters
+    ----------
+    nodes
+        Nodes to index. From documents, use `from_documents`.
+    llm
+        What writes summaries. None takes the one set in `Settings`; where none is set, or with False, no
+        model is called and summaries are extractive. OpenAI is never assumed.
+    embed_model
+        What embeds. None takes the one set in `Settings`; where none is set, or with False, the local
+        default of stratarag (when an index is opened: the one it was built with).
+    path
+        The index folder. None means a private one, gone with the index object unless it is persisted:
+        `index.storage_context.persist(dir)` puts a copy of the folder under `dir`, and
+        `load_index_from_storage` opens that copy and goes on in it.
+    core
+        An open index of the core, instead of nodes.
+    config, budget, cache
+        As in `stratarag.build_index`.
+    objects, index_struct, storage_context, callback_manager, transformations, show_progress
+        As in `BaseIndex`.
+
+    Attributes
+    ----------
+    core
+        The open index of the core, for everything that LlamaIndex has no word for.
+    """
+
+    method: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+    own_answers: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        nodes: Sequence[BaseNode] | None = None,
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        path: StrPath | None = None,
+        core: Index | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        objects: Sequence[IndexNode] | None = None,
+        index_struct: FolderStruct | None = None,
+        storage_context: StorageContext | None = None,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        self._setup = Setup(self.method, llm, embed_model, path, config, budget, cache, show_progress)
+        if core is None and index_struct is not None:
+            core = self._setup.open(path or located(index_struct, self))
+        if core is not None:
+            self.core = self._checked(core)
+            index_struct = index_struct or self._struct()
+        super().__init__(
+            nodes=None if nodes is None else list(nodes),
+            objects=None if objects is None else list(objects),
+            index_struct=index_struct,
+            storage_context=storage_context,
+            callback_manager=callback_manager,
+            transformations=transformations,
+            show_progress=show_progress,
+        )
+        FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core)
+        self._note()
+
+    # Making one
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[Document],
+        storage_context: StorageContext | None = None,
+        show_progress: bool = False,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Split documents and build an index of them; keyword arguments as in the constructor.
+
+        Unlike in the base class, the documents' hashes are noted after the build: what a failed build did
+        not index is not taken for unchanged by a later `refresh_ref_docs`.
+        """
+        check_constructor(cls, kwargs)
+        transformations = transformations or Settings.transformations
+        with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
+            index = cls(
+                nodes=run_transformations(documents, transformations, show_progress=show_progress),
+                storage_context=storage_context,
+                callback_manager=callback_manager,
+                show_progress=show_progress,
+                transformations=transformations,
+                **kwargs,
+            )
+        index.docstore.set_document_hashes({document.id_: document.hash for document in documents})
+        return index
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Sequence[Document],
+        storage_context: StorageContext | None = None,
+        show_progress: bool = False,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The async twin of `from_documents`."""
+        check_constructor(cls, kwargs)
+        transformations = transformations or Settings.transformations
+        setup = _setup(cls, {**kwargs, "show_progress": show_progress})
+        with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
+            nodes = await arun_transformations(documents, transformations, show_progress=show_progress)
+            index = cls(
+                core=await setup.abuild(_flat(nodes)),
+                storage_context=storage_context,
+                callback_manager=callback_manager,
+                show_progress=show_progress,
+                transformations=transformations,
+                **kwargs,
+            )
+            await index.docstore.async_add_documents(nodes, allow_update=True)
+        await index.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
+        return index
+
+    @classmethod
+    def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
+        """Open an index folder, whoever wrote it; keyword arguments as in the constructor.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder does not hold this class's method; and as `stratarag.open_index` does.
+        """
+        check_constructor(cls, kwargs)
+        struct = cls.index_struct_cls(method=cls.method)
+        return cls(index_struct=struct, path=path, llm=llm, embed_model=embed_model, **kwargs)
+
+    @classmethod
+    async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
+        """The async twin of `load`."""
+        check_constructor(cls, kwargs)
+        setup = _setup(cls, {**kwargs, "path": path, "llm": llm, "embed_model": embed_model})
+        return cls(core=await setup.aopen(), llm=llm, embed_model=embed_model, **kwargs)
+
+    def build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
+        """Build the folder, and only then tell the docstore, so that it never knows more than the folder."""
+        struct = self._build_index_from_nodes(nodes, **build_kwargs)
+        self.docstore.add_documents(nodes, allow_update=True)
+        return struct
+
+    def _build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
+        self.core = self._setup.build(_flat(nodes))
+        return self._struct()
+
+    def _checked(self, core: Index) -> Index:
+        if self.method in core.methods:
+            return core
+        held = ", ".join(core.methods)
+        path = str(core.path)
+        core.close()
+        raise MethodMissing(
+            f"{type(self).__name__} needs the method {self.method}, and index {path!r} holds {held}; "
+            f"open it with stratarag.open_index and add_method({self.method!r})"
+        )
+
+    def _struct(self) -> FolderStruct:
+        return self.index_struct_cls(folder=str(self.core.path.absolute()), method=self.method)
+
+    def close(self) -> None:
+        """Let go of the folder; a private one is removed."""
+        self.core.close()
+
+    # Asking it
+
+    def as_retriever(self, **kwargs: Any) -> StrataRetriever:
+        """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
+        given = chosen(f"{type(self).__name__}.as_retriever", kwargs, [*_RETRIEVER, *self.options])
+        options = {name: given.pop(name) for name in self.options if name in given}
+        defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
+        return StrataRetriever(self, options=options, **{**defaults, **given})
+
+    def as_query_engine(self, llm: LLMType | None = None, **kwargs: Any) -> BaseQueryEngine:
+        """A query engine.
+
+        The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
+        answers are extractive (see `CoreSynthesizer`) and no key is asked for. A method with a way of
+        answering of its own (`own_answers`) answers in that way, unless a `response_synthesizer` or a
+        `response_mode` is given.
+        """
+        retriever = self.as_retriever(**kwargs)
+        model = self._query_llm(llm)
+        asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
+        if model is not None and (asked_for or not self.own_answers):
+            return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
+        return RetrieverQueryEngine(
+            retriever,
+            response_synthesizer=kwargs.get("response_synthesizer")
+            or CoreSynthesizer(
+                retriever,
+                llm=model,
+                streaming=bool(kwargs.get("streaming", False)),
+                callback_manager=self._callback_manager,
+            ),
+            node_postprocessors=kwargs.get("node_postprocessors"),
+            callback_manager=self._callback_manager,
+        )
+
+    def as_chat_engine(
+        self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
+    ) -> BaseChatEngine:
+        """A chat engine.
+
+        Raises
+        ------
+        ValueError
+            If there is no LLM to chat with.
+        """
+        model = self._query_llm(llm)
+        if model is None:
+            raise ValueError(_NO_LLM)
+        return super().as_chat_engine(chat_mode=chat_mode, llm=model, **kwargs)
+
+    def _query_llm(self, llm: LLMType | None) -> LLM | None:
+        if llm is not None:
+            return resolve_llm(llm, callback_manager=self._callback_manager)
+        own = self._setup.llm
+        if own is None or own is False:
+            return None if own is False else settings_llm()
+        return own if isinstance(own, LLM) else settings_llm()
+
+
+def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
+    """The nodes' chunks, gathered by document; the blank ones only if there are no others."""
+    chunks = [chunk for group in to_chunks(nodes).values() for chunk in group]
+    return [chunk for chunk in chunks if chunk.text.strip()] or chunks
+
+
+def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
+    """A constructor's arguments, as far as they concern the folder."""
+    names = ("llm", "embed_model", "path", "config", "budget", "cache")
+    given = {name: arguments.get(name) for name in names}
+    return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

@@ -1,0 +1,49 @@
+"""Answers of the core as a LlamaIndex response synthesizer, written by LlamaIndex's model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import Document
+
+from llama_index_stratarag import CoreSynthesizer, LSHTreeIndex
+from stratarag import HashingEmbedder
+from tests.integrations.corpus import QUESTION, passages
+
+
+@pytest.fixture(scope="module")
+def index() -> Any:
+    documents = [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
+    made = LSHTreeIndex.from_documents(documents, llm=False, embed_model=HashingEmbedder())
+    yield made
+    made.close()
+
+
+def engine(index: LSHTreeIndex, *, streaming: bool = False) -> RetrieverQueryEngine:
+    retriever = index.as_retriever(similarity_top_k=3)
+    return RetrieverQueryEngine(
+        retriever, response_synthesizer=CoreSynthesizer(retriever, llm=MockLLM(), streaming=streaming)
+    )
+
+
+async def test_the_model_is_asked_the_cores_own_prompt(index: LSHTreeIndex) -> None:
+    response = engine(index).query(QUESTION)
+    assert "<passages>" in str(response)  # this model repeats its prompt
+    assert "kept its comet" in str(response)
+    assert response.metadata["stratarag"] == {"extractive": False}
+    assert str(await engine(index).aquery(QUESTION)) == str(response)
+
+
+async def test_streams(index: LSHTreeIndex) -> None:
+    whole = str(engine(index).query(QUESTION))
+    pieces = list(engine(index, streaming=True).query(QUESTION).response_gen)
+    assert len(pieces) > 1
+    assert "".join(pieces).strip() == whole
+    response = await engine(index, streaming=True).aquery(QUESTION)
+    assert "".join([piece async for piece in response.response_gen]).strip() == whole
