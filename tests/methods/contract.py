@@ -74,7 +74,7 @@ def _value(kind: Any, prompt: str, answer: str) -> Any:
         return [_value(get_args(kind)[0], prompt, answer)]
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return _shaped(kind, prompt, answer)
-    return {int: 5, float: 5.0, bool: False}.get(kind, answer)
+    return {int: 1, float: 5.0, bool: False}.get(kind, answer)
 
 
 def _extraction(words: list[str]) -> dict[str, Any]:

@@ -215,3 +215,12 @@ def test_no_records() -> None:
     assert delimited_records("<|COMPLETE|>") == []
     with pytest.raises(ParseFailed, match="no record"):
         delimited_records("There are no entities in this text.")
+
+
+def test_half_of_an_escaped_surrogate_pair_is_replaced() -> None:
+    class Said(BaseModel):
+        text: str
+
+    read = json_as(Said)
+    assert read(r'{"text": "a \ud800 b"}').text == "a \ufffd b"
+    assert read(r'{"text": "\ude00 \ud83d\ude00"}').text == "\ufffd \U0001f600"

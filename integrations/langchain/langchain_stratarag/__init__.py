@@ -5,10 +5,24 @@ from __future__ import annotations
 from stratarag.errors import MissingExtra
 
 try:
-    from langchain_stratarag.retrievers import TreeRetriever
+    from langchain_stratarag._export import to_graph_documents
+    from langchain_stratarag.retrievers import (
+        BridgeRetriever,
+        DualSearchRetriever,
+        HierarchicalRetriever,
+        PPRRetriever,
+        TreeRetriever,
+    )
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
     raise MissingExtra("langchain-core", "langchain") from error
 
-__all__ = ["TreeRetriever"]
+__all__ = [
+    "BridgeRetriever",
+    "DualSearchRetriever",
+    "HierarchicalRetriever",
+    "PPRRetriever",
+    "TreeRetriever",
+    "to_graph_documents",
+]

@@ -65,6 +65,7 @@ class IndexRetriever(BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
+    fixed: ClassVar[Mapping[str, Any]] = {}
 
     index: Index
     k: int = Field(default=4, ge=1)
@@ -298,13 +299,13 @@ class IndexRetriever(BaseRetriever):
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
-        own = {name: options.get(name, getattr(self, name)) for name in self.options}
         return {
             "k": self.k if k is None else k,
             "view": self.view if view is None else view,
             "where": self.where if where is None else where,
             "method": self.method,
-            **{name: value for name, value in own.items() if value is not None},
+            **self.fixed,
+            **{name: options.get(name, getattr(self, name)) for name in self.options},
         }
 
 

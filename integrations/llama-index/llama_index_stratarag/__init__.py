@@ -5,7 +5,8 @@ from __future__ import annotations
 from stratarag.errors import MissingExtra
 
 try:
-    from llama_index_stratarag.indices import LSHTreeIndex
+    from llama_index_stratarag._export import to_property_graph
+    from llama_index_stratarag.indices import ArchRAGIndex, HiRAGIndex, LSHTreeIndex, NodeRAGIndex
     from llama_index_stratarag.retriever import StrataRetriever
     from llama_index_stratarag.synthesizer import CoreSynthesizer
 except ModuleNotFoundError as error:
@@ -13,4 +14,12 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("llama-index-core", "llama-index") from error
 
-__all__ = ["CoreSynthesizer", "LSHTreeIndex", "StrataRetriever"]
+__all__ = [
+    "ArchRAGIndex",
+    "CoreSynthesizer",
+    "HiRAGIndex",
+    "LSHTreeIndex",
+    "NodeRAGIndex",
+    "StrataRetriever",
+    "to_property_graph",
+]

@@ -132,7 +132,7 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     ParseFailed
         If no value can be read: the first reason, or that there is no JSON.
     """
-    text = without_thoughts(answer)
+    text = _HALF_ESCAPES.sub(r"\\ufffd", without_thoughts(answer))
     if not text:
         raise ParseFailed("the answer is empty; JSON is expected")
     failed: ParseFailed | None = None
@@ -181,6 +181,9 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
 
 
 _BRACKET = re.compile(r"[{\[]")
+_HALF_ESCAPES = re.compile(  # half of a surrogate pair, escaped: read, it could not be stored
+    r"\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})", re.IGNORECASE
+)
 
 
 def _first_bracket(text: str) -> int | None:

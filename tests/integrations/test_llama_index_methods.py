@@ -1,0 +1,77 @@
+"""Every index class, whatever its method: built, persisted, loaded, asked and changed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core import StorageContext, load_index_from_storage
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import Document
+
+import llama_index_stratarag
+from llama_index_stratarag import CoreSynthesizer
+from llama_index_stratarag._base import StrataIndex
+from stratarag import HashingEmbedder
+from stratarag.methods import get_method
+from tests.integrations.corpus import QUESTION, passages
+
+INDEXES: list[type[StrataIndex]] = [
+    kind
+    for name in llama_index_stratarag.__all__
+    if isinstance(kind := getattr(llama_index_stratarag, name), type) and issubclass(kind, StrataIndex)
+]
+
+
+@pytest.fixture(params=INDEXES, ids=lambda kind: kind.__name__)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def make_documents() -> list[Document]:
+    return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
+
+
+def test_there_is_one_per_method() -> None:
+    assert sorted(kind.method for kind in INDEXES) == ["archrag", "hirag", "lshtree", "noderag"]
+
+
+def test_options_are_those_of_the_method(kind: type[StrataIndex]) -> None:
+    assert set(kind.options) == {item.name for item in fields(get_method(kind.method).options_type)}
+
+
+async def test_built_persisted_and_loaded(kind: type[StrataIndex], tmp_path: Any) -> None:
+    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    found = index.as_retriever(similarity_top_k=6).retrieve(QUESTION)
+    assert len(found) == 6
+    index.storage_context.persist(str(tmp_path / "kept"))
+    index.close()
+    storage = StorageContext.from_defaults(persist_dir=str(tmp_path / "kept"))
+    loaded = load_index_from_storage(storage, llm=False, embed_model=HashingEmbedder())
+    assert type(loaded) is kind
+    again = await loaded.as_retriever(similarity_top_k=6).aretrieve(QUESTION)
+    assert [(node.node_id, node.score) for node in again] == [(node.node_id, node.score) for node in found]
+    loaded.close()
+
+
+def test_inserted_and_deleted(kind: type[StrataIndex]) -> None:
+    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    index.insert(Document(id_="whale", text="The lone Whale of Nantucket sang to the pilot."))
+    retriever = index.as_retriever(similarity_top_k=3, view="chunks")
+    assert "whale" in {node.node.ref_doc_id for node in retriever.retrieve("the Whale of Nantucket")}
+    index.delete_ref_doc("whale", delete_from_docstore=True)
+    assert "whale" not in {node.node.ref_doc_id for node in retriever.retrieve("the Whale of Nantucket")}
+    index.close()
+
+
+def test_answers_are_the_methods_own(kind: type[StrataIndex]) -> None:
+    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    engine = index.as_query_engine(llm=MockLLM())
+    assert isinstance(engine._response_synthesizer, CoreSynthesizer) == kind.own_answers
+    plain = index.as_query_engine(llm=MockLLM(), response_mode="compact")
+    assert not isinstance(plain._response_synthesizer, CoreSynthesizer)
+    index.close()
