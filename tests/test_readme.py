@@ -128,7 +128,15 @@ def test_the_list_of_what_has_no_async_twin_is_true() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["read_openie", "read_graphrag", "from_property_graph", "from_graph_documents", "read_documents"]
+    "name",
+    [
+        "from_graph_documents",
+        "from_property_graph",
+        "read_documents",
+        "read_extraction",
+        "read_graphrag",
+        "read_openie",
+    ],
 )
 def test_ways_in_are_named(name: str) -> None:
     assert name in sr.__all__

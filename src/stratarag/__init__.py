@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stratarag.importing import Imported as Imported
     from stratarag.importing import from_graph_documents as from_graph_documents
     from stratarag.importing import from_property_graph as from_property_graph
+    from stratarag.importing import read_extraction as read_extraction
     from stratarag.importing import read_graphrag as read_graphrag
     from stratarag.importing import read_openie as read_openie
     from stratarag.index import Index as Index
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from stratarag.opening import build_index as build_index
     from stratarag.opening import estimate as estimate
     from stratarag.opening import open_index as open_index
+    from stratarag.picture import Picture as Picture
     from stratarag.pipeline.answer import Answer as Answer
     from stratarag.pipeline.chunk import ChunkConfig as ChunkConfig
     from stratarag.pipeline.context import Citation as Citation
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
     from stratarag.records import Failure as Failure
     from stratarag.records import GraphEntity as GraphEntity
     from stratarag.records import GraphRelation as GraphRelation
+    from stratarag.records import GraphUnit as GraphUnit
     from stratarag.records import Hit as Hit
+    from stratarag.records import MethodNode as MethodNode
     from stratarag.records import RelationMention as RelationMention
     from stratarag.records import SemanticUnit as SemanticUnit
     from stratarag.records import StreamedDocument as StreamedDocument
@@ -65,6 +69,7 @@ _HOMES = {
         "Imported",
         "from_graph_documents",
         "from_property_graph",
+        "read_extraction",
         "read_graphrag",
         "read_openie",
     ),
@@ -85,6 +90,7 @@ _HOMES = {
     "stratarag.pipeline.chunk": ("ChunkConfig",),
     "stratarag.pipeline.context": ("Citation", "Context", "Retrieval"),
     "stratarag.pipeline.extract": ("ExtractionConfig",),
+    "stratarag.picture": ("Picture",),
     "stratarag.reading": ("read_documents",),
     "stratarag.records": (
         "BuildReport",
@@ -95,7 +101,9 @@ _HOMES = {
         "Failure",
         "GraphEntity",
         "GraphRelation",
+        "GraphUnit",
         "Hit",
+        "MethodNode",
         "RelationMention",
         "SemanticUnit",
         "StreamedDocument",
@@ -121,14 +129,17 @@ __all__ = [
     "Failure",
     "GraphEntity",
     "GraphRelation",
+    "GraphUnit",
     "HashingEmbedder",
     "Hit",
     "Imported",
     "Index",
     "LSHTreeConfig",
     "Limits",
+    "MethodNode",
     "MiniLMEmbedder",
     "OnnxEmbedder",
+    "Picture",
     "Prices",
     "RelationMention",
     "Retrieval",
@@ -145,6 +156,7 @@ __all__ = [
     "from_property_graph",
     "open_index",
     "read_documents",
+    "read_extraction",
     "read_graphrag",
     "read_openie",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,10 @@ from stratarag.pipeline.filters import Where, compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Vectors
-from stratarag.records import Chunk, GraphEntity, GraphRelation, Hit, Metadata, Node
+from stratarag.records import Chunk, Hit, Metadata
 from stratarag.store.snapshot import Snapshot
 
 VIEWS = ("nodes", "chunks")
-_GRAPH_BATCH = 512
 _MASKS = 64  # filters remembered per generation
 
 
@@ -114,29 +113,6 @@ class Reader:
         """Chunks by the caller's ids and by our own, in the order of the corpus."""
         by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
         return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
-
-    def entities(self) -> Iterator[GraphEntity]:
-        """The entities of the graph by name, read a batch at a time."""
-        graph = Graph(self.snapshot.method(GRAPH))
-        for node in self._graph_nodes(graph, 0, graph.entities):
-            extra = node.extra
-            yield GraphEntity(
-                node.id, extra["name"], extra["type"], extra["description"], *self._origin(node.sources)
-            )
-
-    def relations(self) -> Iterator[GraphRelation]:
-        """The relations of the graph, read a batch at a time."""
-        graph = Graph(self.snapshot.method(GRAPH))
-        nodes = self._graph_nodes(graph, graph.entities, graph.entities + graph.relations)
-        for ends, node in zip(graph.ends, nodes, strict=True):
-            source, target = graph.stored.nodes(ends.tolist())
-            yield GraphRelation(
-                node.id, source.id, target.id, node.text, node.extra["weight"], *self._origin(node.sources)
-            )
-
-    def _graph_nodes(self, graph: Graph, start: int, end: int) -> Iterator[Node]:
-        for first in range(start, end, _GRAPH_BATCH):
-            yield from graph.stored.nodes(range(first, min(first + _GRAPH_BATCH, end)))
 
     def _origin(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(self.snapshot.ids(rows)), self._documents(rows)

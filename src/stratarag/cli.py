@@ -1,4 +1,4 @@
-"""The command line: `stratarag demo | estimate | build | insert | delete | query | stats | verify`.
+"""The command line: `stratarag demo | estimate | build | insert | delete | query | stats | verify | export`.
 
 Every command takes `--json` for machines. An error is one line on standard error and exit code 1
 (2 for wrong usage); `--debug` shows the traceback.
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 import stratarag as sr
+from stratarag._cli.exporting import export
 from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, report_lines, tree_lines
 from stratarag._cli.loading import WrongOption, load_config, load_search_options, load_where
 from stratarag._cli.options import (
@@ -62,6 +63,9 @@ def main() -> None:
     `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` removes. A leading ./ is dropped,
     an absolute path stays absolute. In a .jsonl file a line's "id" counts, else it is file:line.
     """
+
+
+main.add_command(export)
 
 
 @main.command()

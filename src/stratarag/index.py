@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Any
 
 from stratarag import _sync
+from stratarag._contents import Contents, listed
 from stratarag._intake import Documents
 from stratarag._models import Models
 from stratarag._serving import VIEWS, Reader, Request
+from stratarag._surroundings import Drawer
 from stratarag._update import Change, Workshop, settings_of, update
 from stratarag.config import Config
 from stratarag.methods import get_method
@@ -28,7 +30,7 @@ from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.extract import Given
 from stratarag.pipeline.filters import Where
-from stratarag.records import BuildReport, Chunk, GraphEntity, GraphRelation, Metadata
+from stratarag.records import BuildReport
 from stratarag.store.snapshot import IndexFolder
 
 StrPath = str | os.PathLike[str]
@@ -43,7 +45,7 @@ def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(get_method(name).name for name in names)
 
 
-class Index:
+class Index(Contents):
     """An open index. Made by `build_index` and `open_index`; a context manager.
 
     Questions may be asked from several threads and tasks at once. They see the generation that was
@@ -68,16 +70,6 @@ class Index:
     def path(self) -> Path:
         """The index folder."""
         return self._folder.path
-
-    @property
-    def generation(self) -> int:
-        """Number of the generation that questions see; each update publishes the next."""
-        return self._serve().snapshot.manifest.generation
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods in the folder, the default one first."""
-        return self._serve().methods
 
     @property
     def has_llm(self) -> bool:
@@ -119,7 +111,7 @@ class Index:
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents; see `delete`."""
-        wanted = tuple(dict.fromkeys(_listed(ids)))
+        wanted = tuple(dict.fromkeys(listed(ids)))
         change = Change("delete", removed=wanted, missing_ok=missing_ok, config=self._config)
         return await self._update(change)
 
@@ -202,7 +194,8 @@ class Index:
         request = Request(q, vector, k, view, name, where, entities, checked)
         hits, trace = await asyncio.to_thread(reader.search, request)
         usage = replace(gate.ledger.total, seconds=time.perf_counter() - began)
-        return Retrieval(q, name, view, hits, trace, usage, self._models.count_tokens)
+        drawer = Drawer(reader.snapshot)
+        return Retrieval(q, name, view, hits, trace, usage, self._models.count_tokens, drawer)
 
     def retrieve(
         self,
@@ -318,29 +311,6 @@ class Index:
 
     # What it holds
 
-    def documents(self) -> dict[str, Metadata]:
-        """The documents in the index with their metadata, by id."""
-        return self._serve().snapshot.document_metadata()
-
-    def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
-        """The chunks of these documents, or of all, in their order; unknown ids are left out."""
-        return self._serve().chunks_of(None if document_ids is None else set(_listed(document_ids)))
-
-    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
-        """The chunks with these ids, ours or the caller's own (`Chunk.ref`), in the order of the corpus.
-
-        Unknown ids are left out; several chunks may share an id of the caller's.
-        """
-        return self._serve().find_chunks(_listed(ids))
-
-    def entities(self) -> Iterator[GraphEntity]:
-        """The entities of the index's graph, by normalised name, with what they came from."""
-        return self._serve().entities()
-
-    def relations(self) -> Iterator[GraphRelation]:
-        """The relations of the index's graph, with what they came from."""
-        return self._serve().relations()
-
     def copy_to(self, path: StrPath) -> None:
         """Copy the current generation and the cache of calls to another folder, as an index of its own.
 
@@ -395,10 +365,6 @@ class Index:
         if self._reader is None or self._folder.closed:
             self._reader = Reader(self._folder.snapshot(), self._config)
         return self._reader
-
-
-def _listed(ids: str | Iterable[str]) -> list[str]:
-    return [ids] if isinstance(ids, str) else list(ids)
 
 
 def _checked(q: str, k: int, view: str) -> int:

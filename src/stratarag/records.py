@@ -243,6 +243,35 @@ class GraphRelation:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphUnit:
+    """A semantic unit of an index's graph: a fact, and the ids of the entities in it."""
+
+    id: str
+    text: str
+    entities: tuple[str, ...]
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MethodNode:
+    """A node of a method's index: a summary, a community, an attribute.
+
+    `members` are the ids of what it was made of: nodes of the level below, entities, or chunks. `sources`
+    are ids of all chunks that contributed, `documents` those of their documents.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    members: tuple[str, ...]
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A unit of work that a model could not do, and why."""
 

@@ -7,6 +7,7 @@ function               reads                                             file
 `read_graphrag`        the output folder of Microsoft GraphRAG           `graphrag.py`
 `from_property_graph`  LlamaIndex property graphs and their nodes        `property_graph.py`
 `from_graph_documents` LangChain graph documents                         `graph_documents.py`
+`read_extraction`      what `Index.export` wrote as JSON lines           `own.py`
 ====================== ================================================= ===================
 
 Each gives an `Imported`: passages, what they say, and a count of everything that was noisy.
@@ -21,6 +22,7 @@ from stratarag.importing.draft import CommunityReport, Imported
 from stratarag.importing.graph_documents import from_graph_documents
 from stratarag.importing.graphrag import read_graphrag
 from stratarag.importing.openie import read_openie
+from stratarag.importing.own import read_extraction
 from stratarag.importing.property_graph import from_property_graph
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Imported",
     "from_graph_documents",
     "from_property_graph",
+    "read_extraction",
     "read_graphrag",
     "read_openie",
 ]

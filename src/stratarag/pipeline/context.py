@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from stratarag.picture import Picture
 from stratarag.records import Hit, Metadata, Usage
 
 CountTokens = Callable[[str], int]
@@ -38,7 +39,8 @@ class Context:
 class Retrieval:
     """The result of a search: hits, best first, with the reasons and the cost.
 
-    `trace[i]` tells why `hits[i]` is there, in the method's own terms.
+    `trace[i]` tells why `hits[i]` is there, in the method's own terms. `drawer` makes the picture; it comes
+    from the index that was searched.
     """
 
     query: str
@@ -48,6 +50,7 @@ class Retrieval:
     trace: tuple[Metadata, ...] = ()
     usage: Usage = field(default_factory=Usage)
     count_tokens: CountTokens = field(default=len, repr=False, compare=False)
+    drawer: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -64,6 +67,23 @@ class Retrieval:
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
         return build_context(self.hits, max_tokens, self.count_tokens)
+
+    def show(self) -> Picture:
+        """The graph around the question, as a page: entry points, hits and why they are there, paths.
+
+        A notebook shows it; `save` writes it to a file. The index must still be open.
+
+        Raises
+        ------
+        ValueError
+            If no index is at hand: the retrieval was pickled, or not made by one.
+        """
+        if self.drawer is None:
+            raise ValueError(
+                "this retrieval has left its index (pickled, or made by hand), so its surroundings cannot be "
+                "read; call show() where it was retrieved, or draw it alone with stratarag.viz.question"
+            )
+        return self.drawer(self)
 
 
 def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:

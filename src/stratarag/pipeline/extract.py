@@ -95,7 +95,7 @@ class ExtractionConfig:
 
 
 Given = Mapping[str, Extraction]
-"""Extractions that exist already, by the caller's id of a passage (`Chunk.ref`) or by document id."""
+"""Extractions that exist already, by a passage's id (the caller's `Chunk.ref`, or ours) or by document id."""
 
 
 async def extract_corpus(
@@ -169,9 +169,9 @@ def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extr
     for start in range(0, corpus.size, _BATCH):
         rows = range(start, min(start + _BATCH, corpus.size))
         for row, chunk in zip(rows, corpus.chunks(rows), strict=True):
-            if chunk.ref and chunk.ref in given:
-                placed[row] = given[chunk.ref]
-                used.add(chunk.ref)
+            if own := next((own for own in (chunk.ref, chunk.id) if own and own in given), ""):
+                placed[row] = given[own]
+                used.add(own)
             elif chunk.document_id in given:
                 documents.setdefault(chunk.document_id, []).append(row)
     for document_id, places in documents.items():

@@ -1,0 +1,155 @@
+"""What an index holds, listed without a question: its nodes and its graph, read a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.pipeline.extract import NAME as EXTRACTION
+from stratarag.pipeline.extract import extractions as stored_extractions
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.pipeline.graph import Graph
+from stratarag.protocols import Rows, Stored
+from stratarag.records import (
+    Extraction,
+    GraphEntity,
+    GraphRelation,
+    GraphUnit,
+    MethodNode,
+    Node,
+)
+from stratarag.store.snapshot import Snapshot
+
+BATCH = 512
+MANY = 2000
+"""Nodes beyond which the ids of all chunks are read at once, and not for each batch those that it needs."""
+MEMBERS = "members"
+"""Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
+
+
+class Origins:
+    """Ids of chunks and of their documents by row: of the sources of some nodes, or of all chunks."""
+
+    def __init__(self, snapshot: Snapshot, nodes: Sequence[Node] | None = None) -> None:
+        self._rows: Rows = np.arange(snapshot.size)
+        if nodes is not None:
+            lists = [np.asarray(node.sources, dtype=np.int64) for node in nodes]
+            self._rows = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
+        self._ids = snapshot.ids(self._rows.tolist())
+        numbers = snapshot.chunk_documents()[self._rows].astype(np.int64)
+        present, self._places = np.unique(numbers, return_inverse=True)
+        self._documents = snapshot.document_ids(present.tolist())
+
+    def of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Chunk ids and document ids of a node's sources, both in the order of the corpus."""
+        at = np.searchsorted(self._rows, np.asarray(node.sources, dtype=np.int64))
+        documents = np.unique(self._places[at])
+        return tuple([self._ids[i] for i in at.tolist()]), tuple(
+            [self._documents[i] for i in documents.tolist()]
+        )
+
+
+def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:
+    """The entities of the graph by name; those of these ids that exist, if `ids` is given."""
+    graph = Graph(snapshot.method(GRAPH))
+    if ids is None:
+        return entities_at(snapshot, range(graph.entities))
+    found = graph.stored.rows(list(ids)).values()
+    return entities_at(snapshot, sorted(row for row in found if row < graph.entities))
+
+
+def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
+    """The entities at these rows of the graph."""
+    for batch, origins in _batches(snapshot, snapshot.method(GRAPH), rows):
+        for _, node in batch:
+            extra = node.extra
+            yield GraphEntity(node.id, extra["name"], extra["type"], extra["description"], *origins.of(node))
+
+
+def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
+    """The relations of the graph, or those at these rows (counted from the first relation)."""
+    graph = Graph(snapshot.method(GRAPH))
+    wanted = range(graph.relations) if rows is None else rows
+    places = [graph.entities + row for row in wanted]
+    for batch, origins in _batches(snapshot, graph.stored, places):
+        ends = graph.ends[[row - graph.entities for row, _ in batch]]
+        names = _ids(graph.stored, ends.ravel())
+        for (_, node), source, target in zip(batch, names[::2], names[1::2], strict=True):
+            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origins.of(node))
+
+
+def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
+    """The semantic units of the graph."""
+    graph = Graph(snapshot.method(GRAPH))
+    first = graph.entities + graph.relations
+    indptr, indices = graph.unit_entities
+    for batch, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
+        start, end = batch[0][0] - first, batch[-1][0] - first + 1
+        named = _ids(graph.stored, indices[indptr[start] : indptr[end]])
+        borders = (indptr[start : end + 1] - indptr[start]).tolist()
+        for (_, node), (low, high) in zip(batch, pairwise(borders), strict=True):
+            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origins.of(node))
+
+
+def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
+    """What was extracted from each chunk, with the chunk's id, in the order of the corpus."""
+    ids = snapshot.ids(range(snapshot.size))
+    for row, extraction in stored_extractions(snapshot.method(EXTRACTION), snapshot.size):
+        yield ids[row], extraction
+
+
+def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
+    """The nodes of a method's index, in their order."""
+    stored = snapshot.method(method)
+    for batch, origins in _batches(snapshot, stored, range(stored.size)):
+        members = _members(snapshot, stored, batch)
+        for (_, node), own in zip(batch, members, strict=True):
+            metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
+            sources, documents = origins.of(node)
+            yield MethodNode(node.id, node.kind, node.level, node.text, own, sources, documents, metadata)
+
+
+def _batches(
+    snapshot: Snapshot, stored: Stored, rows: Sequence[int]
+) -> Iterator[tuple[list[tuple[int, Node]], Origins]]:
+    """Nodes with their rows, some hundred at a time."""
+    known = Origins(snapshot) if len(rows) > MANY else None
+    for first in range(0, len(rows), BATCH):
+        wanted = rows[first : first + BATCH]
+        nodes = stored.nodes(wanted)
+        yield list(zip(wanted, nodes, strict=True)), known or Origins(snapshot, nodes)
+
+
+def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:
+    """Ids of nodes at rows that may repeat."""
+    present, places = np.unique(rows, return_inverse=True)
+    names = [node.id for node in stored.nodes(present.tolist())]
+    return [names[i] for i in places.tolist()]
+
+
+def _members(snapshot: Snapshot, stored: Stored, batch: Sequence[tuple[int, Node]]) -> list[tuple[str, ...]]:
+    """Members as the nodes name them, or as the arrays of a tree point to them.
+
+    In a tree, nodes of level 1 point to chunk rows, those above to rows of nodes.
+    """
+    if "children.indptr" not in stored.arrays:
+        return [tuple(node.extra.get(MEMBERS, ())) for _, node in batch]
+    indptr, indices = stored.arrays["children.indptr"], stored.arrays["children.indices"]
+    lists = [indices[indptr[row] : indptr[row + 1]] for row, _ in batch]
+    lowest = [node.level == 1 for _, node in batch]
+    low = _distinct(rows for rows, is_low in zip(lists, lowest, strict=True) if is_low)
+    high = _distinct(rows for rows, is_low in zip(lists, lowest, strict=True) if not is_low)
+    chunks = dict(zip(low, snapshot.ids(low), strict=True))
+    nodes = dict(zip(high, (node.id for node in stored.nodes(high)), strict=True))
+    return [
+        tuple((chunks if is_low else nodes)[row] for row in rows.tolist())
+        for rows, is_low in zip(lists, lowest, strict=True)
+    ]
+
+
+def _distinct(lists: Iterable[NDArray[np.integer]]) -> list[int]:
+    found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *lists])).tolist()
+    return found

@@ -1,0 +1,49 @@
+"""An index as files that other tools read.
+
+============ ========================================================== ===============
+format       what is written                                            file
+============ ========================================================== ===============
+`jsonl`      everything, with the extraction of each chunk              `jsonlines.py`
+`graphml`    one graph of documents, chunks, entities and nodes         `graphml.py`
+`parquet`    a folder with a table for each kind of thing               `parquet.py`
+`html`       the hierarchy of a method as a page                        `stratarag.viz`
+============ ========================================================== ===============
+
+All read an index through `tables.py`, which says what a record of each kind consists of. Nothing is held in
+memory but a batch. A file appears under its name once it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from stratarag import viz
+from stratarag.export.graphml import write_graphml
+from stratarag.export.jsonlines import write_jsonl
+from stratarag.export.parquet import write_parquet
+from stratarag.export.tables import Source
+
+__all__ = ["FORMATS", "Source", "export"]
+
+Methods = tuple[str, ...]
+_WRITERS: dict[str, Callable[[Source, Path, Methods], None]] = {
+    "graphml": write_graphml,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+}
+FORMATS = (*sorted(_WRITERS), "html")
+
+
+def export(index: Source, path: str | os.PathLike[str], format: str, *, method: str | None = None) -> Path:
+    """Write an index in one of `FORMATS`; see `Index.export`."""
+    target = Path(path)
+    if format not in FORMATS:
+        raise ValueError(f"there is no format {format!r}; choose from {', '.join(FORMATS)}")
+    if method is not None:
+        index.nodes(method)  # raises for one that is not there, before anything is written
+    if format == "html":
+        return viz.hierarchy(index, method).save(target)
+    _WRITERS[format](index, target, index.methods if method is None else (method,))
+    return target

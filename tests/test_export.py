@@ -1,0 +1,247 @@
+"""Exports: every format holds what the index holds, and the extraction comes back whole."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import networkx
+import pytest
+from click.testing import CliRunner
+
+import stratarag as sr
+from stratarag.cli import main
+from stratarag.errors import MissingExtra
+
+NASTY = "A\x00\x0b <b>&\"'</b> ]]> \ufffe \U0001f600 line\r\nbreak"
+CHUNKS = [
+    sr.Chunk("Ada Lovelace met Charles Babbage in London.", "meeting", 0, 0, 43, {"title": "One"}, ref="r"),
+    sr.Chunk("Charles Babbage built the Analytical Engine.", "meeting", 1, 44, 88, {"page": 2}, ref="r"),
+    sr.Chunk("The Analytical Engine was never in London.", "other", 0, metadata={"year": 1871}),
+    *(sr.Chunk(f"Ada Lovelace wrote note {n} for Charles Babbage.", f"note {n}") for n in range(20)),
+]
+GIVEN = {
+    "other": sr.Extraction(
+        units=(sr.SemanticUnit(f"Unit {NASTY}", ("Ada", "Engine")), sr.SemanticUnit("Alone.")),
+        entities=(sr.EntityMention("Ada", "person", f"Wrote {NASTY}"), sr.EntityMention("Engine")),
+        relations=(sr.RelationMention("Ada", "Engine", "programmed it", 7.25),),
+        terms=("punched card",),
+    )
+}
+
+
+def build(chunks: Any, extraction: Any = None) -> sr.Index:
+    embedder = sr.HashingEmbedder()
+    return sr.build_index(chunks, embedder=embedder, extraction=extraction, progress=False)
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[sr.Index]:
+    with build(CHUNKS, GIVEN) as index:
+        assert list(index.nodes())
+        yield index
+
+
+def state(index: sr.Index) -> list[Any]:
+    """All that is derived from the extraction, and the extraction."""
+    parts = (index.entities(), index.relations(), index.units(), index.nodes(), index.extractions())
+    return [list(part) for part in parts]
+
+
+def records(path: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in path.read_text("utf-8").split("\n")[:-1]:
+        record = json.loads(line)
+        found.setdefault(record.pop("record"), []).append(record)
+    return found
+
+
+def test_the_extraction_comes_back_and_gives_the_same_graph(index: sr.Index, tmp_path: Path) -> None:
+    imported = sr.read_extraction(index.export(tmp_path / "index.jsonl"))
+    assert imported.extractions == dict(index.extractions())
+    assert GIVEN["other"] in imported.extractions.values()
+    with build(imported.documents, imported.extractions) as again:
+        assert state(again) == state(index)
+        chunks = [chunk for group in again.chunks().values() for chunk in group]
+        assert chunks == [chunk for group in index.chunks().values() for chunk in group]
+        question = "Who built the Analytical Engine?"
+        assert again.retrieve(question, view="chunks").hits == index.retrieve(question, view="chunks").hits
+
+
+def test_an_extraction_without_a_model_comes_back_too(tmp_path: Path) -> None:
+    documents = [
+        sr.Document(f"d{n}", f"Mara Quill saw ship {n}. The salt works of Ostra burned.") for n in range(9)
+    ]
+    with build(documents) as index:
+        imported = sr.read_extraction(index.export(tmp_path / "index.jsonl"))
+        with build(imported.documents, imported.extractions) as again:
+            assert state(again) == state(index)
+            assert again.last_report is not None
+            assert not any("match no passage" in note for note in again.last_report.notes)
+
+
+def test_json_lines_hold_everything(index: sr.Index, tmp_path: Path) -> None:
+    found = records(index.export(tmp_path / "deep" / "index.jsonl"))
+    assert found["stratarag"] == [{"format": 1, "methods": ["lshtree"]}]
+    counts = {name: len(rows) for name, rows in found.items()}
+    entities, relations, units, nodes, _ = state(index)
+    assert counts == {
+        "stratarag": 1,
+        "document": 22,
+        "chunk": 23,
+        "entity": len(entities),
+        "relation": len(relations),
+        "unit": len(units),
+        "node": len(nodes),
+    }
+    node = max(found["node"], key=lambda each: each["level"])
+    assert node["method"] == "lshtree"
+    assert node["documents"]
+    assert set(node["sources"]) <= {chunk["id"] for chunk in found["chunk"]}
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["index.jsonl"], "nothing is left aside"
+
+
+def test_graphml_is_read_by_others_and_holds_the_graph(index: sr.Index, tmp_path: Path) -> None:
+    graph = networkx.read_graphml(index.export(tmp_path / "index.graphml", "graphml"))
+    kinds = Counter(data["kind"] for _, data in graph.nodes(data=True))
+    entities, relations, units, nodes, _ = state(index)
+    assert kinds == {
+        "document": 22,
+        "chunk": 23,
+        "entity": len(entities),
+        "unit": len(units),
+        "summary": len(nodes),
+    }
+    edges = Counter(data["relation"] for *_, data in graph.edges(data=True))
+    assert edges["relation"] == len(relations)
+    assert edges["part of"] == 23
+    assert edges["member"] == sum(len(node.members) for node in nodes)
+    assert all("kind" in data for _, data in graph.nodes(data=True)), "an edge leads to no node"
+    ada = graph.nodes["entity:ada"]
+    assert ada["type"] == "person"
+    assert ada["text"].splitlines()[0].startswith("Wrote A\ufffd\ufffd <b>&\"'</b> ]]> \ufffd \U0001f600")
+    (weight,) = (d["weight"] for *_, d in graph.edges("entity:ada", data=True) if d["relation"] == "relation")
+    assert weight == 7.25
+
+
+def test_parquet_holds_the_same_tables(index: sr.Index, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    folder = index.export(tmp_path / "tables", "parquet")
+    expected = records(index.export(tmp_path / "index.jsonl"))
+    for name in ("document", "chunk", "entity", "relation", "unit", "node"):
+        file = "entities" if name == "entity" else f"{name}s"
+        rows = pyarrow.read_table(folder / f"{file}.parquet").to_pylist()
+        for row in rows:
+            for column in ("metadata", "extraction"):
+                if column in row:
+                    row[column] = json.loads(row[column])
+        assert rows == expected[name]
+
+
+def test_a_method_s_nodes_alone(index: sr.Index, tmp_path: Path) -> None:
+    assert "node" in records(index.export(tmp_path / "a.jsonl", method="lshtree"))
+    with pytest.raises(ValueError, match="no method 'nothing'"):
+        index.export(tmp_path / "b.jsonl", method="nothing")
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_wrong_formats_and_missing_extras_write_nothing(
+    index: sr.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    with pytest.raises(ValueError, match=r"no format 'xlsx'; choose from graphml, jsonl, parquet, html"):
+        index.export(tmp_path / "x", "xlsx")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stratarag\[parquet\]'"):
+        index.export(tmp_path / "x", "parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(
+    index: sr.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = index.export(tmp_path / "index.jsonl")
+    before = path.read_bytes()
+
+    def fails(self: sr.Index) -> Iterator[Any]:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(sr.Index, "relations", fails)
+    with pytest.raises(OSError, match="disk full"):
+        index.export(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ('{"passage_id": "a", "entities": []}\n', r"bad\.jsonl:1: not an export of stratarag.*read_openie"),
+        ('{"record": "stratarag", "format": 2}\n', "format 2, which a later version"),
+        (
+            '{"record": "stratarag", "format": 1}\n{"record": "chunk", "id": "a"}\n',
+            r"bad\.jsonl:2: not a chunk",
+        ),
+        ('{"record": "stratarag", "format": 1}\nnot json\n', r"bad\.jsonl:2: not JSON"),
+    ],
+)
+def test_files_that_are_no_export(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        sr.read_extraction(path)
+
+
+def test_the_iterators_agree_with_each_other(index: sr.Index) -> None:
+    entities, relations, units, nodes, extractions = state(index)
+    names = {entity.id for entity in entities}
+    chunks = {chunk.id: chunk for group in index.chunks().values() for chunk in group}
+    assert {end for each in relations for end in (each.source, each.target)} <= names
+    assert {entity for unit in units for entity in unit.entities} <= names
+    assert [identity for identity, _ in extractions] == list(chunks)
+    own = {node.id for node in nodes}
+    for node in nodes:
+        below = own if node.level > 1 else chunks.keys()
+        assert node.members
+        assert set(node.members) <= below
+        assert node.documents == tuple(dict.fromkeys(chunks[source].document_id for source in node.sources))
+    lowest = [node for node in nodes if node.level == 1]
+    assert all(sorted(node.members) == sorted(node.sources) for node in lowest)
+    assert [entity.id for entity in index.entities(["ada", "nobody"])] == ["ada"]
+    assert [entity.id for entity in index.entities("ada")] == ["ada"]
+    with pytest.raises(ValueError, match="no method 'nothing'"):
+        index.nodes("nothing")
+
+
+class Cli:
+    def __call__(self, *arguments: str) -> Any:
+        return CliRunner().invoke(main, ["export", *arguments])
+
+
+def test_the_command(index: sr.Index, tmp_path: Path) -> None:
+    call, source = Cli(), str(index.path)
+    out = tmp_path / "x.jsonl"
+    told = json.loads(call(source, "-o", str(out), "--json").stdout)
+    assert told == {"path": str(out), "format": "jsonl", "bytes": out.stat().st_size}
+    for kind in ("graphml", "parquet", "html"):
+        assert call(source, "--format", kind, "-o", str(tmp_path / kind)).output.startswith("written: ")
+    page = (tmp_path / "html").read_text("utf-8")
+    assert call(source, "--html", "-o", str(tmp_path / "h.html")).exit_code == 0
+    assert (tmp_path / "h.html").read_text("utf-8") == page
+    asked = call(source, "--html", "--question", "Who is Ada?", "--embedder", "hashing", "-o", str(out))
+    assert asked.exit_code == 0, asked.output
+    assert "Question: Who is Ada?" in out.read_text("utf-8")
+
+
+def test_the_command_says_what_is_wrong(index: sr.Index, tmp_path: Path) -> None:
+    call, out = Cli(), str(tmp_path / "x")
+    wrong = call(str(index.path), "--question", "Who?", "-o", out)
+    assert wrong.exit_code == 2
+    assert "--format html, not jsonl" in wrong.stderr
+    assert call(str(tmp_path / "nowhere"), "-o", out).exit_code == 1
+    assert "Missing option '--out'" in call(str(index.path)).stderr

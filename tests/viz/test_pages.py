@@ -1,0 +1,242 @@
+"""The pages in a real browser: they render, a click opens a text, and nothing goes in or out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag import viz
+from stratarag.records import Failure, Usage
+from tests.viz.browser import Browser, Page, program, running
+from tests.viz.forest import Forest
+
+# What a document may hold, and what a page must show as text.
+EVIL = (
+    "Mara Quill wrote <script>document.title='owned'</script> to Ostra. "
+    '</script><img src=x onerror="document.title=\'owned\'"> & "quotes" &lt;b&gt; \'--> ]]> \u2028\u2029 '
+    "<!-- <script> \u202e Bremen {{7*7}} ${1+1}"
+)
+DOCUMENTS = [
+    sr.Document("<b>evil</b>&\"'", EVIL, {"title": "<i>Title</i> & Co"}),
+    *(
+        sr.Document(f"ferry-{n}", f"Ferry {n} of Mara Quill leaves Ostra for Bremen at {n}.")
+        for n in range(24)
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[sr.Index]:
+    with sr.build_index(DOCUMENTS, embedder=sr.HashingEmbedder(), progress=False) as index:
+        yield index
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = program()
+    if path is None:
+        pytest.skip("no chromium is installed")
+    with running(path) as browser:
+        yield browser
+
+
+class Viewer:
+    """Opens pictures in the browser."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self._browser, self._folder = browser, folder
+
+    def __call__(self, picture: sr.Picture, **options: Any) -> Page:
+        return self._browser.open(picture.save(self._folder / "page.html"), **options)
+
+
+@pytest.fixture
+def view(browser: Browser, tmp_path: Path) -> Viewer:
+    return Viewer(browser, tmp_path)
+
+
+def assert_quiet(page: Page, title: str) -> None:
+    """Nothing was run, asked for or complained about."""
+    assert page.complaints == []
+    assert page.requests == []
+    assert page.run("document.title") == title
+    assert (
+        page.run("document.querySelectorAll('main script, main img, main i:not([class]), main b b').length")
+        == 0
+    )
+
+
+def click_text(page: Page, selector: str, text: str) -> None:
+    """Click the last element of a selector whose text begins so."""
+    place = page.run(
+        f"[...document.querySelectorAll({selector!r})].findLastIndex(e => e.textContent.startsWith({text!r}))"
+    )
+    assert place >= 0, (selector, text)
+    page.click(selector, place)
+
+
+def test_a_click_opens_a_summary_and_its_sources(index: sr.Index, view: Viewer) -> None:
+    summary = max(index.nodes(), key=lambda node: (node.level, len(node.sources)))
+    page = view(index.show())
+    assert page.text("h1") == "Hierarchy of lshtree"
+    total = len(list(index.nodes())) + len(DOCUMENTS)
+    assert f"All {total} nodes." in page.text("header")
+    beginning = " ".join(summary.text.split())[:30]
+    click_text(page, ".depth-1", beginning)
+    panel = page.text("#detail")
+    assert beginning[:20] in panel
+    assert f"{summary.kind} · level {summary.level} · {len(summary.members)} members" in panel
+    assert page.run("document.querySelectorAll('#detail blockquote').length") == min(5, len(summary.sources))
+    passage = index.find_chunks(summary.sources[0])[0]
+    assert passage.document_id in panel
+    page.click(".depth-0")
+    assert "Each cell contains those to its right." in page.text("#detail")
+    assert_quiet(page, "Hierarchy of lshtree")
+
+
+def test_cells_fill_the_height_with_what_was_clicked(index: sr.Index, view: Viewer) -> None:
+    page = view(index.show())
+    box = "(e => [e.offsetTop, e.offsetHeight])(document.querySelectorAll('.depth-1')[1])"
+    top, height = page.run(box)
+    page.click(".depth-1", 1)
+    stage = page.run("document.getElementById('icicle').clientHeight")
+    assert 0 < height < stage
+    assert top > 0
+    assert page.run(box) == [0, stage]
+
+
+def test_markup_in_a_document_is_text(index: sr.Index, view: Viewer) -> None:
+    page = view(index.show())
+    click_text(page, ".cell", "Mara Quill wrote <script>")
+    shown = page.text("#detail .text")
+    for part in ("<script>document.title='owned'</script>", "<img src=x onerror=", "&lt;b&gt;", "{{7*7}}"):
+        assert part in shown
+    assert "<b>evil</b>&\"'" in page.text("#detail")
+    assert_quiet(page, "Hierarchy of lshtree")
+
+
+def test_the_graph_around_a_question(index: sr.Index, view: Viewer) -> None:
+    found = index.retrieve("What did Mara Quill write <script>alert(1)</script>?", k=6, view="chunks")
+    page = view(found.show())
+    assert "Entry points: Mara Quill" in page.text("header")
+    assert page.run("document.querySelectorAll('g.hit').length") == 6
+    assert page.run("document.querySelectorAll('line.named').length") >= 1
+    assert len(page.text("ol.hits").strip().split("\n\n")) >= 1
+    page.click("g.hit circle")
+    panel = page.text("#detail")
+    for word in ("score", "mass", "similarity", "chunk, level 0"):
+        assert word in panel
+    rank = next(number for number, hit in enumerate(found.hits, 1) if EVIL.startswith(hit.text[:20]))
+    click_text(page, "#detail button.back", "All hits")
+    page.click("ol.hits button", rank - 1)
+    assert "<script>document.title='owned'</script>" in page.text("#detail")
+    assert_quiet(page, "Question: What did Mara Quill write <script>alert(1)</script>?")
+
+
+def test_paths_of_a_trace_are_drawn(index: sr.Index, view: Viewer) -> None:
+    from dataclasses import replace
+
+    names = [entity.name for entity in index.entities() if entity.name in ("Mara Quill", "Ostra", "Bremen")]
+    assert len(names) == 3
+    found = index.retrieve("Mara Quill", k=2)
+    told = replace(found, trace=({"path": names}, {"paths": [names[:2], names[1:]], "similarity": 0.25}))
+    page = view(told.show())
+    assert page.run("document.querySelectorAll('line.path').length") == 2
+    page.click("ol.hits button")
+    assert " → ".join(names) in page.text("#detail")
+    assert_quiet(page, "Question: Mara Quill")
+
+
+def test_a_question_that_finds_nothing(index: sr.Index, view: Viewer) -> None:
+    found = index.retrieve("Mara Quill", where={"title": "nowhere"})
+    page = view(found.show())
+    assert "Nothing was found." in page.text("#detail")
+    assert_quiet(page, "Question: Mara Quill")
+
+
+def test_the_build_report(view: Viewer) -> None:
+    stages = {
+        "read": Usage(seconds=0.5),
+        "extract <b>": Usage(12, 3, 45_000, 1_234, 0, 30.25),
+        "embed": Usage(embedded_texts=700, seconds=2.0),
+    }
+    failures = tuple(Failure("extract", f"chunk {n}", "</script><b>garbage</b>") for n in range(60))
+    report = sr.BuildReport(
+        "build", 3, 10, 1, {"lshtree": 4}, notes={"<i>note</i>": 2}, failures=failures, stages=stages
+    )
+    page = view(viz.build_report(report))
+    rows = page.run(
+        "[...document.querySelectorAll('tr')].map(r => r.innerText.split('\\t').map(c => c.trim()))"
+    )
+    assert rows[2][:7] == ["extract <b>", "12", "3", "45,000", "1,234", "–", "30.25"]
+    assert rows[4][:7] == ["all", "12", "3", "45,000", "1,234", "700", "32.75"]
+    widths = page.run(
+        "[...document.querySelectorAll('.bar .time')].map(e => e.getBoundingClientRect().width)"
+    )
+    assert widths[1] > 10 * widths[2] > 0
+    shown = page.text("main")
+    assert "<i>note</i>: 2" in shown
+    assert "extract: chunk 49: </script><b>garbage</b>" in shown
+    assert "10 more, which the report itself lists" in shown
+    assert_quiet(page, "Report: build, generation 3")
+
+
+def test_a_hundred_thousand_nodes_do_not_hang_the_page(view: Viewer) -> None:
+    forest = Forest(leaves=100_000, fan=20)
+    picture = viz.hierarchy(forest)
+    assert len(picture.html) < 2_000_000
+    page = view(picture)
+    assert "1,000 of 105,264 nodes are shown: the largest" in page.text("header")
+    assert page.run("document.querySelectorAll('.cell:not(.rest)').length") == 1001
+    rest = page.run("[...document.querySelectorAll('.rest')].map(e => e.textContent)")
+    assert any(text.startswith("+ ") and "smaller one" in text for text in rest)
+    seconds = page.run(
+        "(start => { document.querySelectorAll('.depth-2')[3].click(); document.body.offsetHeight;"
+        " return (performance.now() - start) / 1000 })(performance.now())"
+    )
+    assert seconds < 5
+    assert_quiet(page, "Hierarchy of forest")
+
+
+def test_a_notebook_s_frame_renders(index: sr.Index, browser: Browser, tmp_path: Path) -> None:
+    frame = tmp_path / "cell.html"
+    frame.write_text(
+        f"<!doctype html><meta charset=utf-8><title>cell</title>{index.show()._repr_html_()}", "utf-8"
+    )
+    page = browser.open(frame)
+    assert page.run("document.querySelector('iframe').getBoundingClientRect().height") == 560
+    assert page.run("document.querySelector('iframe').contentDocument") is None, "the frame is shut off"
+    assert page.run("document.querySelectorAll('script').length") == 0
+    assert page.run("document.title") == "cell"
+    assert page.complaints == page.requests == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_from_its_ground(index: sr.Index, view: Viewer, dark: bool) -> None:
+    """WCAG contrast of at least 4.5 for every column of the icicle and for the panel."""
+    page = view(index.show(), dark=dark)
+    page.click(".depth-1")
+    pairs = page.run(
+        """['.depth-0', '.depth-1', '.depth-2', '#detail', '.note', '.facts'].map(s => {
+            let e = document.querySelector(s), ink = getComputedStyle(e).color, ground = 'rgba(0, 0, 0, 0)';
+            for (; e && ground === 'rgba(0, 0, 0, 0)'; e = e.parentElement)
+                ground = getComputedStyle(e).backgroundColor;
+            return [ink, ground].map(c => c.match(/[0-9.]+/g).slice(0, 3).map(Number)) })"""
+    )
+    assert all(contrast(ink, ground) >= 4.5 for ink, ground in pairs), pairs
+    assert (sum(pairs[3][1]) < 200) == dark
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(color: list[float]) -> float:
+    parts = [value / 255 for value in color]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
