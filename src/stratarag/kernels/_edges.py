@@ -1,0 +1,136 @@
+"""Undirected weighted edges, checked and brought into one order; what the clusterings start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+Labels = NDArray[np.int64]
+Weights = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Each edge once, its lower end first, in ascending order, without self-loops.
+
+    Parameters
+    ----------
+    low, high
+        The ends of each edge, shape (edges,), `low < high`.
+    weights
+        Shape (edges,), above 0.
+    nodes
+        Number of nodes.
+    """
+
+    low: Labels
+    high: Labels
+    weights: Weights
+    nodes: int
+
+    @classmethod
+    def of(cls, ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Edges:
+        """From rows of ends: parallel edges add up, self-loops and edges of weight 0 are left out.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, an end is no node, or a weight is negative or not finite.
+        """
+        ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2) if not len(ends) else np.asarray(ends)
+        given = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)
+        _check(ends, given, nodes)
+        kept = (ends[:, 0] != ends[:, 1]) & (given > 0)
+        low, high, values = ends[kept].min(axis=1), ends[kept].max(axis=1), given[kept]
+        keys = low.astype(np.int64) * nodes + high
+        # Parallel weights are added from small to large: the sum does not depend on the order of the rows.
+        order = np.lexsort((values, keys))
+        unique, first = np.unique(keys[order], return_index=True)
+        if not len(unique):
+            return cls(unique, unique, np.zeros(0), nodes)
+        return cls(unique // nodes, unique % nodes, np.add.reduceat(values[order], first), nodes)
+
+    def __len__(self) -> int:
+        """Number of edges."""
+        return len(self.low)
+
+    def pairs(self) -> Labels:
+        """The ends as rows, shape (edges, 2)."""
+        return np.column_stack([self.low, self.high])
+
+    def where(self, kept: NDArray[np.bool_]) -> Edges:
+        """The edges of a mask, between the same nodes."""
+        return Edges(self.low[kept], self.high[kept], self.weights[kept], self.nodes)
+
+    def within(self, labels: Labels) -> Edges:
+        """The edges that join nodes of one label."""
+        return self.where(labels[self.low] == labels[self.high])
+
+    def among(self, members: Labels) -> Edges:
+        """The edges among some nodes, which are numbered from 0 in the order given."""
+        position = np.full(self.nodes, -1, dtype=np.int64)
+        position[members] = np.arange(len(members))
+        low, high = position[self.low], position[self.high]
+        kept = (low >= 0) & (high >= 0)
+        ends = np.column_stack([low[kept], high[kept]])
+        return Edges.of(ends, self.weights[kept], len(members))
+
+    def strengths(self) -> Weights:
+        """The sum of the weights at each node, shape (nodes,)."""
+        # Without any edge numpy counts in integers.
+        lower = np.bincount(self.low, self.weights, self.nodes).astype(np.float64)
+        return lower + np.bincount(self.high, self.weights, self.nodes)
+
+    def degrees(self) -> Labels:
+        """The number of neighbours of each node, shape (nodes,)."""
+        return np.bincount(self.low, minlength=self.nodes) + np.bincount(self.high, minlength=self.nodes)
+
+    def matrix(self) -> csr_array:
+        """The symmetric adjacency matrix, shape (nodes, nodes)."""
+        rows, columns = np.concatenate([self.low, self.high]), np.concatenate([self.high, self.low])
+        values = np.concatenate([self.weights, self.weights])
+        return csr_array(coo_array((values, (rows, columns)), shape=(self.nodes, self.nodes)))
+
+
+def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
+    if nodes < 0:
+        raise ValueError(f"the number of nodes must be at least 0, not {nodes}")
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.issubdtype(ends.dtype, np.integer):
+        raise ValueError(f"ends are rows of two integers, not {ends.dtype} of shape {ends.shape}")
+    if weights.shape != ends.shape[:1]:
+        raise ValueError(f"{len(ends)} edges have as many weights, not an array of shape {weights.shape}")
+    outside = np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=1))
+    if len(outside):
+        row = int(outside[0])
+        raise ValueError(f"edge {row} joins {ends[row].tolist()}, and nodes are 0 to {nodes - 1}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        row = int(wrong[0])
+        raise ValueError(f"edge {row} has the weight {weights[row]}: give finite weights, none negative")
+
+
+def parts(edges: Edges, labels: Labels) -> Labels:
+    """The connected parts of each community, numbered by the smallest member."""
+    inside = edges.within(labels)
+    matrix = csr_array(coo_array((inside.weights, (inside.low, inside.high)), shape=(edges.nodes,) * 2))
+    _, found = connected_components(matrix, directed=False)
+    return number(found)
+
+
+def number(labels: NDArray[np.integer]) -> Labels:
+    """The same partition with labels 0, 1, ... in the order of each community's smallest member."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.empty(len(first), dtype=np.int64)
+    order[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return order[inverse]
+
+
+def within_each(outer: Labels, inner: Labels) -> Labels:
+    """The partition whose communities share both labels, numbered by the smallest member."""
+    if not len(outer):
+        return np.zeros(0, dtype=np.int64)
+    return number(outer.astype(np.int64) * (int(inner.max()) + 1) + inner)

@@ -1,0 +1,184 @@
+"""Edges between similar nodes, added to a graph so that clusterings see attributes (ArchRAG 3.1.2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels._common import common_neighbours
+from stratarag.kernels._edges import Edges, Labels, Weights
+from stratarag.kernels.knn import knn_graph
+
+Augmentation = Literal["knn", "codicil", "none"]
+Matrix = NDArray[np.float32]
+
+FEWEST_NEIGHBOURS = 3
+CONTENT_NEIGHBOURS = 50
+"""Content edges that CODICIL offers each node, as its authors do."""
+
+_FLOOR = 1e-3
+_ROUNDING = 1e-6
+_BATCH = 65_536
+
+
+def augment(
+    vectors: NDArray[np.floating],
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None = None,
+    *,
+    mode: Augmentation = "knn",
+    neighbours: int | None = None,
+    quantile: float = 0.8,
+    threshold: float | None = None,
+    floor: float = _FLOOR,
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[Labels, Weights]:
+    """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
+
+    knn
+        Each node is offered its K nearest others; an edge is added where their cosine reaches a threshold
+        (ERRATA A2). Weights are cosines, at least `floor` (ERRATA A1).
+    codicil
+        Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by
+        the mean of two similarities, each standardised over the node's edges: the cosine, and the Jaccard
+        coefficient of the ends' neighbourhoods, themselves included. It keeps the best ceil(sqrt(degree));
+        an edge stays that either end keeps (Ruan, Fuhry and Parthasarathy, 2013; the coefficient is exact
+        here, not estimated). Weights as for knn.
+    none
+        The edges with their own weights.
+
+    Parameters
+    ----------
+    vectors
+        Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros is similar to
+        nothing: no edge is added to its node, and those it has weigh `floor`.
+    ends, weights
+        The edges as for `leiden`. Their weights count in mode none alone.
+    neighbours
+        K. None: in mode knn the average degree of the nodes that have edges, at least 3; in mode codicil 50.
+    quantile
+        The threshold is this quantile of the cosines over the edges given; without edges there is none.
+    threshold
+        The least cosine of an added edge, instead of the quantile.
+    floor
+        The least weight, above 0.
+    threads
+        Threads for finding neighbours; the result does not depend on it.
+
+    Returns
+    -------
+    Ends, shape (edges, 2), ascending, each edge once; and weights, shape (edges,).
+
+    Raises
+    ------
+    ValueError
+        If a vector is not finite, naming its row; if the edges or a setting are not valid.
+    """
+    _check(vectors, mode, neighbours, quantile, floor)
+    edges = Edges.of(ends, weights, len(vectors))
+    if mode == "none":
+        return edges.pairs(), edges.weights
+    unit = _unit(vectors)
+    own = cosines(unit, edges)
+    given = Edges(edges.low, edges.high, np.maximum(own, floor), edges.nodes)
+    if mode == "codicil":
+        offered = _nearest(unit, neighbours or CONTENT_NEIGHBOURS, seed, threads)
+        joined = _sample(_join(given, offered, unit, -1.0, floor))
+    else:
+        attributed: NDArray[np.bool_] = (unit != 0).any(axis=1)
+        known = own[attributed[edges.low] & attributed[edges.high]]
+        if threshold is None:
+            threshold = float(np.quantile(known, quantile)) if len(known) else -1.0
+        offered = _nearest(unit, neighbours or average_degree(edges), seed, threads)
+        joined = _join(given, offered, unit, threshold, floor)
+    return joined.pairs(), joined.weights
+
+
+def average_degree(edges: Edges) -> int:
+    """The average degree of the nodes that have edges, rounded, at least `FEWEST_NEIGHBOURS`."""
+    degrees = edges.degrees()
+    linked = degrees[degrees > 0]
+    return max(FEWEST_NEIGHBOURS, round(float(linked.mean()))) if len(linked) else FEWEST_NEIGHBOURS
+
+
+def cosines(unit: Matrix, edges: Edges) -> Weights:
+    """The inner product of the ends of each edge, shape (edges,)."""
+    found = np.empty(len(edges), dtype=np.float64)
+    for start in range(0, len(edges), _BATCH):
+        part = slice(start, start + _BATCH)
+        found[part] = np.einsum("ij,ij->i", unit[edges.low[part]], unit[edges.high[part]])
+    return found
+
+
+def _unit(vectors: NDArray[np.floating]) -> Matrix:
+    """Vectors of length 1; those of zeros stay."""
+    unit = np.array(vectors, dtype=np.float32)
+    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+    np.divide(unit, lengths, out=unit, where=lengths > 0)
+    return unit
+
+
+def _nearest(unit: Matrix, k: int, seed: int, threads: int) -> Labels:
+    """Pairs of each node and its k nearest others, shape (pairs, 2); exact for a few thousand nodes."""
+    nodes = np.flatnonzero(unit.any(axis=1))
+    k = min(k, len(nodes) - 1)
+    if k < 1:
+        return np.zeros((0, 2), dtype=np.int64)
+    rows, _ = knn_graph(unit[nodes], k, ef=max(32, k + 8), seed=seed, threads=threads)
+    source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
+    found = target >= 0
+    return np.column_stack([nodes[source[found]], nodes[target[found]]])
+
+
+def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: float) -> Edges:
+    """The edges given and those offered pairs whose cosine reaches the threshold."""
+    offered = Edges.of(pairs, None, given.nodes)
+    similar = cosines(unit, offered)
+    new = similar >= threshold - _ROUNDING
+    new &= ~np.isin(offered.low * given.nodes + offered.high, given.low * given.nodes + given.high)
+    ends = np.concatenate([given.pairs(), offered.pairs()[new]])
+    return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], floor)]), given.nodes)
+
+
+def _sample(edges: Edges) -> Edges:
+    """CODICIL's local sampling: what either end ranks among its best ceil(sqrt(degree)) edges."""
+    degrees = edges.degrees()
+    # Neighbourhoods contain the node itself, so both ends are common to both.
+    common = common_neighbours(edges) + 2
+    topology = common / (degrees[edges.low] + degrees[edges.high] + 2 - common)
+    owner, edge = np.concatenate([edges.low, edges.high]), np.tile(np.arange(len(edges)), 2)
+    score = _standardised(edges.weights[edge], owner, degrees) + _standardised(topology[edge], owner, degrees)
+    order = np.lexsort((edge, -score, owner))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+    kept = np.zeros(len(edges), dtype=bool)
+    kept[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
+    return edges.where(kept)
+
+
+def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
+    """Values less the mean of their owner's, over their deviation; 0 where all are equal."""
+    counts = np.maximum(degrees, 1)
+    centred = values - (np.bincount(owner, values, len(degrees)) / counts)[owner]
+    deviation = np.sqrt(np.bincount(owner, centred**2, len(degrees)) / counts)[owner]
+    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > _ROUNDING)
+
+
+def _check(
+    vectors: NDArray[np.floating], mode: str, neighbours: int | None, quantile: float, floor: float
+) -> None:
+    if mode not in ("knn", "codicil", "none"):
+        raise ValueError(f"mode is 'knn', 'codicil' or 'none', not {mode!r}")
+    if vectors.ndim != 2:
+        raise ValueError(f"expected vectors of shape (nodes, dimension), not {vectors.shape}")
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")
+    if neighbours is not None and neighbours < 1:
+        raise ValueError(f"neighbours must be at least 1, not {neighbours}")
+    if not 0 <= quantile <= 1:
+        raise ValueError(f"quantile must be between 0 and 1, not {quantile}")
+    if not floor > 0:
+        raise ValueError(f"floor must be above 0, not {floor}")

@@ -1,0 +1,141 @@
+"""SCAN: clusters of nodes that share their neighbours, and what lies between them (Xu et al., 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels._common import common_neighbours
+from stratarag.kernels._edges import Edges, Labels, Weights, number, parts
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What SCAN makes of each node; arrays of shape (nodes,).
+
+    Parameters
+    ----------
+    clusters
+        Cluster of each member, numbered by the smallest; -1 for hubs and outliers.
+    core
+        Nodes with enough similar neighbours.
+    hub
+        Nodes of no cluster with neighbours in two or more.
+    outlier
+        The rest.
+    """
+
+    clusters: Labels
+    core: NDArray[np.bool_]
+    hub: NDArray[np.bool_]
+    outlier: NDArray[np.bool_]
+
+
+def scan(
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None,
+    nodes: int,
+    *,
+    eps: float = 0.5,
+    mu: int = 2,
+) -> Labels:
+    """A partition by SCAN: every hub and outlier goes to the cluster it is most linked to.
+
+    What has no neighbour in a cluster follows its neighbours, round by round. A connected part of the graph
+    without any cluster is one community, so a node without edges is alone.
+
+    Parameters
+    ----------
+    ends, weights
+        Edges as for `leiden`. Clusters depend on the structure alone; weights place hubs and outliers.
+    nodes
+        Number of nodes.
+    eps
+        Least structural similarity of nodes that belong together, above 0, at most 1.
+    mu
+        Least number of similar nodes, itself included, around a core; at least 2.
+
+    Returns
+    -------
+    Labels, shape (nodes,), numbered from 0 by each community's smallest member. Sizes are not bounded.
+
+    Raises
+    ------
+    ValueError
+        If edges, `eps` or `mu` are not valid.
+    """
+    edges = Edges.of(ends, weights, nodes)
+    return _placed(edges, _roles(edges, eps, mu).clusters)
+
+
+def scan_roles(ends: NDArray[np.integer], nodes: int, *, eps: float = 0.5, mu: int = 2) -> Roles:
+    """SCAN's clusters, cores, hubs and outliers, as the authors define them; parameters as for `scan`."""
+    return _roles(Edges.of(ends, None, nodes), eps, mu)
+
+
+def structural_similarity(edges: Edges) -> Weights:
+    """Of each edge, |N(u) and N(v)| / sqrt(|N(u)| |N(v)|), where a neighbourhood N contains its own node."""
+    sizes = edges.degrees() + 1.0
+    return (common_neighbours(edges) + 2) / np.sqrt(sizes[edges.low] * sizes[edges.high])
+
+
+def _roles(edges: Edges, eps: float, mu: int) -> Roles:
+    if not 0 < eps <= 1:
+        raise ValueError(f"eps must be above 0 and at most 1, not {eps}")
+    if mu < 2:
+        raise ValueError(f"mu must be at least 2, not {mu}")
+    similarity = structural_similarity(edges)
+    near = similarity >= eps - _ROUNDING
+    similar = Edges(edges.low[near], edges.high[near], similarity[near], edges.nodes)
+    core = similar.degrees() + 1 >= mu
+    both = similar.where(core[similar.low] & core[similar.high])
+    clusters = np.where(core, parts(both, np.zeros(edges.nodes, dtype=np.int64)), -1)
+    clusters = np.where(core, clusters, _most_linked(similar, clusters))
+    clusters[clusters >= 0] = number(clusters[clusters >= 0])
+    around = _clusters_around(edges, clusters)
+    hub = (clusters < 0) & (around >= 2)
+    return Roles(clusters, core, hub, (clusters < 0) & ~hub)
+
+
+def _clusters_around(edges: Edges, clusters: Labels) -> Labels:
+    """The number of clusters among each node's neighbours."""
+    node, cluster = _towards(edges, clusters)[:2]
+    pairs = np.unique(node * (int(clusters.max(initial=0)) + 1) + cluster)
+    return np.bincount(pairs // (int(clusters.max(initial=0)) + 1), minlength=edges.nodes)
+
+
+def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
+    """Each link from any node to one in a cluster: the node, the cluster, the weight."""
+    node, other = np.concatenate([edges.low, edges.high]), np.concatenate([edges.high, edges.low])
+    weights = np.concatenate([edges.weights, edges.weights])
+    inside = clusters[other] >= 0
+    return node[inside], clusters[other[inside]], weights[inside]
+
+
+def _most_linked(edges: Edges, clusters: Labels) -> Labels:
+    """The cluster each node has most weight to, of equals the first; -1 where it has none."""
+    node, cluster, weights = _towards(edges, clusters)
+    width = int(clusters.max(initial=0)) + 1
+    keys, inverse = np.unique(node * width + cluster, return_inverse=True)
+    sums = np.bincount(inverse, weights, len(keys))
+    order = np.lexsort((keys, -sums, keys // width))
+    owners, first = np.unique(keys[order] // width, return_index=True)
+    best = np.full(edges.nodes, -1, dtype=np.int64)
+    best[owners] = keys[order[first]] % width
+    return best
+
+
+def _placed(edges: Edges, clusters: Labels) -> Labels:
+    """Every node in one cluster."""
+    while True:
+        placed = np.where(clusters < 0, _most_linked(edges, clusters), clusters)
+        if np.array_equal(placed, clusters):
+            break
+        clusters = placed
+    left = clusters < 0
+    alone = parts(edges.where(left[edges.low] & left[edges.high]), np.zeros(edges.nodes, dtype=np.int64))
+    return number(np.where(left, alone + clusters.max(initial=-1) + 1, clusters))

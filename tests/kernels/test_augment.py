@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from stratarag.kernels._common import common_neighbours
+from stratarag.kernels._edges import Edges
+from stratarag.kernels.augment import augment, average_degree
+
+NONE = np.zeros((0, 2), dtype=np.int64)
+
+
+def unit(seed, *shape):
+    vectors = np.random.default_rng(seed).standard_normal(shape)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def edge_set(ends):
+    return {tuple(row) for row in ends.tolist()}
+
+
+def random_graph(nodes, edges, seed=0):
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.integers(0, nodes, (edges, 2)), axis=1)
+    return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+
+
+class TestKnn:
+    def test_agrees_with_the_rule_by_brute_force(self):
+        vectors, ends = unit(0, 80, 6), random_graph(80, 100)
+        cosines = vectors @ vectors.T
+        degrees = np.bincount(ends.ravel(), minlength=80)
+        k = round(degrees[degrees > 0].mean())
+        threshold = np.quantile(cosines[ends[:, 0], ends[:, 1]], 0.8)
+        expected = edge_set(ends)
+        for node in range(80):
+            others = np.argsort(-cosines[node])
+            for other in others[others != node][:k]:
+                if cosines[node, other] >= threshold:
+                    expected.add((min(node, other), max(node, other)))
+        found, weights = augment(vectors * 7, ends)
+        assert edge_set(found) == expected
+        assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
+
+    def test_edges_of_the_graph_stay_whatever_their_similarity(self):
+        vectors = np.array([[1.0, 0], [-1, 0], [0, 1]])
+        found, weights = augment(vectors, np.array([[1, 0], [0, 1], [2, 2]]), threshold=0.9)
+        assert found.tolist() == [[0, 1]]
+        assert weights.tolist() == [1e-3]
+
+    def test_a_threshold_of_ones_own(self):
+        vectors = unit(1, 50, 4)
+        found, weights = augment(vectors, NONE, threshold=0.95, neighbours=49)
+        upper = np.triu(vectors @ vectors.T >= 0.95, 1)
+        assert edge_set(found) == edge_set(np.argwhere(upper))
+        assert weights.min() >= 0.95 - 1e-5
+
+    def test_without_edges_every_node_is_joined_to_its_nearest(self):
+        found, _ = augment(unit(2, 30, 4), NONE)
+        assert len(np.unique(found)) == 30
+        assert len(found) <= 90
+
+    def test_large_graphs_find_their_neighbours_approximately(self):
+        centres = unit(3, 300, 16)
+        vectors = np.repeat(centres, 10, axis=0) + 0.05 * unit(4, 3000, 16)
+        found, _ = augment(vectors, random_graph(3000, 2000), threads=2)
+        again, _ = augment(vectors, random_graph(3000, 2000), threads=1)
+        assert np.array_equal(found, again)
+        added = found[found[:, 0] // 10 == found[:, 1] // 10]
+        assert len(added) > 3000
+
+
+class TestCodicil:
+    def test_agrees_with_the_rule_by_brute_force(self):
+        vectors, ends = unit(5, 60, 5), random_graph(60, 150)
+        cosines = vectors @ vectors.T
+        graph = nx.Graph(ends.tolist())
+        graph.add_nodes_from(range(60))
+        for node in range(60):
+            others = np.argsort(-cosines[node])
+            graph.add_edges_from((node, int(other)) for other in others[others != node][:6])
+        around = {node: {node, *graph[node]} for node in graph}
+        kept = set()
+        for node in graph:
+            near = sorted(graph[node])
+            content = np.maximum(cosines[node, near], 1e-3)
+            jaccard = np.array([len(around[node] & around[b]) / len(around[node] | around[b]) for b in near])
+            score = sum((each - each.mean()) / (each.std() or 1) for each in (content, jaccard))
+            for best in np.argsort(-score)[: int(np.ceil(np.sqrt(len(near))))]:
+                kept.add((min(node, near[best]), max(node, near[best])))
+        found, weights = augment(vectors, ends, mode="codicil", neighbours=6)
+        assert edge_set(found) == kept
+        assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
+
+    def test_every_node_keeps_an_edge(self):
+        star = np.array([[0, i] for i in range(1, 200)])
+        found, _ = augment(unit(6, 200, 8), star, mode="codicil")
+        assert len(np.unique(found)) == 200
+
+
+class TestEveryMode:
+    def test_none_leaves_the_graph_as_it_is(self):
+        found, weights = augment(unit(0, 3, 2), np.array([[2, 0], [0, 2]]), np.array([1.0, 2.0]), mode="none")
+        assert found.tolist() == [[0, 2]]
+        assert weights.tolist() == [3.0]
+
+    @pytest.mark.parametrize("mode", ["knn", "codicil", "none"])
+    @pytest.mark.parametrize("count", [0, 1, 2, 3])
+    def test_few_nodes(self, mode, count):
+        found, weights = augment(np.ones((count, 4)), NONE, mode=mode)
+        assert len(found) == len(weights) == (0 if mode == "none" else count * (count - 1) // 2)
+
+    @pytest.mark.parametrize("mode", ["knn", "codicil"])
+    def test_zero_vectors_gain_no_edge(self, mode):
+        vectors = np.ones((30, 4))
+        vectors[:5] = 0
+        found, _ = augment(vectors, np.array([[0, 1], [10, 11]]), mode=mode)
+        assert edge_set(found[(found < 5).any(axis=1)]) <= {(0, 1)}
+        assert len(found) > 10
+
+    @pytest.mark.parametrize("mode", ["knn", "codicil"])
+    def test_equal_vectors_are_joined(self, mode):
+        found, weights = augment(np.ones((300, 4)), np.array([[0, 1], [5, 9]]), mode=mode)
+        assert len(np.unique(found)) == 300
+        assert weights == pytest.approx(1.0)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"mode": "x"}, "mode is"),
+            ({"neighbours": 0}, "neighbours must be at least 1"),
+            ({"quantile": 1.5}, "quantile must be between"),
+            ({"floor": 0.0}, "floor must be above 0"),
+        ],
+    )
+    def test_settings_are_checked(self, given, message):
+        with pytest.raises(ValueError, match=message):
+            augment(np.ones((3, 2)), NONE, **given)
+
+    def test_a_vector_that_is_not_finite_is_named(self):
+        vectors = np.ones((4, 2))
+        vectors[2, 1] = np.nan
+        with pytest.raises(ValueError, match="vector 2 is not finite"):
+            augment(vectors, NONE)
+
+    def test_edges_beyond_the_vectors_are_named(self):
+        with pytest.raises(ValueError, match="edge 0 joins"):
+            augment(np.ones((4, 2)), np.array([[0, 4]]))
+
+
+def test_average_degree_counts_nodes_with_edges():
+    assert average_degree(Edges.of(np.array([[0, i] for i in range(1, 5)]), None, 100)) == 3
+    assert average_degree(Edges.of(np.array([[a, b] for a in range(8) for b in range(a)]), None, 100)) == 7
+
+
+def test_common_neighbours_agree_with_networkx():
+    graph = nx.barabasi_albert_graph(300, 4, seed=1)
+    graph.add_edges_from((0, node) for node in range(1, 300))
+    edges = Edges.of(np.array(graph.edges()), None, 300)
+    expected = [len(list(nx.common_neighbors(graph, a, b))) for a, b in edges.pairs().tolist()]
+    assert common_neighbours(edges).tolist() == expected

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from stratarag.kernels._edges import Edges
+from stratarag.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
+from stratarag.kernels.partition import attributed_communities, cluster, community_graph
+from stratarag.kernels.quality import calinski_harabasz, cosine_similarity
+from stratarag.kernels.scan import scan, scan_roles
+from stratarag.kernels.spectral import spectral
+
+METHODS = ["leiden", "spectral", "scan", "node2vec"]
+MODES = ["none", "knn", "codicil"]
+NONE = np.zeros((0, 2), dtype=np.int64)
+
+
+def rows(graph):
+    return np.array(graph.edges(), dtype=np.int64).reshape(-1, 2)
+
+
+def planted(groups=20, size=10, inside=0.8, outside=0.01):
+    graph = nx.planted_partition_graph(groups, size, inside, outside, seed=1)
+    return rows(graph), np.repeat(np.arange(groups), size)
+
+
+@pytest.mark.parametrize("method", METHODS)
+class TestCluster:
+    def test_finds_what_was_planted(self, method):
+        ends, groups = planted()
+        assert adjusted_rand_score(groups, cluster(ends, None, 200, method=method)) > 0.9
+
+    def test_is_repeatable_whatever_the_order_of_edges(self, method):
+        ends, _ = planted(outside=0.05)
+        first = cluster(ends, None, 200, method=method, seed=5)
+        shuffled = np.random.default_rng(0).permutation(ends)[:, ::-1]
+        assert np.array_equal(cluster(shuffled, None, 200, method=method, seed=5), first)
+
+    @pytest.mark.parametrize(
+        ("graph", "count"),
+        [
+            (nx.star_graph(400), 401),
+            (nx.complete_graph(40), 40),
+            (nx.empty_graph(20), 20),
+            (nx.empty_graph(0), 0),
+            (nx.path_graph(3), 3),
+            (nx.disjoint_union_all([nx.complete_graph(4), nx.path_graph(50), nx.empty_graph(3)]), 57),
+        ],
+        ids=["star", "clique", "no edges", "nothing", "three", "pieces"],
+    )
+    def test_every_node_is_in_one_bounded_community(self, method, graph, count):
+        labels = cluster(rows(graph), None, count, method=method, max_size=15)
+        assert labels.shape == (count,)
+        assert np.bincount(labels, minlength=1).max() <= 15
+        assert np.array_equal(np.unique(labels), np.arange(labels.max(initial=-1) + 1))
+
+    def test_a_star_is_not_ground_to_dust(self, method):
+        labels = cluster(rows(nx.star_graph(400)), None, 401, method=method, max_size=15)
+        assert labels.max() + 1 <= 60
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.integers(1, 20), st.data())
+    def test_any_graph(self, method, count, data):
+        node = st.integers(0, count - 1)
+        pairs = data.draw(st.lists(st.tuples(node, node), max_size=60))
+        weights = data.draw(st.lists(st.floats(0, 10), min_size=len(pairs), max_size=len(pairs)))
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        labels = cluster(ends, np.array(weights), count, method=method, max_size=4)
+        assert labels.shape == (count,)
+        assert np.bincount(labels).max() <= 4
+
+
+class TestFront:
+    def test_a_clustering_of_ones_own_is_bounded_too(self):
+        ends, groups = planted()
+        labels = cluster(ends, None, 200, method=lambda ends, weights, nodes: -7 * (groups // 2), max_size=10)
+        assert adjusted_rand_score(groups, labels) == 1
+
+    @pytest.mark.parametrize("wrong", [np.zeros(3, int), np.zeros(200), [None] * 200])
+    def test_what_it_gives_is_checked(self, wrong):
+        with pytest.raises(ValueError, match="must give 200 integers"):
+            cluster(planted()[0], None, 200, method=lambda ends, weights, nodes: wrong)
+
+    def test_methods_are_named(self):
+        with pytest.raises(ValueError, match="leiden, spectral, scan, node2vec"):
+            cluster(NONE, None, 3, method="louvain")
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_an_update_changes_little_whatever_made_the_partition(self, method):
+        ends, _ = planted()
+        before = cluster(ends, None, 200, method=method)
+        known = before.copy()
+        known[[7, 77]] = -1
+        after = cluster(ends, None, 200, method=method, initial=known, movable=known < 0)
+        assert adjusted_rand_score(before, after) > 0.95
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("method", METHODS)
+    def test_attributes_make_communities_alike(self, mode, method):
+        """Table 7: attributed clusterings beat Leiden alone on both measures."""
+        rng = np.random.default_rng(0)
+        topics = np.repeat(np.arange(30), 10)
+        vectors = rng.standard_normal((30, 24))[topics] + 0.6 * rng.standard_normal((300, 24))
+        ends = rng.integers(0, 300, (400, 2))
+        alone = attributed_communities(vectors, ends, augmentation="none", clustering="leiden")
+        found = attributed_communities(vectors, ends, augmentation=mode, clustering=method)
+        assert np.bincount(found).max() <= 15
+        if mode != "none":
+            assert calinski_harabasz(vectors, found) > 1.5 * calinski_harabasz(vectors, alone)
+            assert cosine_similarity(vectors, found) > cosine_similarity(vectors, alone)
+
+    def test_an_augmentation_of_ones_own(self):
+        ends, groups = planted()
+        labels = attributed_communities(
+            np.ones((200, 2)), NONE, augmentation=lambda vectors, own, weights: (ends, np.ones(len(ends)))
+        )
+        assert adjusted_rand_score(groups, labels) > 0.9
+
+    def test_the_next_level_counts_crossing_edges(self):
+        ends = np.array([[0, 1], [0, 2], [1, 2], [1, 3], [3, 2], [4, 4]])
+        above, weights = community_graph(ends, None, np.array([0, 0, 1, 1, 2]))
+        assert above.tolist() == [[0, 1]]
+        assert weights.tolist() == [3.0]
+
+    def test_the_next_level_of_nothing(self):
+        above, weights = community_graph(NONE, None, np.zeros(0, dtype=np.int64))
+        assert len(above) == len(weights) == 0
+
+
+class TestSpectral:
+    def test_communities_do_not_cross_connected_parts(self):
+        graph = nx.disjoint_union_all([nx.cycle_graph(30), nx.cycle_graph(30), nx.cycle_graph(3)])
+        labels = spectral(rows(graph), None, 63, max_size=10)
+        for label in np.unique(labels):
+            assert len(np.unique(np.searchsorted([29, 59], np.flatnonzero(labels == label)))) == 1
+
+    def test_large_graphs_are_divided_by_a_sparse_solver(self):
+        ends, groups = planted(groups=60, size=10, outside=0.002)
+        assert adjusted_rand_score(groups, spectral(ends, None, 600)) > 0.8
+
+
+class TestScan:
+    def test_roles_agree_with_the_definitions_by_brute_force(self):
+        graph = nx.gnp_random_graph(60, 0.08, seed=3)
+        eps, mu = 0.55, 3
+        around = {node: {node, *graph[node]} for node in graph}
+        near = {
+            node: {
+                other
+                for other in around[node]
+                if len(around[node] & around[other]) / np.sqrt(len(around[node]) * len(around[other])) >= eps
+            }
+            for node in graph
+        }
+        core = {node for node in graph if len(near[node]) >= mu}
+        cores = nx.Graph()
+        cores.add_nodes_from(core)
+        cores.add_edges_from((a, b) for a in core for b in near[a] & core if a != b)
+        roles = scan_roles(rows(graph), 60, eps=eps, mu=mu)
+        assert set(np.flatnonzero(roles.core)) == core
+        for cluster_ in nx.connected_components(cores):
+            assert len({int(roles.clusters[node]) for node in cluster_}) == 1
+        assert len(set(roles.clusters[roles.core].tolist())) == nx.number_connected_components(cores)
+        for node in graph:
+            reached = [int(roles.clusters[other]) for other in near[node] & core]
+            assert (roles.clusters[node] >= 0) == bool(reached)
+            if reached:
+                assert roles.clusters[node] in reached
+            else:
+                neighbours = {int(roles.clusters[other]) for other in graph[node]} - {-1}
+                assert roles.hub[node] == (len(neighbours) >= 2)
+                assert roles.outlier[node] == (len(neighbours) < 2)
+
+    def test_hubs_go_where_most_weight_leads_and_outliers_follow(self):
+        two = nx.disjoint_union(nx.complete_graph(5), nx.complete_graph(5))
+        two.add_edges_from([(10, 0), (10, 5), (10, 11), (11, 12)])
+        ends = rows(two)
+        weights = np.array([3.0 if set(edge) == {10, 5} else 1.0 for edge in ends.tolist()])
+        roles = scan_roles(ends, 13, eps=0.7, mu=3)
+        assert roles.hub[10]
+        assert roles.outlier[12]
+        labels = scan(ends, weights, 13, eps=0.7, mu=3)
+        assert labels[10] == labels[11] == labels[12] == labels[5]
+        assert labels.max() == 1
+
+    @pytest.mark.parametrize(("eps", "mu"), [(0.0, 2), (1.1, 2), (0.5, 1)])
+    def test_settings_are_checked(self, eps, mu):
+        with pytest.raises(ValueError, match="must be"):
+            scan(NONE, None, 3, eps=eps, mu=mu)
+
+
+class TestNode2vec:
+    def test_walks_follow_edges(self):
+        graph = nx.gnp_random_graph(40, 0.1, seed=1)
+        edges = Edges.of(rows(graph), None, 40)
+        walks = random_walks(edges, Walks(per_node=3, length=9), np.random.default_rng(0))
+        assert len(walks) == 3 * sum(1 for node in graph if graph[node])
+        assert all(graph.has_edge(a, b) for walk in walks.tolist() for a, b in pairwise(walk))
+
+    def test_steps_are_second_order(self):
+        """From 0 by 1 the walk may go back to 0, to 2 (a neighbour of 0), or on to 3: 1/p, 1 and 1/q."""
+        edges = Edges.of(np.array([[0, 1], [1, 2], [0, 2], [1, 3]]), None, 4)
+        plan = Walks(per_node=20_000, length=3, window=2, p=2, q=0.5)
+        walks = random_walks(edges, plan, np.random.default_rng(0))
+        seen = walks[(walks[:, 0] == 0) & (walks[:, 1] == 1), 2]
+        shares = np.bincount(seen, minlength=4) / len(seen)
+        assert shares == pytest.approx(np.array([0.5, 0, 1, 2]) / 3.5, abs=0.02)
+
+    def test_first_steps_follow_weights(self):
+        edges = Edges.of(np.array([[0, 1], [0, 2]]), np.array([3.0, 1.0]), 3)
+        walks = random_walks(edges, Walks(per_node=20_000, length=2, window=1), np.random.default_rng(0))
+        assert (walks[walks[:, 0] == 0, 1] == 1).mean() == pytest.approx(0.75, abs=0.02)
+
+    def test_neighbours_are_near_and_lonely_nodes_nowhere(self):
+        ends, groups = planted(groups=6)
+        embedding = embed_nodes(ends, None, 61, dimension=8)
+        assert embedding.shape == (61, 8)
+        assert not embedding[60].any()
+        similar = embedding[:60] @ embedding[:60].T
+        same = groups[:, None] == groups
+        assert similar[same].mean() > similar[~same].mean() + 0.5
+
+    @pytest.mark.parametrize(
+        "wrong", [{"per_node": 0}, {"length": 1}, {"window": 0}, {"window": 16}, {"p": 0.0}, {"q": -1.0}]
+    )
+    def test_plans_are_checked(self, wrong):
+        with pytest.raises(ValueError, match="not"):
+            Walks(**wrong)
+
+    def test_sizes_are_checked(self):
+        with pytest.raises(ValueError, match="dimension"):
+            node2vec(NONE, None, 3, dimension=0)

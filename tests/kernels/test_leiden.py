@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratarag.kernels.bounded import bound_sizes
+from stratarag.kernels.leiden import hierarchical_leiden, leiden
+
+
+def rows(graph):
+    return np.array(graph.edges(), dtype=np.int64).reshape(-1, 2)
+
+
+def planted(groups=20, size=10, inside=0.7, outside=0.01, seed=1):
+    graph = nx.planted_partition_graph(groups, size, inside, outside, seed=seed)
+    return rows(graph), np.repeat(np.arange(groups), size)
+
+
+def members(labels):
+    return {frozenset(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)}
+
+
+def connected(ends, labels):
+    graph = nx.Graph(ends.tolist())
+    graph.add_nodes_from(range(len(labels)))
+    return all(nx.is_connected(graph.subgraph(community)) for community in members(labels))
+
+
+graphs = st.integers(1, 14).flatmap(
+    lambda n: st.tuples(
+        st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=40)
+    )
+)
+
+
+class TestLeiden:
+    def test_finds_what_was_planted(self):
+        ends, groups = planted(groups=8)
+        assert members(leiden(ends, None, 80)) == members(groups)
+
+    def test_is_as_good_as_louvain_of_networkx(self):
+        graph = nx.karate_club_graph()
+        found = leiden(rows(graph), None, 34)
+        theirs = nx.community.louvain_communities(graph, weight=None, seed=0)
+        ours = nx.community.modularity(graph, members(found), weight=None)
+        assert ours >= nx.community.modularity(graph, theirs, weight=None) - 1e-9
+        assert ours == pytest.approx(0.4198, abs=0.002)
+
+    def test_labels_are_numbered_by_the_smallest_member(self):
+        labels = leiden(planted()[0], None, 200)
+        first = [int(np.flatnonzero(labels == label)[0]) for label in range(labels.max() + 1)]
+        assert first == sorted(first)
+
+    def test_weights_decide(self):
+        ends = np.array([[0, 1], [1, 2], [2, 3]])
+        assert leiden(ends, np.array([5.0, 0.1, 5.0]), 4).tolist() == [0, 0, 1, 1]
+        assert leiden(ends, np.array([0.1, 5.0, 0.1]), 4)[1] == leiden(ends, np.array([0.1, 5.0, 0.1]), 4)[2]
+
+    def test_order_direction_and_multiplicity_of_edges_do_not_matter(self):
+        ends, _ = planted()
+        rng = np.random.default_rng(0)
+        weights = rng.random(len(ends))
+        once = leiden(ends, weights, 200, max_size=6)
+        twice = np.concatenate([ends, ends[:, ::-1], [[3, 3]]])
+        halves = np.concatenate([weights / 2, weights / 2, [9.0]])
+        order = rng.permutation(len(twice))
+        assert np.array_equal(leiden(twice[order], halves[order], 200, max_size=6), once)
+
+    def test_resolution_of_the_constant_potts_model_is_a_density(self):
+        ends = rows(nx.ring_of_cliques(6, 5))
+        assert members(leiden(ends, None, 30, quality="cpm", resolution=0.5)) == members(
+            np.repeat(range(6), 5)
+        )
+        assert leiden(ends, None, 30, quality="cpm", resolution=1.01).tolist() == list(range(30))
+
+    def test_is_repeatable_and_leaves_the_callers_random_numbers_alone(self):
+        ends, _ = planted(outside=0.1)
+        random.seed(7)
+        expected = random.random()
+        random.seed(7)
+        first = leiden(ends, None, 200, max_size=8, seed=3)
+        assert random.random() == expected
+        random.seed(99)
+        assert np.array_equal(leiden(ends, None, 200, max_size=8, seed=3), first)
+
+    @settings(max_examples=60, deadline=None)
+    @given(graphs, st.integers(1, 5))
+    def test_communities_are_connected_and_bounded(self, graph, bound):
+        count, pairs = graph
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        assert connected(ends, leiden(ends, None, count))
+        labels = leiden(ends, None, count, max_size=bound)
+        assert labels.shape == (count,)
+        assert np.bincount(labels).max() <= bound
+        assert np.array_equal(np.unique(labels), np.arange(labels.max() + 1))
+
+    @pytest.mark.parametrize("count", [0, 1, 3])
+    def test_without_edges_each_node_is_alone(self, count):
+        none = np.zeros((0, 2), dtype=np.int64)
+        assert leiden(none, None, count, max_size=2).tolist() == list(range(count))
+
+    @pytest.mark.parametrize(
+        ("ends", "weights", "settings", "message"),
+        [
+            ([[0, 1], [1, 4]], None, {}, "edge 1 joins .*nodes are 0 to 3"),
+            ([[0, 1], [1, 2]], [1.0, np.nan], {}, "edge 1 has the weight nan"),
+            ([[0, 1], [1, 2]], [-1.0, 1.0], {}, "edge 0 has the weight -1"),
+            ([[0, 1]], [1.0, 2.0], {}, "1 edges have as many weights"),
+            ([[0.5, 1]], None, {}, "rows of two integers"),
+            ([[0, 1]], None, {"max_size": 0}, "max_size must be at least 1"),
+            ([[0, 1]], None, {"resolution": 0.0}, "resolution must be above 0"),
+            ([[0, 1]], None, {"quality": "x"}, "quality is"),
+            ([[0, 1]], None, {"initial": np.zeros(3, int)}, "one label per node"),
+            ([[0, 1]], None, {"movable": np.ones(4, bool)}, "give their labels"),
+        ],
+    )
+    def test_bad_input_is_named(self, ends, weights, settings, message):
+        weights = None if weights is None else np.array(weights)
+        with pytest.raises(ValueError, match=message):
+            leiden(np.array(ends), weights, 4, **settings)
+
+
+class TestBound:
+    @pytest.mark.parametrize(
+        ("graph", "pieces"),
+        [(nx.star_graph(100), 7), (nx.complete_graph(40), 3), (nx.empty_graph(31), 3)],
+        ids=["star", "clique", "no edges"],
+    )
+    def test_what_leiden_leaves_whole_is_cut_into_as_few_equal_pieces_as_will_do(self, graph, pieces):
+        labels = bound_sizes(rows(graph), None, np.zeros(len(graph), dtype=np.int64), 15)
+        sizes = np.bincount(labels)
+        assert len(sizes) == pieces
+        assert sizes.max() <= 15
+        assert sizes.max() - sizes.min() <= 1
+
+    def test_pieces_follow_heavy_edges(self):
+        graph = nx.complete_graph(12)
+        weights = np.array([1.0 if a // 4 == b // 4 else 0.99 for a, b in graph.edges()])
+        labels = bound_sizes(rows(graph), weights, np.zeros(12, dtype=np.int64), 4)
+        assert members(labels) == members(np.repeat(range(3), 4))
+
+    def test_communities_within_the_bound_stay(self):
+        ends, groups = planted()
+        groups[:20] = 0
+        labels = bound_sizes(ends, None, groups, 10)
+        assert members(labels) >= {each for each in members(groups) if len(each) == 10}
+        assert np.bincount(labels).max() == 10
+
+    def test_pieces_are_merged_where_the_bound_allows(self):
+        ends, _ = planted(groups=40, size=5, inside=1.0, outside=0.05)
+        labels = leiden(ends, None, 200, max_size=15)
+        assert len(np.unique(labels)) < 40
+        assert np.bincount(labels).max() <= 15
+
+
+class TestUpdate:
+    def test_fixed_nodes_keep_company_and_new_ones_find_theirs(self):
+        ends, groups = planted()
+        before = groups.copy()
+        new = np.arange(0, 200, 10)
+        before[new] = -1
+        after = leiden(ends, None, 200, initial=before, movable=before < 0, max_size=15)
+        assert members(after) == members(groups)
+
+    def test_no_community_grows_above_the_bound(self):
+        ends = np.array([[0, i] for i in range(1, 9)])
+        before = np.array([0, 0, 0, 0, 0, -1, -1, -1, -1])
+        after = leiden(ends, None, 9, initial=before, movable=before < 0, max_size=6)
+        assert np.bincount(after).max() <= 6
+        assert len(set(after[:5])) == 1
+
+    def test_far_communities_do_not_change(self):
+        ends, _ = planted(groups=40, outside=0.005)
+        before = leiden(ends, None, 400, max_size=8)
+        movable = np.zeros(400, dtype=bool)
+        movable[:3] = True
+        after = leiden(ends, None, 400, max_size=8, initial=before, movable=movable)
+        assert len(members(after) - members(before)) <= 6
+
+    def test_moves_never_lose_quality(self):
+        ends, _ = planted(outside=0.08)
+        rng = np.random.default_rng(0)
+        before = rng.integers(0, 20, 200)
+        movable = rng.random(200) < 0.3
+        after = leiden(ends, None, 200, initial=before, movable=movable)
+        graph = nx.Graph(ends.tolist())
+        assert nx.community.modularity(graph, members(after)) > nx.community.modularity(
+            graph, members(before)
+        )
+        fixed = ~movable
+        assert members(np.where(fixed, after, -1)) - members(after) <= members(np.where(fixed, before, -1))
+
+    def test_a_node_far_from_its_community_leaves_it(self):
+        ends = np.array([[0, 1], [1, 2], [0, 2], [3, 4], [4, 5], [3, 5]])
+        before = np.array([0, 0, 0, 1, 1, 0])
+        movable = np.array([0, 0, 0, 0, 0, 1], dtype=bool)
+        assert leiden(ends, None, 6, initial=before, movable=movable).tolist() == [0, 0, 0, 1, 1, 1]
+
+    def test_without_a_mask_all_start_from_the_labels(self):
+        ends, groups = planted(groups=8)
+        assert members(leiden(ends, None, 80, initial=np.where(groups == 3, -1, groups))) == members(groups)
+
+    @settings(max_examples=60, deadline=None)
+    @given(graphs, st.integers(1, 5), st.randoms(use_true_random=False))
+    def test_any_update_is_a_partition_within_the_bound(self, graph, bound, chance):
+        count, pairs = graph
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        before = leiden(ends, None, count, max_size=bound)
+        before[[chance.random() < 0.2 for _ in range(count)]] = -1
+        movable = np.array([chance.random() < 0.3 for _ in range(count)])
+        after = leiden(ends, None, count, max_size=bound, initial=before, movable=movable)
+        assert np.bincount(after).max() <= bound
+        kept = ~movable & (before >= 0)
+        for label in np.unique(before[kept]):
+            assert len(np.unique(after[kept & (before == label)])) == 1
+
+
+class TestHierarchy:
+    def test_levels_are_nested_and_end_within_the_bound(self):
+        ends, _ = planted(groups=60, outside=0.02)
+        levels = hierarchical_leiden(ends, None, 600, max_size=8, max_levels=10)
+        assert len(levels) > 1
+        assert np.bincount(levels[-1]).max() <= 8
+        for coarse, fine in pairwise(levels):
+            assert fine.max() > coarse.max()
+            assert all(len(np.unique(coarse[list(each)])) == 1 for each in members(fine))
+
+    def test_small_communities_are_taken_over(self):
+        ends = np.array([[0, 1], *rows(nx.complete_graph(range(2, 14))).tolist()])
+        levels = hierarchical_leiden(ends, None, 14, max_size=6, max_levels=5)
+        assert all(frozenset([0, 1]) in members(level) for level in levels)
+
+    def test_the_number_of_levels_is_bounded(self):
+        ends = rows(nx.path_graph(500))
+        levels = hierarchical_leiden(ends, None, 500, max_size=2, max_levels=2)
+        assert len(levels) == 2
+        assert np.bincount(levels[-1]).max() > 2
+
+    def test_no_nodes(self):
+        assert [level.tolist() for level in hierarchical_leiden([], None, 0, max_size=3, max_levels=4)] == [
+            []
+        ]
+
+    def test_levels_are_checked(self):
+        with pytest.raises(ValueError, match="max_levels"):
+            hierarchical_leiden([], None, 0, max_size=3, max_levels=0)
