@@ -46,7 +46,10 @@ class Oracle:
                 pool.sort()
                 self.distances += len(scores)
             best = [node for _, node in pool[: self.breadth]]
-            found[level] = np.array([node for _, node in pool[:k]], dtype=int)
+            # Callers know nodes by their ids, which are not the rows of the arrays.
+            ids = layer["ids"][[node for _, node in pool[:k]]].tolist()
+            ranked = sorted(zip([score for score, _ in pool[:k]], ids, strict=True))
+            found[level] = np.array([node for _, node in ranked], dtype=int)
         return found
 
     def _entries(self, level: int, best: list[int]) -> list[int]:

@@ -90,6 +90,7 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
         codes=codes,
         links=links,
         scan_limit=0,
+        regroup=True,
         backend=kind,
     )
     query = np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
@@ -125,7 +126,13 @@ def test_every_node_is_reachable_also_after_changes(
 def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
     layers, children = hierarchy([2000, 300, 40, 5], 24, seed=1)
     index = CHNSW.build(
-        layers, children if tree else None, codes="float32", links=6, scan_limit=100, backend="native"
+        layers,
+        children if tree else None,
+        codes="float32",
+        links=6,
+        scan_limit=100,
+        regroup=True,
+        backend="native",
     )
     oracle = Oracle(index.arrays())
     before = index.stats()
@@ -191,7 +198,7 @@ def test_wrong_communities_do_not_hide_nodes(backend: Any) -> None:
 
 def test_adding_then_deleting_restores_results(backend: Any) -> None:
     layers, children = hierarchy([900, 60, 5], 16, seed=7)
-    index = CHNSW.build(layers, children, links=5, scan_limit=20, backend=backend)
+    index = CHNSW.build(layers, children, links=5, scan_limit=20, regroup=True, backend=backend)
     queries = unit(np.random.default_rng(8).normal(size=(10, 16)))
     before = index.search_many(queries, 8, ef=2000)
     rows = index.add(0, queries, parents=np.zeros(10, int))
@@ -232,7 +239,7 @@ def test_a_layer_that_outgrows_scanning_is_linked(backend: Any) -> None:
 
 def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
     layers, children = hierarchy([1500, 90, 6], 20, seed=11)
-    index = CHNSW.build(layers, children, metric="cosine", scan_limit=50, backend=backend)
+    index = CHNSW.build(layers, children, metric="cosine", scan_limit=50, regroup=True, backend=backend)
     index.delete(0, np.arange(0, 300, 7))
     for name, array in index.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -291,6 +298,37 @@ def test_3072_dimensions(backend: Any) -> None:
     layers, children = hierarchy([120, 9], 3072, seed=15)
     index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
     check_exact(index, layers, layers[0][11], 5, atol=1e-3)
+
+
+@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
+def test_one_query_is_answered_as_in_a_batch(backend: Any, metric: Any) -> None:
+    layers, children = hierarchy([700, 60, 4], 24, seed=21)
+    index = CHNSW.build(layers, children, metric=metric, scan_limit=50, backend=backend)
+    queries = 3 * unit(np.random.default_rng(5).normal(size=(30, 24)))
+    batch = index.search_many(queries, 6)
+    for at, query in enumerate(queries):
+        for (rows, scores), (many, many_scores) in zip(index.search_all(query, 6), batch, strict=True):
+            assert rows.dtype == np.int64
+            np.testing.assert_array_equal(rows, many[at][: len(rows)])
+            np.testing.assert_allclose(scores, many_scores[at][: len(rows)], rtol=1e-5, atol=1e-5)
+            assert (many[at][len(rows) :] == -1).all()
+
+
+def test_nodes_keep_their_numbers_wherever_they_are_put(backend: Any) -> None:
+    layers, children = hierarchy([400, 30, 3], 16, seed=22)
+    index = CHNSW.build(layers, children, links=4, scan_limit=20, regroup=True, backend=backend)
+    arrays = index.arrays()
+    ids = arrays["layer0.ids"]
+    np.testing.assert_array_equal(np.sort(ids), np.arange(400))
+    np.testing.assert_array_equal(arrays["layer0.vectors"], layers[0][ids])
+    # The children of one node lie together, and those of its neighbour follow.
+    np.testing.assert_array_equal(arrays["layer1.children"], np.arange(400))
+    parents = dict(children[0][:, ::-1].tolist())
+    above = arrays["layer1.ids"][np.repeat(np.arange(30), np.diff(arrays["layer1.child_from"]))]
+    assert [parents[i] for i in ids.tolist()] == above.tolist()
+    index.delete(0, np.array([17]))
+    assert 17 not in index.search_layer(layers[0][17], 0, 10, ef=400)[0]
+    assert index.search_layer(layers[0][18], 0, 1, ef=400)[0].tolist() == [18]
 
 
 @native

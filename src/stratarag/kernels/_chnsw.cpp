@@ -34,7 +34,7 @@ struct Arrays {
     Array<int64_t, 1> child_from;
     Array<int32_t, 1> children;
     Array<uint8_t, 1> alive;
-    Array<int32_t, 1> pilots;
+    Array<int32_t, 1> pilots, ids;
 };
 
 class Graph {
@@ -71,6 +71,7 @@ class Graph {
         layer.alive = arrays.alive.data();
         layer.pilots = arrays.pilots.data();
         layer.pilot_count = arrays.pilots.shape(0);
+        layer.ids = arrays.ids.data();
         layer.max_scale = max_scale;
         layer.max_norm = max_norm;
         layer.scanned = scanned;
@@ -97,16 +98,37 @@ class Graph {
             index.prepare(queries.data() + i * index.dimension, query);
             ++scratch.counters.queries;
             index.descend(query, k, ef.data(), lowest, scratch, [&](size_t level, chnsw::Scratch &seen) {
-                const std::vector<chnsw::Candidate> &items = seen.pool.items;
                 const size_t place = (level * count + i) * k;
-                for (size_t at = 0; at < k; ++at) {
-                    found[place + at] = at < items.size() ? items[at].id() : -1;
-                    how[place + at] = at < items.size() ? items[at].score : 0.0F;
-                }
+                write(level, query, seen, k, found + place, how + place);
             });
         });
         std::lock_guard guard(counting);
         index.add(counters);
+    }
+
+    // As search, for one query, without what a batch costs; how many were found in each layer.
+    std::vector<size_t> search_one(Array<float, 1> vector, size_t k, Array<int32_t, 1> ef, size_t lowest,
+                                   Output<int64_t, 2> rows, Output<float, 2> scores) {
+        const size_t layers = index.layers.size();
+        if (vector.shape(0) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
+            rows.shape(1) != k || scores.size() != rows.size())
+            throw nb::value_error("arrays of a search do not fit each other");
+        std::vector<size_t> counts(layers, 0);
+        nb::gil_scoped_release release;
+        std::shared_lock lock(mutex);
+        thread_local chnsw::Prepared query;
+        thread_local chnsw::Scratch scratch;
+        index.prepare(vector.data(), query);
+        if (!std::isfinite(query.squares))
+            throw nb::value_error("query 0 holds values that are not finite");
+        scratch.counters = {};
+        scratch.counters.queries = 1;
+        index.descend(query, k, ef.data(), lowest, scratch, [&](size_t level, chnsw::Scratch &seen) {
+            counts[level] = write(level, query, seen, k, rows.data() + level * k, scores.data() + level * k);
+        });
+        std::lock_guard guard(counting);
+        index.add(scratch.counters);
+        return counts;
     }
 
     void insert(size_t level, Array<int32_t, 1> rows, size_t links, size_t ef, int threads) {
@@ -145,6 +167,25 @@ class Graph {
     }
 
   private:
+    // The best k of a pool by the callers' numbers, filled up with -1 and 0; returns how many there are.
+    template <typename Row>
+    size_t write(size_t level, const chnsw::Prepared &query, chnsw::Scratch &scratch, size_t k, Row *rows,
+                 float *scores) const {
+        std::vector<chnsw::Candidate> &items = scratch.pool.items;
+        const size_t count = std::min(k, items.size());
+        const bool l2 = index.metric == chnsw::Metric::l2;
+        const float squares = l2 ? static_cast<float>(query.squares) : 0.0F;
+        const int32_t *ids = index.layers[level].ids;
+        for (size_t at = 0; at < count; ++at)
+            items[at].node = static_cast<uint32_t>(ids[items[at].id()]);
+        std::sort(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count), chnsw::before);
+        for (size_t at = 0; at < k; ++at) {
+            rows[at] = at < count ? static_cast<Row>(items[at].id()) : -1;
+            scores[at] = at < count ? items[at].score - squares : 0.0F;
+        }
+        return count;
+    }
+
     chnsw::Index index;
     std::vector<Arrays> held;
     std::shared_mutex mutex;
@@ -162,15 +203,18 @@ void bind_chnsw(nb::module_ &module) {
             "set_layer",
             [](Graph &graph, size_t level, Array<uint8_t, 2> codes, Array<float, 1> scales, Array<float, 1> norms,
                Array<float, 2> vectors, Array<int32_t, 2> links, Array<int32_t, 1> down, Array<int64_t, 1> child_from,
-               Array<int32_t, 1> children, Array<uint8_t, 1> alive, Array<int32_t, 1> pilots, size_t length,
-               float max_scale, float max_norm, bool scanned) {
-                graph.set_layer(level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots},
-                                length, max_scale, max_norm, scanned);
+               Array<int32_t, 1> children, Array<uint8_t, 1> alive, Array<int32_t, 1> pilots, Array<int32_t, 1> ids,
+               size_t length, float max_scale, float max_norm, bool scanned) {
+                graph.set_layer(
+                    level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots, ids},
+                    length, max_scale, max_norm, scanned);
             },
             "level"_a, "codes"_a.noconvert(), "scales"_a.noconvert(), "norms"_a.noconvert(), "vectors"_a.noconvert(),
             "links"_a.noconvert(), "down"_a.noconvert(), "child_from"_a.noconvert(), "children"_a.noconvert(),
-            "alive"_a.noconvert(), "pilots"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
+            "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
         .def("search", &Graph::search, "queries"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a, "threads"_a,
+             "rows"_a.noconvert(), "scores"_a.noconvert())
+        .def("search_one", &Graph::search_one, "vector"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a,
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
         .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a)

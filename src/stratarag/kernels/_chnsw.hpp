@@ -24,6 +24,7 @@ struct Layer {
     const int64_t *child_from = nullptr;  // children of node i: children[child_from[i] .. child_from[i + 1])
     const int32_t *children = nullptr;
     const uint8_t *alive = nullptr;
+    const int32_t *ids = nullptr;  // what callers call each node
     const int32_t *pilots = nullptr;  // entries of last resort; all else is reachable from the first
     size_t pilot_count = 0;
     size_t count = 0;
@@ -107,6 +108,7 @@ struct Prepared {
     std::vector<int8_t> bytes;
     Query exact, coded;
     float norm = 0.0F;  // its length
+    double squares = 0.0;
 };
 
 enum class Metric { inner_product, l2 };

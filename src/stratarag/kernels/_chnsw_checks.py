@@ -22,8 +22,8 @@ def checked_vectors(vectors: NDArray[np.floating], what: str) -> Matrix:
     return checked
 
 
-def checked_pairs(pairs: NDArray[np.integer], nodes: int, level: int, below: Layer | None) -> Array:
-    """Links from `nodes` nodes of a layer to living nodes below."""
+def checked_links(pairs: NDArray[np.integer], nodes: int, level: int, below: int) -> Array:
+    """Links from `nodes` nodes of a layer to `below` nodes of the layer below."""
     checked = np.asarray(pairs)
     if checked.size == 0:
         return np.zeros((0, 2), np.int64)
@@ -33,21 +33,29 @@ def checked_pairs(pairs: NDArray[np.integer], nodes: int, level: int, below: Lay
         )
     for column, end, what in [
         (0, nodes, f"nodes of layer {level}"),
-        (1, below.count if below else 0, f"children in layer {level - 1}"),
+        (1, below, f"children in layer {level - 1}"),
     ]:
         wrong = (checked[:, column] < 0) | (checked[:, column] >= end)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ValueError(f"{what} are 0 to {end - 1}, not {checked[row, column]} (pair {row})")
-    if below is not None:
-        dead = below.alive[checked[:, 1]] == 0
-        if dead.any():
-            raise ValueError(f"child {checked[np.argmax(dead), 1]} in layer {level - 1} was deleted")
     return checked.astype(np.int64)
 
 
+def checked_pairs(pairs: NDArray[np.integer], nodes: int, level: int, below: Layer | None) -> Array:
+    """Links from `nodes` nodes of a layer to the places of living nodes below."""
+    checked = checked_links(pairs, nodes, level, below.count if below else 0)
+    if below is not None:
+        children = below.places[checked[:, 1]]
+        dead = below.alive[children] == 0
+        if dead.any():
+            raise ValueError(f"child {checked[np.argmax(dead), 1]} in layer {level - 1} was deleted")
+        checked[:, 1] = children
+    return checked
+
+
 def checked_parents(parents: NDArray[np.integer], n: int, level: int, above: Layer | None) -> Array:
-    """A living node of the layer above, or -1, for each of n nodes of a layer."""
+    """The place of a living node of the layer above, or -1, for each of n nodes of a layer."""
     checked = np.asarray(parents).reshape(-1)
     if above is None or len(checked) != n or not np.issubdtype(checked.dtype, np.integer):
         raise ValueError(
@@ -55,19 +63,23 @@ def checked_parents(parents: NDArray[np.integer], n: int, level: int, above: Lay
         )
     checked = checked.astype(np.int64)
     known = (checked >= -1) & (checked < above.count)
-    known[known] = (checked[known] < 0) | (above.alive[checked[known]] == 1)
+    places = np.full(n, -1, np.int64)
+    real = known & (checked >= 0)
+    places[real] = above.places[checked[real]]
+    known[real] = above.alive[places[real]] == 1
     if not known.all():
         raise ValueError(f"layer {level + 1} has no node {checked[~known][0]} to be a parent")
-    return checked
+    return places
 
 
 def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
-    """Rows to be deleted, each once; all must be alive."""
+    """The places of what is to be deleted, each once; all must be alive."""
     gone = np.unique(np.asarray(rows).reshape(-1))
     if gone.size and not np.issubdtype(gone.dtype, np.integer):
         raise TypeError(f"rows must be integers, not {gone.dtype}")
     known = (gone >= 0) & (gone < layer.count)
-    known[known] = layer.alive[gone[known].astype(np.int64)] == 1
+    places = layer.places[gone[known].astype(np.int64)]
+    known[known] = layer.alive[places] == 1
     if not known.all():
         raise KeyError(f"layer {level} has no node {int(gone[~known][0])}")
-    return gone.astype(np.int32)
+    return places

@@ -65,7 +65,7 @@ def decode(codes: Array, scales: Matrix, kind: Kind, dimension: int) -> Matrix:
 
 
 # The arrays with one row per node; they may have spare rows at the end.
-_ROWS = ("vectors", "codes", "scales", "norms", "links", "down", "alive")
+_ROWS = ("vectors", "codes", "scales", "norms", "links", "down", "alive", "ids")
 _TYPES = {
     "vectors": np.float32,
     "codes": np.uint8,
@@ -74,6 +74,7 @@ _TYPES = {
     "links": np.int32,
     "down": np.int32,
     "alive": np.uint8,
+    "ids": np.int32,
     "child_from": np.int64,
     "children": np.int32,
     "pilots": np.int32,
@@ -85,9 +86,11 @@ _TYPES = {
 class Layer:
     """One layer's arrays.
 
-    Rows are nodes in the order in which they came; those deleted keep their row. `links` holds the
-    neighbours of each node, ended by -1; `down` the nearest node of the layer below, or -1; `children` of
-    node i are `children[child_from[i]:child_from[i + 1]]`, rows of the layer below; `pilots` are the
+    Nodes have places: the rows of these arrays, in an order that keeps together what is searched together.
+    All here is told in places. `ids` are the numbers by which callers know the nodes, their order of
+    arrival; `places` is the way back. Those deleted keep their place. `links` holds the neighbours of each
+    node, ended by -1; `down` the nearest node of the layer below, or -1; `children` of
+    node i are `children[child_from[i]:child_from[i + 1]]`, places in the layer below; `pilots` are the
     entries of last resort; `bounds` the coarsest scale and the length of the longest vector, by which
     search knows how much rounding can matter. Arrays that a configuration does not need have no rows.
     """
@@ -107,6 +110,7 @@ class Layer:
         self.pilots: Nodes = np.zeros(0, np.int32)
         self.bounds = np.zeros(2, np.float32)
         self.version = 0
+        self._places: Nodes | None = None
         codes, _ = encode(np.zeros((0, self.dimension), np.float32), self.kind)
         self._bytes = codes.shape[1] if self.kind != "float32" else 4 * self.dimension
         for name in _ROWS:
@@ -149,13 +153,23 @@ class Layer:
         scales = self.scales[rows] if len(self.scales) else self.scales
         return decode(np.ascontiguousarray(self.codes[rows]), scales, self.kind, self.dimension)
 
-    def append(self, vectors: Matrix) -> Nodes:
-        """Give new vectors the next rows, alive and without links."""
+    @property
+    def places(self) -> Nodes:
+        """The place of each id."""
+        if self._places is None or len(self._places) != self.count:
+            self._places = np.empty(self.count, np.int32)
+            self._places[self.ids] = np.arange(self.count, dtype=np.int32)
+        return self._places
+
+    def append(self, vectors: Matrix, order: Nodes | None = None) -> Nodes:
+        """Give new vectors the next places, alive and without links; in an order other than their own."""
         before, after = self.count, self.count + len(vectors)
+        ids = np.arange(before, after) if order is None else before + order
+        vectors = vectors if order is None else vectors[order]
         codes, scales = encode(vectors, self.kind)
         self._grow(after)
         new: dict[str, Array | int] = {"codes": codes, "scales": scales, "vectors": vectors, "alive": 1}
-        new |= {"down": -1, "links": -1, "norms": np.einsum("ij,ij->i", vectors, vectors)}
+        new |= {"ids": ids, "down": -1, "links": -1, "norms": np.einsum("ij,ij->i", vectors, vectors)}
         for name in _ROWS:
             place = self._rows[name][before:after]
             if len(place):
@@ -272,6 +286,8 @@ class Layer:
                 raise Damaged(
                     f"array '{name}.{key}' holds {value} at {at.tolist()}, not {least} to {end - 1}"
                 )
+        if not np.array_equal(np.sort(self.ids), np.arange(self.count)):
+            raise Damaged(f"array '{name}.ids' does not hold every number from 0 to {self.count - 1} once")
         if self.bounds.shape != (2,):
             raise Damaged(f"array '{name}.bounds' has shape {self.bounds.shape}, not (2,)")
         for key in ("scales", "norms", "bounds"):

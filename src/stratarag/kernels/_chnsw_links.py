@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from stratarag.errors import NativeUnavailable
-from stratarag.kernels._chnsw_layer import Layer, Matrix, Nodes
+from stratarag.kernels._chnsw_layer import Array, Layer, Matrix, Nodes
 from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, Options
 from stratarag.kernels.hamming import native_available
@@ -38,6 +38,7 @@ class Linked:
             for _ in range(layers)
         ]
         self._ef: list[int] = [LEAST_EF] * layers
+        self._pool_sizes: dict[int, Nodes] = {}
         self._writing = threading.Lock()
         self._flat: list[Flat | None] = [None] * layers
         if self._backend == "native":
@@ -140,6 +141,7 @@ class Linked:
             layer.children,
             layer.alive,
             layer.pilots,
+            layer.ids,
             layer.length,
             float(layer.bounds[0]),
             float(layer.bounds[1]),
@@ -157,6 +159,21 @@ class Linked:
             return vectors
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def together(sizes: Sequence[int], links: Sequence[Array]) -> list[Nodes]:
+    """For each layer an order in which children of one node, and of nodes near to it, follow each other.
+
+    What a search reads then lies close together in memory.
+    """
+    orders = [np.arange(size, dtype=np.int32) for size in sizes]
+    for level in reversed(range(len(links))):
+        place = np.empty(sizes[level + 1], np.int64)
+        place[orders[level + 1]] = np.arange(sizes[level + 1])
+        parents = np.full(sizes[level], sizes[level + 1])
+        parents[links[level][:, 1]] = place[links[level][:, 0]]
+        orders[level] = np.argsort(parents, kind="stable").astype(np.int32)
+    return orders
 
 
 def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:

@@ -14,6 +14,7 @@ class Flat:
     def __init__(self, layer: Layer, metric: str) -> None:
         self.version = layer.version
         self._rows = layer.rows
+        self._ids = layer.ids[self._rows]
         self._all = len(self._rows) == layer.count
         self._vectors = layer.floats() if self._all else layer.floats(self._rows)
         self._norms: Matrix | None = None
@@ -27,8 +28,10 @@ class Flat:
             return
         for query, into, how in zip(queries, rows, scores, strict=True):
             found, score = self._best(query, k)
-            into[: len(found)] = self._rows[found]
-            how[: len(found)] = score
+            ids = self._ids[found]
+            order = np.lexsort((ids, -score))
+            into[: len(found)] = ids[order]
+            how[: len(found)] = score[order]
 
     def _best(self, query: Matrix, k: int) -> Ranking:
         if self._norms is not None:
@@ -52,5 +55,5 @@ class Flat:
             best = (
                 np.argpartition(-score, k - 1, axis=0)[:k] if k else np.zeros((0, score.shape[1]), np.int64)
             )
-            found[at : at + 16] = self._rows[best].T
+            found[at : at + 16] = self._ids[best].T
         return found

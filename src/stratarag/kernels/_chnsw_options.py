@@ -17,6 +17,7 @@ Mode = Literal["fast", "paper"]
 
 FORMAT = 1
 LEAST_EF = 10
+_SCANNED_NODES, _SCANNED_BYTES = 2500, 2**20
 METRICS = {"ip": 0, "cosine": 0, "l2": 1}
 KINDS = {"float32": 0, "float16": 1, "int8": 2}
 
@@ -69,6 +70,12 @@ class Options:
             raise ValueError(f"keep_vectors must be a boolean, not {self.keep_vectors!r}")
         if not isinstance(self.recall, float | int) or not 0 < self.recall <= 1:
             raise ValueError(f"recall must be above 0 and at most 1, not {self.recall!r}")
+
+
+def scanned(codes: Kind, dimension: int) -> int:
+    """Nodes that are scanned sooner than a graph is searched."""
+    each = {"int8": 1, "float16": 2}.get(codes, 4)
+    return min(_SCANNED_NODES, _SCANNED_BYTES // (each * dimension))
 
 
 def written(options: Options, dimension: int, ef: list[int]) -> Array:

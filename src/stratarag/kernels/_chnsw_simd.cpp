@@ -238,14 +238,15 @@ CHNSW_VNNI CHNSW_INLINE void four_i8_vnni(CHNSW_ROWS) {
         for (int r = 0; r < 4; ++r)
             sums[r] = _mm512_dpbusd_epi32(sums[r], _mm512_xor_si512(_mm512_loadu_si512(rows[r] + i), flip), part);
     }
-    __m128i quarter[4];
-    for (int r = 0; r < 4; ++r) {
-        const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(sums[r]), _mm512_extracti64x4_epi64(sums[r], 1));
-        quarter[r] = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    }
-    const __m128i ab = _mm_hadd_epi32(quarter[0], quarter[1]), cd = _mm_hadd_epi32(quarter[2], quarter[3]);
-    const __m128i all = _mm_sub_epi32(_mm_hadd_epi32(ab, cd), _mm_set1_epi32(128 * query.sum));
-    _mm_storeu_ps(out, _mm_cvtepi32_ps(all));
+    // The four are added up side by side: every step halves what is left of each.
+    const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
+                                        _mm512_unpackhi_epi32(sums[0], sums[1]));
+    const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
+                                        _mm512_unpackhi_epi32(sums[2], sums[3]));
+    const __m512i all = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    const __m128i total = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    _mm_storeu_ps(out, _mm_cvtepi32_ps(_mm_sub_epi32(total, _mm_set1_epi32(128 * query.sum))));
 }
 
 CHNSW_LOOP(many_f32_avx2, CHNSW_AVX2, four_f32_avx2)

@@ -14,6 +14,14 @@ def walks(
     tolerance: float,
     threads: int,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]: ...
+def shortest_paths(
+    offsets: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    pairs: NDArray[np.int64],
+    nodes: NDArray[np.bool_],
+    allowed: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def simd_levels() -> list[str]: ...
 
 class Graph:
@@ -33,6 +41,7 @@ class Graph:
         children: NDArray[np.int32],
         alive: NDArray[np.uint8],
         pilots: NDArray[np.int32],
+        ids: NDArray[np.int32],
         length: int,
         max_scale: float,
         max_norm: float,
@@ -48,6 +57,15 @@ class Graph:
         rows: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None: ...
+    def search_one(
+        self,
+        vector: NDArray[np.float32],
+        k: int,
+        ef: NDArray[np.int32],
+        lowest: int,
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float32],
+    ) -> list[int]: ...
     def insert(self, level: int, rows: NDArray[np.int32], links: int, ef: int, threads: int) -> None: ...
     def remove(self, level: int, rows: NDArray[np.int32], links: int) -> None: ...
     def repair(self, level: int) -> int: ...

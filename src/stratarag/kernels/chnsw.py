@@ -8,11 +8,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels._chnsw_checks import checked_gone, checked_pairs, checked_parents, checked_vectors
+from stratarag.kernels._chnsw_checks import (
+    checked_gone,
+    checked_links,
+    checked_pairs,
+    checked_parents,
+    checked_vectors,
+)
 from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
-from stratarag.kernels._chnsw_links import Backend, Linked
+from stratarag.kernels._chnsw_links import Backend, Linked, together
 from stratarag.kernels._chnsw_numpy import Flat
-from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, written
+from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, scanned, written
 from stratarag.kernels.topk import Ranking
 
 _SAMPLE = 96
@@ -44,8 +50,9 @@ class CHNSW(Linked):
         keep_vectors: bool = True,
         links: int = 16,
         ef_construction: int = 96,
-        scan_limit: int = 2500,
+        scan_limit: int | None = None,
         breadth: int = 10,
+        regroup: bool = False,
         recall: float = 0.98,
         mode: Mode = "fast",
         seed: int = 0,
@@ -72,9 +79,13 @@ class CHNSW(Linked):
         ef_construction
             Candidates from which they are chosen.
         scan_limit
-            Layers of at most as many nodes are scanned.
+            Layers of at most as many nodes are scanned. None: up to 2,500, as far as their codes take less
+            than a mebibyte, since it is the bytes that a scan pays for.
         breadth
             Best nodes of a layer whose children are entries into the next (ERRATA A8).
+        regroup
+            Keep the children of one node together in memory, which is faster; the rows of `arrays` are then
+            in another order than the nodes (`ids` tells which).
         recall
             Recall@10 on which the default `ef` of each layer is settled, measured with blends of nodes as
             queries.
@@ -91,32 +102,31 @@ class CHNSW(Linked):
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
-        options = Options(
-            metric,
-            codes,
-            keep_vectors,
-            links,
-            ef_construction,
-            scan_limit,
-            breadth,
-            float(recall),
-            mode,
-            seed,
-        )
         checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
         dimensions = {layer.shape[1] for layer in checked}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
+        if scan_limit is None:
+            scan_limit = scanned(codes, min(dimensions))
+        recall = float(recall)
+        options = Options(
+            metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed
+        )
         if children is not None and len(children) != len(layers) - 1:
             raise ValueError(
                 f"expected links to children for {len(layers) - 1} layers, not for {len(children)}"
             )
         index = cls(dimensions.pop(), len(layers), options, backend)
-        for level, vectors in enumerate(checked):
-            index._layers[level].append(index._normalised(vectors))
-        for level, pairs in enumerate(children or (), 1):
-            here, below = index._layers[level], index._layers[level - 1]
-            here.set_children(checked_pairs(pairs, here.count, level, below))
+        sizes = [len(layer) for layer in checked]
+        told = [
+            checked_links(pairs, sizes[level], level, sizes[level - 1])
+            for level, pairs in enumerate(children or (), 1)
+        ]
+        orders = together(sizes, told if regroup else ())
+        for layer, vectors, order in zip(index._layers, checked, orders, strict=True):
+            layer.append(index._normalised(vectors), order)
+        for here, below, pairs in zip(index._layers[1:], index._layers, told, strict=False):
+            here.set_children(np.stack([here.places[pairs[:, 0]], below.places[pairs[:, 1]]], axis=1))
         index._settle(range(len(layers)), threads)
         index.calibrate()
         return index
@@ -155,15 +165,15 @@ class CHNSW(Linked):
             If the query has another dimension or values that are not finite, `k` is below 1, or `ef` is
             below `k`.
         """
-        rows, scores = self._search(np.asarray(query, np.float32)[None], k, ef, 0, 1)
-        return [_trim(rows[level, 0], scores[level, 0]) for level in range(len(rows))]
+        rows, scores, counts = self._search_one(query, k, ef, 0)
+        return [(r[:n], s[:n]) for r, s, n in zip(rows, scores, counts, strict=True)]
 
     def search_layer(
         self, query: NDArray[np.floating], layer: int, k: int, *, ef: int | Sequence[int] | None = None
     ) -> Ranking:
         """As `search_all`, for one layer; those above it are passed, those below are not."""
-        rows, scores = self._search(np.asarray(query, np.float32)[None], k, ef, self._level(layer), 1)
-        return _trim(rows[layer, 0], scores[layer, 0])
+        rows, scores, counts = self._search_one(query, k, ef, self._level(layer))
+        return rows[layer, : counts[layer]], scores[layer, : counts[layer]]
 
     def search_many(
         self,
@@ -216,7 +226,7 @@ class CHNSW(Linked):
             below = None if children is None else checked_pairs(children, n, level, under)
             above = None if parents is None else checked_parents(parents, n, level, over)
             before = here.pairs()
-            rows = here.append(self._normalised(checked))
+            rows = here.append(self._normalised(checked))  # the newest are last by number and by place
             if below is not None and len(below):
                 below[:, 0] += rows[0]
                 here.set_children(np.concatenate([before, below]))
@@ -300,6 +310,7 @@ class CHNSW(Linked):
             truth = Flat(self._layers[level], self.options.metric).exact(sample, _CALIBRATED_K)
             for ef in _EFS:
                 self._ef[level] = ef
+                self._pool_sizes.clear()
                 pools = [max(each, _CALIBRATED_K) for each in self._ef]
                 rows, _ = self._search(sample, _CALIBRATED_K, pools, level, 1)
                 found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
@@ -331,17 +342,42 @@ class CHNSW(Linked):
         rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
         if self._backend == "native":
             self._graph.search(queries, k, wanted, lowest, threads, rows, scores)
-        else:
-            for level in range(lowest, len(self._layers)):
-                self._flat_of(level).search(queries, k, rows[level], scores[level])
+            return rows, scores
+        for level in range(lowest, len(self._layers)):
+            self._flat_of(level).search(queries, k, rows[level], scores[level])
         if self.options.metric == "l2":
             scores[rows >= 0] -= np.broadcast_to((queries**2).sum(axis=1)[None, :, None], shape)[rows >= 0]
         return rows, scores
 
+    def _search_one(
+        self, query: NDArray[np.floating], k: int, ef: int | Sequence[int] | None, lowest: int
+    ) -> tuple[NDArray[np.int64], Matrix, list[int]]:
+        """Rows and scores of shape (layers, k), and how many were found in each layer."""
+        vector = np.ascontiguousarray(query, np.float32)
+        if vector.shape != (self.dimension,):
+            raise ValueError(f"a query has shape ({self.dimension},), not {vector.shape}")
+        if self._backend == "numpy" or k < 1:
+            rows, scores = self._search(vector[None], k, ef, lowest, 1)
+            return (
+                rows[:, 0].astype(np.int64),
+                scores[:, 0],
+                np.count_nonzero(rows[:, 0] >= 0, axis=1).tolist(),
+            )
+        if self.options.metric == "cosine":
+            vector = self._normalised(vector[None])[0]
+        shape = (len(self._layers), k)
+        found, how = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        return found, how, self._graph.search_one(vector, k, self._pools(k, ef), lowest, found, how)
+
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
         if ef is None:
-            scaled = [max(k, math.ceil(each * max(k, _CALIBRATED_K) / _CALIBRATED_K)) for each in self._ef]
-            return np.array(scaled, np.int32)
+            sizes = self._pool_sizes.get(k)
+            if sizes is None:
+                scaled = [
+                    max(k, math.ceil(each * max(k, _CALIBRATED_K) / _CALIBRATED_K)) for each in self._ef
+                ]
+                sizes = self._pool_sizes[k] = np.array(scaled, np.int32)
+            return sizes
         each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
         if len(each) != len(self._layers) or min(each, default=k) < k:
             raise ValueError(f"ef must be at least k = {k}, for all {len(self._layers)} layers, not {ef}")
@@ -357,10 +393,3 @@ class CHNSW(Linked):
         if not 0 <= layer < len(self):
             raise ValueError(f"the index has layers 0 to {len(self) - 1}, not {layer}")
         return layer
-
-
-def _trim(rows: Nodes, scores: Matrix) -> Ranking:
-    if rows[-1] < 0:
-        count = int(np.count_nonzero(rows >= 0))
-        rows, scores = rows[:count], scores[:count]
-    return rows.astype(np.int64), scores

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from stratarag.methods.base import Method
 
-NAMES = ("lshtree",)
+NAMES = ("lshtree", "archrag", "noderag", "hirag")
 
 
 def get_method(name: str) -> Method:

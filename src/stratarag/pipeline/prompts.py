@@ -7,7 +7,13 @@ from importlib.resources import files
 
 from stratarag.models.gateway import Prompt
 
-PACKAGES = ("stratarag.pipeline", "stratarag.methods.lshtree")
+PACKAGES = (
+    "stratarag.pipeline",
+    "stratarag.methods.lshtree",
+    "stratarag.methods.archrag",
+    "stratarag.methods.noderag",
+    "stratarag.methods.hirag",
+)
 
 
 @cache

@@ -1,0 +1,69 @@
+"""How abstract a question is, from 0 (asks for one fact) to 1 (asks about the whole)."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import BaseModel, Field
+
+from stratarag.models.gateway import Gate, Task
+from stratarag.models.structured import json_as
+from stratarag.pipeline.extract_nlp import question_entities
+from stratarag.pipeline.prompts import load_prompt
+
+PROMPT = load_prompt("stratarag.methods.archrag", "judge")
+_WORD = re.compile(r"\w+")
+_BROAD_WORDS = """
+across approach approaches aspects attitudes broadly challenges changed changes collectively common
+compare comparison compared concepts consequences contribute contrast corpus dataset describe develop
+development developments differences discuss documents effect effects emerge evolution evolved explain
+factors general generally highlight ideas impact impacts implications important influence influences
+insights issues key lessons main major overall overview patterns perspectives principles relate
+relationship relationships role roles shape shaped significance similarities strategies summarise
+summarize summary texts themes topics trend trends typical underlying views ways why
+"""
+_NARROW_WORDS = """
+age birthday born capital century date day died distance first founded height highest largest last
+located longest many month much name named often old population smallest spouse title when where which
+who whom whose year years
+"""
+_BROAD, _NARROW = frozenset(_BROAD_WORDS.split()), frozenset(_NARROW_WORDS.split())
+
+
+def judge_by_rule(question: str) -> float:
+    """By words: names and words that ask for one thing pull down, words about the whole pull up.
+
+    1 / 2 plus a sixth for each distinct word of a list of broad ones, less a sixth for each of a list of
+    narrow ones and each name in the question; within 0 and 1. The lists are English: in another language
+    names alone decide.
+    """
+    words = {word.casefold() for word in _WORD.findall(question)}
+    broad, narrow = len(words & _BROAD), len(words & _NARROW) + len(question_entities(question))
+    return min(max(0.5 + (broad - narrow) / 6, 0.0), 1.0)
+
+
+class JudgementSchema(BaseModel):
+    """What the model is asked for."""
+
+    abstractness: float = Field(ge=0, le=1, description="0: asks for one fact; 1: asks about the whole")
+
+
+JUDGE = Task(
+    name=PROMPT.name,
+    prompt=PROMPT,
+    parse=json_as(JudgementSchema),
+    placeholder=lambda values: JudgementSchema(abstractness=0.5),
+    schema=JudgementSchema,
+    expected_output_tokens=20,
+)
+
+
+async def judge(question: str, gate: Gate) -> float:
+    """By the model, in one call.
+
+    Raises
+    ------
+    CallFailed
+        If the model fails; see `Gate.call`.
+    """
+    return (await gate.call(JUDGE, {"question": question}, item=question)).abstractness

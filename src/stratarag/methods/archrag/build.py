@@ -1,0 +1,183 @@
+"""Building the hierarchy: augment, cluster, report, embed, and again on the communities (Alg. 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.chnsw import CHNSW
+from stratarag.methods.archrag.clustering import Recipe
+from stratarag.methods.archrag.communities import Writer
+from stratarag.methods.archrag.config import ArchRAGConfig
+from stratarag.methods.archrag.history import History, Identity
+from stratarag.methods.archrag.levels import Partition, community_level, entity_level, partition
+from stratarag.methods.archrag.ranking import Calibration
+from stratarag.methods.base import Built, Corpus, Graph, Stored
+from stratarag.models.gateway import Gate
+from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.reuse import Reuse
+from stratarag.pipeline.summarize import MODEL
+from stratarag.protocols import Vectors
+from stratarag.records import Node
+
+INDEX = "index."
+"""Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""
+_READ = 8192
+
+
+async def build(
+    corpus: Corpus, graph: Graph, gate: Gate, *, config: ArchRAGConfig, previous: Stored | None
+) -> Built:
+    """Build the hierarchy over a corpus' graph.
+
+    With a `previous` index, communities start as they were: entities that are new, or linked with others
+    than before, find their place, and the rest stays. A report of the same members and texts is taken over.
+    """
+    threads = os.cpu_count() or 1
+    recipe = _recipe(config, threads)
+    identity = await asyncio.to_thread(_identity, graph)
+    history = await asyncio.to_thread(History, identity, previous)
+    writer = Writer(corpus, gate, Reuse(previous, gate), config.summary_tokens)
+    level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
+    while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
+        found = await asyncio.to_thread(partition, level, recipe, history.start())
+        if found.count > (1 - config.min_shrink) * level.size:
+            break
+        history.climb(found.labels, found.count)
+        with gate.stage(f"report level {level.number + 1}", found.joined):
+            nodes, vectors = await writer.write(level, found)
+        hierarchy.add(nodes, vectors, found)
+        level = community_level(level.number + 1, nodes, vectors, found)
+    return await asyncio.to_thread(_assemble, corpus, graph, config, identity, hierarchy, threads)
+
+
+def layer_vectors(
+    graph: Graph, vectors: Vectors, starts: Sequence[int], joined: Sequence[int]
+) -> list[Vectors]:
+    """Vectors of the layers of C-HNSW: the entities', then those of each level's communities.
+
+    A community of one is its member again, and is not in the index.
+
+    Parameters
+    ----------
+    vectors
+        Of all communities, level by level.
+    starts, joined
+        Of each level: where it begins in `vectors`, and how many communities of several members it has,
+        which come first.
+    """
+    above = [vectors[start : start + count] for start, count in zip(starts, joined, strict=True)]
+    return [graph.vectors, *above]
+
+
+def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
+    return Recipe(
+        config.augmentation,
+        config.clustering,
+        config.neighbours,
+        config.quantile,
+        config.resolution,
+        config.max_community,
+        config.seed,
+        threads,
+    )
+
+
+def _identity(graph: Graph) -> Identity:
+    rows = range(graph.entities)
+    ids = (
+        node.id
+        for start in range(0, graph.entities, _READ)
+        for node in graph.stored.nodes(rows[start : start + _READ])
+    )
+    return Identity.of(ids, graph.ends)
+
+
+class _Hierarchy:
+    """The levels made so far."""
+
+    def __init__(self, entities: int) -> None:
+        self.nodes: list[Node] = []
+        self.partitions: list[Partition] = []
+        self.starts: list[int] = []
+        self._vectors: list[Vectors] = []
+        self._parents = [np.full(entities, -1, np.int64)]
+
+    def add(self, nodes: Sequence[Node], vectors: Vectors, found: Partition) -> None:
+        """The communities of the next level."""
+        self.starts.append(len(self.nodes))
+        self._parents[-1] = found.labels + len(self.nodes)
+        self._parents.append(np.full(len(nodes), -1, np.int64))
+        self.nodes += nodes
+        self._vectors.append(vectors)
+        self.partitions.append(found)
+
+    @property
+    def joined(self) -> list[int]:
+        """Communities of several members, by level."""
+        return [each.joined for each in self.partitions]
+
+    def vectors(self, dimension: int) -> Vectors:
+        """Of all communities, level by level."""
+        return np.concatenate([np.zeros((0, dimension), np.float32), *self._vectors])
+
+    def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The node row of each entity's community, and of each community's own; -1 at the top."""
+        return self._parents[0], np.concatenate([np.zeros(0, np.int64), *self._parents[1:]])
+
+    def children(self) -> list[NDArray[np.int64]]:
+        """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
+        links = []
+        below = len(self._parents[0])
+        for found in self.partitions:
+            members = np.arange(min(below, len(found.labels)))
+            parents = found.labels[members]
+            kept = parents < found.joined
+            links.append(np.column_stack([parents[kept], members[kept]]))
+            below = found.joined
+        return links
+
+
+def _assemble(
+    corpus: Corpus,
+    graph: Graph,
+    config: ArchRAGConfig,
+    identity: Identity,
+    hierarchy: _Hierarchy,
+    threads: int,
+) -> Built:
+    vectors = hierarchy.vectors(corpus.vectors.shape[1])
+    of_entities, parents = hierarchy.parents()
+    arrays: dict[str, NDArray[Any]] = {
+        "vectors": vectors,
+        "levels.starts": np.array(hierarchy.starts, np.int64),
+        "levels.joined": np.array(hierarchy.joined, np.int64),
+        "parents": parents,
+        **identity.arrays(of_entities),
+        **Nearest.index(corpus.vectors, "chunks"),
+    }
+    if graph.entities:
+        layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
+        arrays |= _index(layers, hierarchy.children(), config, threads)
+        arrays |= Calibration.of(layers, config.seed).arrays()
+    complete = all(node.extra.get("by", MODEL) == MODEL for node in hierarchy.nodes)
+    return Built(hierarchy.nodes, arrays, complete=complete)
+
+
+def _index(
+    layers: Sequence[Vectors], children: Sequence[NDArray[np.int64]], config: ArchRAGConfig, threads: int
+) -> dict[str, NDArray[Any]]:
+    """C-HNSW over all levels as arrays, without the nodes of zero vectors, whose rows are told beside it."""
+    index = CHNSW.build(layers, children, links=config.links, seed=config.seed, threads=threads)
+    arrays: dict[str, NDArray[Any]] = {}
+    for level, vectors in enumerate(layers):
+        zeros = np.flatnonzero(~vectors.any(axis=1))
+        arrays[f"zeros{level}"] = zeros
+        if len(zeros):
+            index.delete(level, zeros)
+    return arrays | {INDEX + name: np.asarray(array) for name, array in index.arrays().items()}

@@ -1,0 +1,167 @@
+"""Answers by adaptive filtering: scored points from each level, the best in the last prompt (Eq. 3, 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stratarag.methods.archrag.abstractness import judge
+from stratarag.methods.archrag.config import ArchRAGOptions
+from stratarag.methods.archrag.ranking import level_weights
+from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.structured import json_as
+from stratarag.pipeline.answer import Draft
+from stratarag.pipeline.answer import compose as compose_directly
+from stratarag.pipeline.context import Citation, CountTokens, Retrieval, clip
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.records import Hit
+
+FILTER_PROMPT = load_prompt("stratarag.methods.archrag", "filter")
+MERGE_PROMPT = load_prompt("stratarag.methods.archrag", "merge")
+MOST_POINTS = 6
+"""Points that a level's analysis is asked for at most."""
+_LONGEST_POINT = 120
+_LEAST_SHARE = 200
+
+
+class PointSchema(BaseModel):
+    """A point of an analysis: what is said, how much it matters (0 to 100), and by which texts."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    description: str = Field(min_length=1)
+    score: float = Field(default=0.0, description="From 0 to 100")
+    sources: list[int] = Field(default_factory=list, description="Numbers of the texts that say it")
+
+
+class AnalysisSchema(BaseModel):
+    """What the model is asked for about one level; no points where nothing there bears on the question."""
+
+    points: list[PointSchema]
+
+
+FILTER = Task(
+    name=FILTER_PROMPT.name,
+    prompt=FILTER_PROMPT,
+    parse=json_as(AnalysisSchema),
+    placeholder=lambda values: AnalysisSchema(points=[]),
+    schema=AnalysisSchema,
+    expected_output_tokens=250,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point with the places of the hits that support it."""
+
+    text: str
+    score: float
+    places: tuple[int, ...]
+
+
+async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: ArchRAGOptions) -> Draft:
+    """The last prompt of an answer.
+
+    Each level's hits are shown to the model in one call of their own, which gives scored points with the
+    numbers of the hits that say so (Eq. 3). All points, the best first, go into the last prompt until half of
+    `max_tokens` is spent (Eq. 4); what all levels' texts take in the calls before is `max_tokens`. A point
+    that names no hit is left out, as is one without a score. Where no point is left, and in mode `direct`,
+    the last prompt has the hits themselves.
+    """
+    if options.mode == "direct":
+        return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
+    points = await _analysed(retrieval, gate, max_tokens)
+    weights = await _weights(retrieval, gate, options)
+    ranked = sorted(
+        points, key=lambda point: (-point.score * weights[_level(retrieval, point)], point.places)
+    )
+    lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
+    if not lines:
+        return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
+    values = {"points": "\n".join(lines), "question": retrieval.query}
+    return Draft(
+        MERGE_PROMPT, values, tuple(_citation(place, retrieval.hits[place]) for place in sorted(cited))
+    )
+
+
+async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[Point]:
+    """The points of all levels, each level's hits in one call."""
+    order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
+    groups = [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
+    share = max(_LEAST_SHARE, max_tokens // max(1, len(groups)))
+    items = [_item(retrieval, places, share, gate.count_tokens) for places in groups]
+    with gate.stage("filter", len(items)):
+        answers = await gate.map(FILTER, items)
+    points = []
+    for places, answer in zip(groups, answers, strict=True):
+        for point in () if answer is None else answer.points[:MOST_POINTS]:
+            named = {number - 1 for number in point.sources} & set(places)
+            if point.score > 0 and named:
+                text = clip(point.description, _LONGEST_POINT, gate.count_tokens)
+                points.append(Point(text, min(point.score, 100.0), tuple(sorted(named))))
+    return points
+
+
+async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
+    """What the points of a level count; other than 1 only where the model judges the question."""
+    levels = sorted({hit.level for hit in retrieval.hits})
+    if options.abstractness != "model":
+        return dict.fromkeys(levels, 1.0)
+    abstractness = await judge(retrieval.query, gate)
+    return dict(zip(levels, level_weights(levels, levels[-1], abstractness, {}), strict=True))
+
+
+def _level(retrieval: Retrieval, point: Point) -> int:
+    return retrieval.hits[point.places[0]].level
+
+
+def _group(hit: Hit) -> tuple[bool, int]:
+    """Passages are read apart from the entities, though both are of level 0."""
+    return hit.kind == "chunk", hit.level
+
+
+def _item(retrieval: Retrieval, places: Sequence[int], tokens: int, count_tokens: CountTokens) -> CallItem:
+    hits = [retrieval.hits[place] for place in places]
+    texts = fitted([hit.text for hit in hits], tokens - 6 * len(hits), count_tokens)
+    shown = "\n".join(f"[{place + 1}] {text}" for place, text in zip(places, texts, strict=True) if text)
+    sources = sorted({source for hit in hits for source in hit.sources})
+    name = f"level {hits[0].level} of {retrieval.query}"
+    return CallItem({"texts": shown, "question": retrieval.query, "most": str(MOST_POINTS)}, name, sources)
+
+
+def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
+    """Texts cut to a number of tokens together: what short ones leave is shared by the long ones."""
+    costs = [count_tokens(text) for text in texts]
+    left, limit = max(tokens, 0), 0
+    for place, cost in enumerate(sorted(costs)):
+        limit = left // (len(costs) - place)
+        if cost > limit:
+            break
+        left -= cost
+        limit = cost
+    return [
+        text if cost <= limit else clip(text, limit, count_tokens) if limit else ""
+        for text, cost in zip(texts, costs, strict=True)
+    ]
+
+
+def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> tuple[list[str], set[int]]:
+    """Points as lines with their citations, as many as fit, and the places that they cite."""
+    lines: list[str] = []
+    cited: set[int] = set()
+    for point in points:
+        numbers = "".join(f"[{place + 1}]" for place in point.places)
+        line = f"- (score {point.score:.0f}) {point.text} {numbers}"
+        tokens -= count_tokens(line) + 1
+        if tokens < 0:
+            break
+        lines.append(line)
+        cited.update(point.places)
+    return lines, cited
+
+
+def _citation(place: int, hit: Hit) -> Citation:
+    return Citation(place + 1, hit.id, hit.kind, hit.text, hit.sources, hit.documents)

@@ -1,0 +1,37 @@
+"""HiRAG: retrieval-augmented generation with hierarchical knowledge (with ERRATA H1-H5).
+
+=====================================  ==================================================================
+paper                                  here
+=====================================  ==================================================================
+4.1 Gaussian mixtures (eq. 8)          `kernels.mixture.soft_clusters`; kept under updates by `clusters`
+4.1 summary entities, meta types       `naming`: by the model, or from the members' terms; `prompts`
+4.1 HiIndex (Alg. 1)                   `layers.build_layers`
+4.1 communities, reports               `communities.build_communities`, `pipeline.reports`
+4.2 HiRetrieval (Alg. 2)               `search.BridgeSearcher`
+4.2 reasoning paths (eq. 14-16)        `bridge.LayeredGraph`, `kernels.paths`
+4.2 three-level context                `compose.compose`
+5.3 w/o bridge                         `HiRAGOptions.mode`
+5.4 cluster sparsity (eq. 17)          `kernels.mixture.sparsity`
+=====================================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from stratarag.methods.base import Method
+from stratarag.methods.hirag.build import build
+from stratarag.methods.hirag.compose import compose
+from stratarag.methods.hirag.config import HiRAGConfig, HiRAGOptions
+from stratarag.methods.hirag.search import BridgeSearcher
+
+METHOD = Method(
+    "hirag",
+    HiRAGConfig,
+    HiRAGOptions,
+    build,
+    BridgeSearcher,
+    compose=compose,
+    answer_k=40,
+    needs_vectors=True,
+)
+
+__all__ = ["METHOD", "HiRAGConfig", "HiRAGOptions"]

@@ -1,0 +1,90 @@
+"""The three-part context of an answer (HiRAG 4.2): local, bridge and global knowledge, within budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stratarag.methods.hirag.config import PARTS, HiRAGOptions
+from stratarag.methods.hirag.naming import PACKAGE
+from stratarag.models.gateway import Gate
+from stratarag.pipeline.answer import Draft
+from stratarag.pipeline.context import Citation, Retrieval, clip
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.records import Hit, Metadata
+
+ANSWER = load_prompt(PACKAGE, "answer")
+HEADINGS = {
+    "local": "## Local knowledge",
+    "bridge": "## Bridge knowledge",
+    "global": "## Global knowledge",
+    "passages": "## Passages",
+}
+
+
+async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
+    """A draft of the hits by their parts, numbered through; passages are what completed the hits.
+
+    Each part has its share of `max_tokens`; what a part leaves goes to the next ones. A statement of the
+    bridge comes with the path that it lies on.
+    """
+    wanted = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
+    parts: dict[str, list[tuple[Hit, Metadata]]] = {name: [] for name in HEADINGS}
+    for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True):
+        parts[trace.get("part", "passages")].append((hit, trace))
+    writer = _Writer(gate, max_tokens)
+    weights: dict[str, float] = dict(zip(PARTS, wanted.budgets, strict=True))
+    open_ = [name for name in HEADINGS if parts[name]]
+    for place, name in enumerate(open_):
+        later = sum(weights.get(other, 0.0) for other in open_[place:]) or 1.0
+        share = weights.get(name, 1.0) / later if place < len(open_) - 1 else 1.0
+        writer.part(name, parts[name], int(share * writer.left))
+    if not writer.citations and retrieval.hits:
+        writer.cut(retrieval.hits[0])
+    values = {"context": "\n\n".join(writer.lines), "question": retrieval.query}
+    return Draft(ANSWER, values, tuple(writer.citations))
+
+
+class _Writer:
+    """Collects numbered entries within a budget of tokens."""
+
+    def __init__(self, gate: Gate, max_tokens: int) -> None:
+        self._count = gate.count_tokens
+        self.left = max_tokens
+        self.lines: list[str] = []
+        self.citations: list[Citation] = []
+        self._seen: list[str] = []
+
+    def part(self, name: str, entries: Sequence[tuple[Hit, Metadata]], budget: int) -> None:
+        """A heading and what fits of a part; an entry whose text is in an earlier one is left out."""
+        heading = HEADINGS[name]
+        spent, lines = self._count(heading) + 1, []
+        for hit, trace in entries:
+            text = hit.text.strip()
+            if not text or any(text in earlier for earlier in self._seen):
+                continue
+            line = f"[{len(self.citations) + 1}] {_with_path(text, trace)}"
+            cost = self._count(line) + 1
+            if spent + cost > budget:
+                continue
+            self._cite(hit)
+            lines.append(line)
+            spent += cost
+        if lines:
+            self.lines += [heading, *lines]
+            self.left -= spent
+
+    def cut(self, hit: Hit) -> None:
+        """The best hit as far as it goes, where nothing fits whole."""
+        self.lines.append(clip(f"[1] {hit.text.strip()}", self.left, self._count))
+        self._cite(hit)
+
+    def _cite(self, hit: Hit) -> None:
+        self._seen.append(hit.text.strip())
+        number = len(self.citations) + 1
+        self.citations.append(Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents))
+
+
+def _with_path(text: str, trace: Metadata) -> str:
+    path = trace.get("path", ())
+    return f"{text} (on the path {' - '.join(path)})" if len(path) > 2 else text

@@ -1,0 +1,296 @@
+"""HiIndex (HiRAG Alg. 1): layers of summary entities over the basic knowledge graph.
+
+Cluster a layer, stop if the clusters' sparsity does not change any more, find the summary entities of each
+cluster, relate them to its members, and go on with them as the next layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from stratarag.kernels.mixture import sparsity
+from stratarag.methods.hirag.clusters import Clusters, History, Keys, cluster, key
+from stratarag.methods.hirag.config import HiRAGConfig
+from stratarag.methods.hirag.naming import Summary, Terms, answered, prompt_values, summary_task
+from stratarag.models.gateway import CallItem, Gate
+from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.names import canonical
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extract
+from stratarag.protocols import Corpus, Rows, Stored, Vectors
+from stratarag.records import Node, content_id
+
+KIND = "summary_entity"
+LEAST_SHRINKAGE = 0.9
+"""A layer that is not at least a tenth smaller than the one below it is the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What building works with."""
+
+    corpus: Corpus
+    graph: Graph
+    gate: Gate
+    config: HiRAGConfig
+    previous: Stored | None
+
+
+@dataclass(slots=True)
+class Entities:
+    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
+
+    `relations` are (member, summary entity) pairs, `summaries` what clusters say of each summary entity.
+    """
+
+    ids: list[str]
+    names: list[str]
+    texts: list[str]
+    sources: list[Sequence[int]]
+    vectors: Vectors
+    keys: Keys
+    nodes: list[Node] = field(default_factory=list)
+    relations: list[tuple[int, int]] = field(default_factory=list)
+    summaries: dict[int, list[Summary]] = field(default_factory=dict)
+    complete: bool = True
+
+    @classmethod
+    def of(cls, graph: Graph) -> Entities:
+        """The entities of the basic graph, layer 0."""
+        nodes = graph.stored.nodes(range(graph.entities))
+        return cls(
+            ids=[node.id for node in nodes],
+            names=[node.extra["name"] for node in nodes],
+            texts=[node.text for node in nodes],
+            sources=[node.sources for node in nodes],
+            vectors=np.asarray(graph.vectors),
+            keys=np.array([key("entity", node.id) for node in nodes], np.uint64),
+        )
+
+    def of_members(self, members: Sequence[int]) -> list[int]:
+        """The union of the members' sources, ascending."""
+        return sorted({source for member in members for source in self.sources[member]})
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`."""
+
+    entities: Entities
+    members: Sequence[Rows]
+    clusters: Sequence[Clusters]
+    sparsity: Sequence[float]
+
+
+async def build_layers(work: Work, types: Sequence[str]) -> Layers:
+    """Alg. 1, with the meta types X; layers end as ERRATA H1 says."""
+    config = work.config
+    entities = await asyncio.to_thread(Entities.of, work.graph)
+    known = await asyncio.to_thread(_known, work)
+    history = History(work.previous, config)
+    members: list[Rows] = []
+    clusters: list[Clusters] = []
+    changes: list[float] = []
+    layer = np.flatnonzero(entities.vectors.any(axis=1))
+    while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
+        vectors, keys = entities.vectors[layer], entities.keys[layer]
+        before = history.layer(len(clusters), keys)
+        found = await asyncio.to_thread(cluster, vectors, keys, before, config)
+        sizes = [len(rows) for rows in found.members]
+        change = sparsity(sizes, len(layer))
+        if max(sizes) < 2 or (changes and abs(change - changes[-1]) <= config.stop_change * changes[-1]):
+            break
+        members.append(layer)
+        clusters.append(found)
+        changes.append(change)
+        above = await _Layer(work, entities, layer, found, len(clusters), known).summarise(types)
+        if len(above) > LEAST_SHRINKAGE * len(layer):
+            break
+        layer = above
+    _remember(entities)
+    return Layers(entities, members, clusters, changes)
+
+
+def _known(work: Work) -> dict[str, list[Summary]]:
+    """What the previous index says of clusters, by their ids: where all of it is there, and no worse."""
+    if work.previous is None:
+        return {}
+    rows = range(len(work.previous.arrays["vectors"]))
+    found: dict[str, list[Summary]] = {}
+    for node in work.previous.nodes(rows):
+        if node.kind == KIND:
+            for stored in node.extra["summaries"]:
+                found.setdefault(stored["cluster"], []).append(Summary(**stored))
+    return {
+        cluster_id: each
+        for cluster_id, each in found.items()
+        if len(each) == each[0].of and (not work.gate.has_llm or each[0].by == MODEL)
+    }
+
+
+_Told = tuple[int, int, Summary]  # place of the cluster, place among its summary entities, what it says
+
+
+class _Layer:
+    """One layer while its summary entities are found."""
+
+    def __init__(
+        self,
+        work: Work,
+        entities: Entities,
+        layer: Rows,
+        clusters: Clusters,
+        level: int,
+        known: dict[str, list[Summary]],
+    ) -> None:
+        self._work = work
+        self._entities = entities
+        self._layer = layer
+        self._level = level
+        self._known = known
+        grouped = zip(clusters.members, clusters.lineages.tolist(), strict=True)
+        self._groups = [(layer[rows].tolist(), lineage) for rows, lineage in grouped if len(rows) > 1]
+        self._single = {int(layer[rows[0]]) for rows in clusters.members if len(rows) == 1}
+        self._ids = [self._cluster_id(members) for members, _ in self._groups]
+
+    def _cluster_id(self, members: Sequence[int]) -> str:
+        """Of a cluster: another as soon as a member, or what is said of it, is another."""
+        made_of = sorted(content_id(self._entities.ids[row], self._entities.texts[row]) for row in members)
+        return content_id("hirag", "cluster", str(self._work.config.summary_tokens), *made_of)
+
+    async def summarise(self, types: Sequence[str]) -> Rows:
+        """The summary entities of all clusters, related to the members; returns the next layer."""
+        stage = f"summarize layer {self._level}"
+        with self._work.gate.stage(stage, len(self._groups)):
+            summaries = await self._all(types)
+        return await self._add(summaries, stage)
+
+    async def _all(self, types: Sequence[str]) -> list[list[Summary]]:
+        """The summary entities of each cluster: known ones, or found now."""
+        todo = [place for place, cluster_id in enumerate(self._ids) if cluster_id not in self._known]
+        made = await self._found(todo, types) if todo else {}
+        known = self._known
+        return [made[place] if place in made else known[each] for place, each in enumerate(self._ids)]
+
+    async def _found(self, todo: Sequence[int], types: Sequence[str]) -> dict[int, list[Summary]]:
+        gate, config = self._work.gate, self._work.config
+        if not gate.has_llm:
+            self._entities.complete = False
+            return await asyncio.to_thread(self._extracted, todo, EXTRACTIVE)
+        task = summary_task(config.summary_tokens)
+        answers = await gate.map(task, [self._item(place, types) for place in todo])
+        failed = [place for place, answer in zip(todo, answers, strict=True) if answer is None]
+        made = await asyncio.to_thread(self._extracted, failed, FAILED) if failed else {}
+        for place, answer in zip(todo, answers, strict=True):
+            if answer is not None:
+                made[place] = answered(self._ids[place], self._level, answer)
+        self._entities.complete &= not failed
+        return made
+
+    def _item(self, place: int, types: Sequence[str]) -> CallItem:
+        gate, tokens = self._work.gate, self._work.config.summary_tokens
+        members = self._groups[place][0]
+        texts = [self._entities.texts[row] for row in members]
+        values = prompt_values(texts, types, tokens, gate.count_tokens)
+        names = ", ".join(self._entities.names[row] for row in members[:3])
+        return CallItem(values, names, self._work.corpus.ids(self._entities.of_members(members)))
+
+    def _extracted(self, todo: Sequence[int], by: str) -> dict[int, list[Summary]]:
+        """Summary entities without a model: a term that members share, and the members' own sentences."""
+        texts = [self._entities.texts[row] for row in self._layer.tolist()]
+        names = [self._entities.names[row] for row in self._layer.tolist()]
+        vectors = self._entities.vectors[self._layer]
+        places = {row: place for place, row in enumerate(self._layer.tolist())}
+        terms = Terms(texts)
+        made = {}
+        for place in todo:
+            members = [places[row] for row in self._groups[place][0]]
+            name = terms.name(members, names, vectors)
+            tokens, count = self._work.config.summary_tokens, self._work.gate.count_tokens
+            described = extract([texts[member] for member in members], tokens, count)
+            made[place] = [Summary(self._ids[place], self._level, name, "", described, by)]
+        return made
+
+    async def _add(self, summaries: Sequence[Sequence[Summary]], stage: str) -> Rows:
+        """Give each name its entity: one that is there already is that entity (ERRATA H5)."""
+        entities = self._entities
+        there = {canonical(name): row for row, name in reversed(list(enumerate(entities.names)))}
+        there |= {identity: row for row, identity in enumerate(entities.ids[: self._work.graph.entities])}
+        above = set(self._single)
+        new: dict[str, list[_Told]] = {}
+        for place, found in enumerate(summaries):
+            for rank, summary in enumerate(found):
+                name = canonical(summary.name)
+                if name not in there:
+                    new.setdefault(name, []).append((place, rank, summary))
+                    continue
+                row = there[name]
+                above.add(row)
+                self._relate(place, row)
+                if row >= self._work.graph.entities:  # its description stays; what this one says is not of it
+                    entities.summaries[row].append(replace(summary, description="", type=""))
+        first = len(entities.ids)
+        keys = [self._create(new[name]) for name in sorted(new)]
+        entities.keys = np.concatenate([entities.keys, np.array(keys, np.uint64)])
+        await self._embed(first, stage)
+        return np.array(sorted(above | set(range(first, len(entities.ids)))), np.int64)
+
+    def _relate(self, place: int, row: int) -> None:
+        """Relations of a cluster's members with its summary entity, but none of an entity with itself."""
+        self._entities.relations += [(member, row) for member in self._groups[place][0] if member != row]
+
+    def _create(self, told: Sequence[_Told]) -> int:
+        """A new summary entity, of one cluster or of several that call theirs the same; returns its key."""
+        entities, row = self._entities, len(self._entities.ids)
+        members = sorted({member for place, _, _ in told for member in self._groups[place][0]})
+        for place, _, _ in told:
+            self._relate(place, row)
+        summaries = [summary for _, _, summary in told]
+        name = summaries[0].name
+        described = " ".join(dict.fromkeys(each.description for each in summaries if each.description))
+        text = f"{name}: {described}" if described else name
+        identity = content_id(
+            "hirag", KIND, str(self._level), text, *sorted(each.cluster for each in summaries)
+        )
+        extra = {
+            "name": name,
+            "title": name,
+            "type": next((each.type for each in summaries if each.type), ""),
+            "description": described,
+            "by": next((each.by for each in summaries if each.by != MODEL), MODEL),
+            "members": [entities.ids[member] for member in members],
+        }
+        entities.summaries[row] = summaries
+        entities.nodes.append(Node(identity, KIND, self._level, text, entities.of_members(members), extra))
+        entities.ids.append(identity)
+        entities.names.append(name)
+        entities.texts.append(text)
+        entities.sources.append(entities.nodes[-1].sources)
+        place, rank, _ = told[0]
+        return key("summary", str(self._groups[place][1]), str(rank))
+
+    async def _embed(self, first: int, stage: str) -> None:
+        """Vectors of the new summary entities; that of one whose text is the same is taken over."""
+        entities, previous = self._entities, self._work.previous
+        ids = entities.ids[first:]
+        vectors = np.zeros((len(ids), entities.vectors.shape[1]), np.float32)
+        known = {} if previous is None else previous.rows(ids)
+        fresh = [place for place, identity in enumerate(ids) if identity not in known]
+        for place, identity in enumerate(ids):
+            if identity in known and previous is not None:
+                vectors[place] = previous.arrays["vectors"][known[identity]]
+        if fresh:
+            texts = [entities.texts[first + place] for place in fresh]
+            vectors[fresh] = await self._work.gate.embed("embed summary entities", texts)
+        entities.vectors = np.concatenate([entities.vectors, vectors])
+
+
+def _remember(entities: Entities) -> None:
+    """Put into each summary entity what its clusters say of it, for the next update."""
+    first = len(entities.ids) - len(entities.nodes)
+    for place, node in enumerate(entities.nodes):
+        told = [each.stored() for each in entities.summaries[first + place]]
+        entities.nodes[place] = replace(node, extra={**node.extra, "summaries": told})

@@ -1,0 +1,146 @@
+"""What can be set about a heterograph, and about a search in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+TYPES = "TNRSAHO"
+"""The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level
+element, high-level overview."""
+RETRIEVABLE = "TSAHR"
+"""Those whose text is retrieved; N and O are names and titles, and only entry points."""
+EMBEDDED = "TSAH"
+"""Those that have vectors (2.4)."""
+LIMITS: Mapping[str, int] = {"T": 10, "S": 20, "A": 10, "H": 10, "R": 20}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRAGConfig:
+    """How a heterograph is built.
+
+    Parameters
+    ----------
+    sources
+        Nodes from which shortest paths are sampled for the betweenness (ERRATA N2).
+    statements
+        Units and relations that an attribute is made of, at most; a sample that does not depend on what else
+        there is, so that one more statement about an entity which is everywhere changes little.
+    attribute_tokens, element_tokens
+        Length that an attribute and a high-level element aim at, in tokens.
+    max_community
+        Most nodes of a community; so a prompt stays short, and an update rewrites little.
+    min_members
+        A community with fewer units and attributes gets no high-level element.
+    elements
+        High-level elements that a model writes of one community, at most.
+    resolution
+        More of it makes more and smaller communities.
+    links
+        Links that a node sets in the graph whose level 0 gives the semantic edges; 0 leaves them out.
+    seed
+        Of the betweenness sample, the communities, the clusters, and the order of insertion.
+    """
+
+    sources: int = 10
+    statements: int = 40
+    attribute_tokens: int = 160
+    element_tokens: int = 120
+    max_community: int = 120
+    min_members: int = 3
+    elements: int = 3
+    resolution: float = 1.0
+    links: int = 6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"sources": 1, "statements": 1, "attribute_tokens": 10, "element_tokens": 10}
+        least |= {"max_community": 2, "min_members": 1, "elements": 1, "links": 0, "seed": 0}
+        for item in fields(self):
+            if item.name in least:
+                _whole(item.name, getattr(self, item.name), least[item.name])
+        if self.links == 1:
+            raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
+        if not isinstance(self.resolution, int | float) or not self.resolution > 0:
+            raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRAGOptions:
+    """How a heterograph is searched. The defaults are those of the paper; several are its ablations.
+
+    Parameters
+    ----------
+    mode
+        `ppr`: entry points and cross nodes, by the mass of the walk. `entry`: the entry points alone
+        ("without cross nodes").
+    names
+        Whether names and titles in the question are entry points; False is "without dual search".
+    entry_types
+        Types searched by similarity, of T, S, A and H (ERRATA N5).
+    similar
+        Entry points by similarity; in mode `entry` at least as many as hits are asked for.
+    restart, steps
+        Of the walk (2.5); `steps=None` goes on to convergence.
+    limits
+        Cross nodes taken of each type at most; a type that is not named has none. In a mapping that is given,
+        types left out keep their defaults.
+    types
+        Types that are returned; None means T, S, A, H and R, and in mode `entry` every entry point.
+    semantic_edges
+        Whether the walk uses the edges of similarity; False is "without HNSW".
+    """
+
+    mode: Literal["ppr", "entry"] = "ppr"
+    names: bool = True
+    entry_types: tuple[str, ...] = ("S", "A", "H")
+    similar: int = 10
+    restart: float = 0.5
+    steps: int | None = 2
+    limits: Mapping[str, int] = field(default_factory=lambda: dict(LIMITS))
+    types: tuple[str, ...] | None = None
+    semantic_edges: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("ppr", "entry"):
+            raise ValueError(f"mode must be 'ppr' or 'entry', not {self.mode!r}")
+        for name in ("names", "semantic_edges"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        object.__setattr__(self, "entry_types", _types("entry_types", self.entry_types, EMBEDDED))
+        if self.types is not None:
+            known = RETRIEVABLE if self.mode == "ppr" else TYPES
+            object.__setattr__(self, "types", _types("types", self.types, known))
+            if not self.types:
+                raise ValueError("types is empty; None returns all types that have text")
+        _whole("similar", self.similar, 0)
+        if isinstance(self.restart, bool) or not isinstance(self.restart, int | float):
+            raise TypeError(f"restart must be a number, not {self.restart!r}")
+        if not 0 < self.restart < 1:
+            raise ValueError(f"restart must be between 0 and 1, not {self.restart}")
+        if self.steps is not None:
+            _whole("steps", self.steps, 0)
+        if not isinstance(self.limits, Mapping):
+            raise TypeError(f"limits must be a mapping like {{'T': 10}}, not {self.limits!r}")
+        _types("limits", tuple(self.limits), RETRIEVABLE)
+        for kind, limit in self.limits.items():
+            _whole(f"the limit of {kind}", limit, 0)
+        object.__setattr__(self, "limits", {**LIMITS, **self.limits})
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def _types(name: str, given: Any, known: str) -> tuple[str, ...]:
+    """Type letters, each once, in the order of `known`."""
+    if not isinstance(given, str | tuple | list | set | frozenset):
+        raise TypeError(f"{name} must be a list of node types, not {given!r}")
+    unknown = sorted(str(each) for each in given if each not in tuple(known))
+    if unknown:
+        raise ValueError(f"{name} holds {unknown[0]!r}; it may hold {', '.join(known)}")
+    return tuple(kind for kind in known if kind in given)

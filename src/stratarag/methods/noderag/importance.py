@@ -1,0 +1,78 @@
+"""Which entities get attributes (paper 001, 2.3 and Algorithm 1; ERRATA N1-N3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.centrality import Centrality, centrality
+from stratarag.methods.base import Stored
+from stratarag.methods.noderag.config import NodeRAGConfig
+from stratarag.methods.noderag.material import Keys, Material, lookup
+from stratarag.protocols import Rows
+
+SLACK = 0.5
+"""An entity that was important stays so while it has this share of a threshold.
+
+Thresholds are relative to the whole graph, so every insert moves them a little; without slack, entities at
+the border would get and lose attributes that nothing new is known about.
+"""
+_ODD = 0x9E3779B97F4A7C15
+
+
+class Important(NamedTuple):
+    """Rows of important entities, ascending; and the keys of the nodes sampled as sources of paths."""
+
+    rows: Rows
+    sources: Keys
+
+
+def important_entities(
+    material: Material, ends: Rows, config: NodeRAGConfig, previous: Stored | None
+) -> Important:
+    """Entities in the core of the graph or bridges in it, among those that occur more than once.
+
+    Parameters
+    ----------
+    ends
+        The edges among entities, relations and units (2.2), as rows of the graph.
+    previous
+        The index before this one: its sample is kept, and its important entities with some slack (`SLACK`).
+    """
+    sample = _sample(material.keys, config, previous)
+    found = centrality(ends, len(material.keys), sample)
+    entities = material.graph.entities
+    chosen = _high(found, 1.0)[:entities]
+    if previous is not None:
+        before = lookup(material.keys[:entities], previous.arrays["important.keys"]) >= 0
+        chosen |= before & _high(found, SLACK)[:entities]
+    rows = np.flatnonzero(chosen & _repeated(material))
+    return Important(rows.astype(np.int64), material.keys[sample])
+
+
+def _high(found: Centrality, share: float) -> NDArray[np.bool_]:
+    core = found.cores >= max(1.0, share * found.core_threshold)
+    bridge = found.betweenness > share * found.bridge_threshold
+    return np.asarray(core | (bridge & (found.betweenness > 0)))
+
+
+def _repeated(material: Material) -> NDArray[np.bool_]:
+    """Entities that several units name, or several texts (N3)."""
+    graph = material.graph
+    named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
+    return np.asarray((named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1))
+
+
+def _sample(keys: Keys, config: NodeRAGConfig, previous: Stored | None) -> Rows:
+    """Rows of the sampled sources: those of the previous index that are left, then others by hash."""
+    mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)
+    first = np.argpartition(mixed, config.sources)[: config.sources] if len(keys) > config.sources else None
+    order = np.arange(len(keys)) if first is None else first
+    order = order[np.argsort(mixed[order], kind="stable")]
+    if previous is None:
+        return order
+    kept = lookup(previous.arrays["important.sources"], keys)
+    kept = kept[kept >= 0]
+    return np.concatenate([kept, order[~np.isin(order, kept)]])[: config.sources]

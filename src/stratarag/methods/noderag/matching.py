@@ -1,0 +1,119 @@
+"""Edges by meaning: k-means within communities (2.3, ERRATA N6), and level 0 of an HNSW graph (2.4, N7)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratarag.kernels.chnsw import CHNSW
+from stratarag.kernels.hamming import native_available
+from stratarag.kernels.knn import knn_graph
+from stratarag.protocols import Rows, Vectors
+
+_ROUNDS = 8
+_BLOCK = 8192
+_CANDIDATES = 40
+
+
+def cluster(vectors: Vectors, count: int, seed: int) -> Rows:
+    """Clusters by spherical k-means, shape (n,): -1 for zero vectors.
+
+    It starts from `count` vectors drawn by the seed and ends when nothing moves, or after a few rounds.
+    """
+    labels = np.full(len(vectors), -1, np.int64)
+    rows = np.flatnonzero(np.any(vectors, axis=1))
+    if not len(rows):
+        return labels
+    points = vectors[rows]
+    count = min(count, len(rows))
+    centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
+    found = np.full(len(rows), -1, np.int64)
+    for _ in range(_ROUNDS):
+        before, found = found, _nearest(points, centres)
+        if np.array_equal(before, found):
+            break
+        centres = _centres(points, found, centres)
+    labels[rows] = found
+    return labels
+
+
+def _nearest(points: Vectors, centres: Vectors) -> Rows:
+    found = np.empty(len(points), np.int64)
+    for start in range(0, len(points), _BLOCK):
+        block = points[start : start + _BLOCK]
+        found[start : start + _BLOCK] = np.argmax(block @ centres.T, axis=1)
+    return found
+
+
+def _centres(points: Vectors, labels: Rows, before: Vectors) -> Vectors:
+    """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
+    ones = np.ones(len(labels), np.float32)
+    member = csr_array((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
+    sums = np.asarray(member @ points, dtype=np.float32)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)
+
+
+def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:
+    """e_h: high-level elements with the nodes of their community that are in their cluster.
+
+    Parameters
+    ----------
+    nodes, communities, clusters
+        The nodes of S, A and H, and the community and cluster of each, shape (n,).
+    elements
+        Places of the elements (H) among them.
+
+    Returns
+    -------
+    Pairs (element, other node), shape (edges, 2); an element and an element are joined too.
+    """
+    width = int(clusters.max(initial=0)) + 1
+    cells = np.where(clusters >= 0, communities * width + clusters, -1)
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    mine = elements[cells[elements] >= 0]
+    left = np.searchsorted(ordered, cells[mine], "left")
+    counts = np.searchsorted(ordered, cells[mine], "right") - left
+    each = np.repeat(mine, counts)
+    place = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
+    other = order[np.repeat(left, counts) + place]
+    pairs = np.column_stack([nodes[each], nodes[other]])
+    found: Rows = pairs[each != other]
+    return found
+
+
+def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads: int = 1) -> Rows:
+    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2).
+
+    Zero vectors have none. Without the native kernels, which alone link, each node's nearest neighbours
+    stand in.
+    """
+    rows = np.flatnonzero(np.any(vectors, axis=1))
+    if not links or len(rows) < 2:
+        return np.zeros((0, 2), np.int64)
+    neighbours = _level_0(np.ascontiguousarray(vectors[rows]), links, seed, threads)
+    start = np.repeat(np.arange(len(rows)), neighbours.shape[1])
+    end = neighbours.ravel().astype(np.int64)
+    kept = (end >= 0) & (end != start)
+    return np.column_stack([nodes[rows[start[kept]]], nodes[rows[end[kept]]]])
+
+
+def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[np.int32]:
+    if not native_available():
+        rows, _ = knn_graph(vectors, links, seed=seed, backend="numpy")
+        return rows
+    index = CHNSW.build(
+        [vectors],
+        links=links,
+        ef_construction=max(_CANDIDATES, links),
+        scan_limit=0,
+        keep_vectors=False,
+        recall=0.01,
+        seed=seed,
+        threads=threads,
+        backend="native",
+    )
+    found: NDArray[np.int32] = index.arrays()["layer0.links"]
+    return found

@@ -1,0 +1,58 @@
+"""From mass on the heterograph to mass on its passages."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.methods.noderag.heterograph import Layout
+from stratarag.protocols import Rows
+
+_Sources = tuple[Rows, Rows]
+MOST_NODES = 300
+"""Nodes whose mass is brought to their passages; those that follow hold next to nothing."""
+
+
+class Support:
+    """A passage is supported by what came from it: units, relations, attributes and high-level elements.
+
+    Parameters
+    ----------
+    graph, own
+        Sources of the rows of the graph and of the method's own nodes, as compressed rows.
+    """
+
+    def __init__(self, layout: Layout, graph: _Sources, own: _Sources) -> None:
+        self._layout = layout
+        self._graph = graph
+        self._own = own
+
+    def passages(self, nodes: Rows, mass: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float64]]:
+        """Passages, ascending, with their own mass and equal shares of that of what they support."""
+        texts = self._layout.first("N")
+        kept = (nodes < texts) | ((nodes >= self._layout.first("R")) & (nodes < self._layout.first("O")))
+        nodes, held = nodes[kept], mass[kept].astype(np.float64)
+        if len(nodes) > MOST_NODES:
+            best = np.lexsort((nodes, -held))[:MOST_NODES]
+            nodes, held = nodes[best], held[best]
+        own = self._layout.first("A")
+        places = [nodes < texts, (nodes >= texts) & (nodes < own), nodes >= own]
+        parts = [
+            (nodes[places[0]], held[places[0]]),
+            _spread(nodes[places[1]] - texts, held[places[1]], self._graph),
+            _spread(nodes[places[2]] - own, held[places[2]], self._own),
+        ]
+        rows = np.concatenate([part[0] for part in parts])
+        found, place = np.unique(rows, return_inverse=True)
+        total = np.bincount(place, np.concatenate([part[1] for part in parts]), len(found))
+        return found, total.astype(np.float64)
+
+
+def _spread(rows: Rows, mass: NDArray[np.float64], sources: _Sources) -> tuple[Rows, NDArray[np.float64]]:
+    """The sources of some rows, with each row's mass in equal shares."""
+    indptr, indices = sources
+    starts = indptr[rows]
+    counts = indptr[rows + 1] - starts
+    ends = np.cumsum(counts)
+    place = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
+    return indices[place].astype(np.int64), np.repeat(mass / np.maximum(counts, 1), counts)

@@ -1,0 +1,170 @@
+"""Mixtures and the clusters made of them: parity with scikit-learn, bounds, and always an end."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from stratarag.errors import MissingExtra
+from stratarag.kernels import mixture
+from stratarag.kernels.mixture import Mixture, fit_mixture, maximise, project, soft_clusters, sparsity
+
+
+def blobs(count: int, per_blob: int, dimension: int = 24, spread: float = 0.25, seed: int = 0):
+    chance = np.random.default_rng(seed)
+    centres = chance.standard_normal((count, dimension))
+    labels = np.repeat(np.arange(count), per_blob)
+    points = centres[labels] + spread * chance.standard_normal((len(labels), dimension))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points.astype(np.float32), labels
+
+
+def test_one_round_is_that_of_scikit_learn():
+    points, _ = blobs(4, 30, dimension=5)
+    points = points.astype(np.float64)
+    start = fit_mixture(points, 4, steps=1)
+    other = GaussianMixture(
+        4,
+        covariance_type="diag",
+        weights_init=start.weights,
+        means_init=start.means,
+        precisions_init=1 / start.variances,
+        reg_covar=1e-6,
+        max_iter=1,
+        tol=0.0,
+    )
+    with pytest.warns(match="converge"):
+        other.fit(points)
+    own = maximise(points, start.posterior(points)[0], 1e-6)
+    for mine, theirs in ((own.means, other.means_), (own.variances, other.covariances_)):
+        np.testing.assert_allclose(mine, theirs, atol=1e-8)
+    fitted = Mixture(other.weights_, other.means_, other.covariances_)
+    np.testing.assert_allclose(fitted.posterior(points)[0], other.predict_proba(points), atol=1e-8)
+    assert fitted.posterior(points)[1] == pytest.approx(other.score_samples(points).sum())
+    assert fitted.bic(points) == pytest.approx(other.bic(points))
+
+
+def test_each_step_gains_likelihood():
+    points, _ = blobs(6, 20, dimension=8, spread=0.6)
+    points = points.astype(np.float64)
+    gained = [fit_mixture(points, 6, steps=steps).posterior(points)[1] for steps in (0, 1, 3, 10)]
+    assert gained == sorted(gained)
+
+
+def test_projection_is_that_of_scikit_learn():
+    points, _ = blobs(5, 40)
+    theirs = PCA(6, svd_solver="full").fit_transform(points.astype(np.float64))
+    np.testing.assert_allclose(np.abs(project(points, 6)), np.abs(theirs), atol=1e-6)
+
+
+def test_blobs_are_found():
+    points, labels = blobs(30, 8)
+    homes = np.full(len(points), -1)
+    for number, rows in enumerate(soft_clusters(points, target=8, max_size=16, most=1)):
+        homes[rows] = number
+    assert adjusted_rand_score(labels, homes) > 0.8
+
+
+def test_coarse_parts_keep_blobs_together():
+    points, labels = blobs(300, 8, dimension=48)
+    homes = np.full(len(points), -1)
+    for number, rows in enumerate(soft_clusters(points, target=8, max_size=16, most=1)):
+        homes[rows] = number
+    assert adjusted_rand_score(labels, homes) > 0.7
+
+
+def test_between_two_is_in_both():
+    chance = np.random.default_rng(3)
+    centres = np.eye(2, 6)
+    points = np.concatenate([centre + 0.05 * chance.standard_normal((6, 6)) for centre in centres])
+    points = np.concatenate([points, [centres.mean(axis=0)]]).astype(np.float32)
+    found = soft_clusters(points, target=6, max_size=10, threshold=0.01, most=2)
+    assert max(sum(12 in rows for rows in found), 1) <= 2
+    alone = soft_clusters(points, target=6, max_size=10, threshold=1.0, most=2)
+    assert sum(map(len, alone)) <= sum(map(len, found))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 120),
+    st.integers(1, 12),
+    st.integers(2, 9),
+    st.integers(0, 8),
+    st.integers(1, 3),
+    st.sampled_from(["normal", "equal", "two", "zero"]),
+    st.integers(0, 5),
+)
+def test_every_row_has_a_home_and_every_bound_holds(count, dimension, target, room, most, kind, seed):
+    chance = np.random.default_rng(seed)
+    points = chance.standard_normal((count, dimension))
+    if kind == "equal":
+        points[:] = 1.0
+    elif kind == "two":
+        points = np.where(np.arange(count)[:, None] % 2, 1.0, -1.0) * np.ones((count, dimension))
+    elif kind == "zero":
+        points[:] = 0.0
+    found = soft_clusters(points, target=target, max_size=target + room, most=most, seed=seed)
+    belongs = np.bincount(np.concatenate([np.zeros(0, np.int64), *found]), minlength=count)
+    assert ((belongs >= 1) & (belongs <= most)).all()
+    assert all(0 < len(rows) <= target + room and (np.diff(rows) > 0).all() for rows in found)
+
+
+def test_equal_input_gives_equal_clusters_whatever_the_type():
+    points, _ = blobs(40, 20, spread=0.7)
+    first = [rows.tolist() for rows in soft_clusters(points)]
+    assert first == [rows.tolist() for rows in soft_clusters(points.copy())]
+    assert first == [rows.tolist() for rows in soft_clusters(np.asfortranarray(points))]
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"target": 1},
+        {"target": 9, "max_size": 8},
+        {"most": 0},
+        {"dimensions": 0},
+        {"threshold": 0.0},
+        {"threshold": 1.5},
+    ],
+)
+def test_bounds_that_make_no_sense(bounds):
+    with pytest.raises(ValueError, match=next(iter(bounds))):
+        soft_clusters(np.zeros((3, 2)), **bounds)
+
+
+def test_umap_is_an_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(MissingExtra, match=r"stratarag\[umap\]"):
+        soft_clusters(np.zeros((30, 2)), reduction="umap")
+
+
+def test_umap_stands_in_for_the_projection(monkeypatch):
+    asked = []
+
+    class Umap:
+        def UMAP(self, **settings):  # noqa: N802
+            asked.append(settings)
+            return self
+
+        def fit_transform(self, vectors):
+            return vectors[:, :3]
+
+    monkeypatch.setattr(mixture.importlib, "import_module", lambda name: Umap())
+    points, _ = blobs(4, 10)
+    assert sum(map(len, soft_clusters(points, reduction="umap", dimensions=3, most=1))) == 40
+    assert asked[0]["random_state"] == 0
+
+
+def test_sparsity_is_the_formula():
+    assert sparsity([3, 2, 1], 6) == pytest.approx(1 - (3 * 2 + 2 * 1) / (6 * 5))
+    assert sparsity([1] * 5, 5) == 1.0
+    assert sparsity([5], 5) == 0.0
+    assert sparsity([4, 4, 4], 5) == 0.0  # overlapping clusters exceed the denominator (H2)
+    assert sparsity([1], 1) == sparsity([], 0) == 0.0

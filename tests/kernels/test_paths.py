@@ -1,0 +1,88 @@
+"""Shortest paths: parity with networkx, ties, masks."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratarag.kernels import paths
+from stratarag.kernels.paths import Adjacency, shortest_paths
+
+
+def graph_of(nodes: int, ends: list[tuple[int, int]]) -> Adjacency:
+    return Adjacency(**Adjacency.build(nodes, np.array(ends, np.int64).reshape(-1, 2)))
+
+
+def expected(graph: nx.Graph, source: int, target: int) -> list[int] | None:
+    """The first in order of all shortest paths."""
+    if source not in graph or target not in graph or not nx.has_path(graph, source, target):
+        return None
+    return min(nx.all_shortest_paths(graph, source, target))
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(EDGES, st.sets(st.integers(0, 11)), st.sets(st.integers(0, 29)))
+def test_paths_are_those_of_networkx(ends, hidden, closed):
+    adjacency = graph_of(12, ends)
+    open_nodes = np.array([node not in hidden for node in range(12)])
+    open_edges = np.array([edge not in closed for edge in range(30)])
+    whole, part = nx.Graph(), nx.Graph()
+    whole.add_nodes_from(range(12))
+    part.add_nodes_from(node for node in range(12) if node not in hidden)
+    first: dict[frozenset[int], int] = {}
+    for edge, (one, two) in enumerate(ends):
+        if one != two:
+            whole.add_edge(one, two)
+            first.setdefault(frozenset((one, two)), edge)
+    part.add_edges_from(
+        tuple(pair) for pair, edge in first.items() if edge not in closed and not pair & hidden
+    )
+    pairs = [(source, target) for source in range(12) for target in range(12)]
+    assert shortest_paths(adjacency, pairs) == [expected(whole, *pair) for pair in pairs]
+    masked = shortest_paths(adjacency, pairs, nodes=open_nodes, edges=open_edges)
+    assert masked == [expected(part, *pair) for pair in pairs]
+    with mock.patch.object(paths, "native_available", return_value=False):
+        assert shortest_paths(adjacency, pairs) == [expected(whole, *pair) for pair in pairs]
+        assert shortest_paths(adjacency, pairs, nodes=open_nodes, edges=open_edges) == masked
+
+
+def test_a_long_way_round_a_hub_and_through_it():
+    ring = [(node, (node + 1) % 40) for node in range(40)]
+    hub = [(node, 40) for node in range(40)]
+    assert shortest_paths(graph_of(41, ring), [(0, 20)]) == [list(range(21))]
+    assert shortest_paths(graph_of(41, ring + hub), [(0, 20)]) == [[0, 40, 20]]
+
+
+def test_of_edges_between_the_same_two_the_first_counts_both_ways():
+    adjacency = graph_of(4, [(2, 1), (0, 1), (1, 2), (3, 3)])
+    assert adjacency.indices.tolist() == [1, 0, 2, 1]
+    assert adjacency.edges.tolist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 5])
+def test_a_graph_without_edges(nodes):
+    adjacency = graph_of(nodes, [])
+    pairs = [(node, 0) for node in range(nodes)]
+    assert shortest_paths(adjacency, pairs) == [[0] if node == 0 else None for node in range(nodes)]
+
+
+def test_no_pairs():
+    assert shortest_paths(graph_of(3, [(0, 1)]), []) == []
+
+
+def test_what_does_not_fit_is_named() -> None:
+    adjacency = Adjacency(**Adjacency.build(3, np.array([[0, 1], [1, 2]])))
+    with pytest.raises(ValueError, match=r"\(0, 3\) is not of nodes from 0 to 2"):
+        shortest_paths(adjacency, [(0, 3)])
+    with pytest.raises(ValueError, match="nodes marks 2 nodes of 3"):
+        shortest_paths(adjacency, [(0, 2)], nodes=np.ones(2, np.bool_))
+    with pytest.raises(ValueError, match="edges marks 1 edges"):
+        shortest_paths(adjacency, [(0, 2)], edges=np.ones(1, np.bool_))

@@ -1,0 +1,601 @@
+"""ArchRAG: its hierarchy on strange graphs, its ranking, its answers, and what an update costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions, register_clustering
+from stratarag.methods.archrag.abstractness import judge_by_rule
+from stratarag.methods.archrag.filtering import fitted
+from stratarag.methods.archrag.history import History, Identity
+from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
+from stratarag.methods.archrag.relations import Relations
+from stratarag.pipeline.graph import Graph
+from stratarag.records import EntityMention, Extraction, Node, RelationMention
+from stratarag.testing import FakeEmbedder
+from tests.methods.contract import CountingModel, documents, state, written_summary
+
+Pair = tuple[str, str]
+
+
+def graph_of(names: Sequence[str], pairs: Sequence[Pair], *, per_document: int = 5) -> dict[str, Any]:
+    """Documents and the extraction that makes this graph of them; a relation is told by one document."""
+    texts: dict[str, list[str]] = {}
+    given: dict[str, Extraction] = {}
+    home = {name: f"d{number // per_document:04}" for number, name in enumerate(names)}
+    for name, document in home.items():
+        texts.setdefault(document, []).append(f"{name} is described here as {name} of {document}.")
+    for document, sentences in texts.items():
+        own = [name for name in names if home[name] == document]
+        told = [pair for pair in pairs if home[pair[0]] == document]
+        ends = dict.fromkeys([*own, *(other for _, other in told)])
+        given[document] = Extraction(
+            (),
+            tuple(
+                EntityMention(name, "thing", f"{name} of {home[name]}" if name in own else "")
+                for name in ends
+            ),
+            tuple(RelationMention(a, b, f"{a} meets {b}", 5.0) for a, b in told),
+        )
+        texts[document] = [" ".join(sentences)]
+    return {"documents": [sr.Document(d, text[0]) for d, text in texts.items()], "extraction": given}
+
+
+def named(count: int, word: str = "thing") -> list[str]:
+    return [f"{word} {chr(97 + n % 26)}{n}" for n in range(count)]
+
+
+def clustered(groups: int, size: int, *, seed: int = 0) -> dict[str, Any]:
+    """Groups of things that meet each other, and a few that meet across groups."""
+    chance = random.Random(seed)
+    names = [f"{topic} {chr(97 + n)}" for topic in named(groups, "topic") for n in range(size)]
+    pairs = []
+    for group in range(groups):
+        own = names[group * size : (group + 1) * size]
+        pairs += [(a, b) for at, a in enumerate(own) for b in own[at + 1 :] if chance.random() < 0.6]
+        pairs.append((own[0], names[((group + 1) % groups) * size]))
+    return graph_of(names, pairs, per_document=size)
+
+
+def built(given: Mapping[str, Any], **kwargs: Any) -> sr.Index:
+    return sr.build_index(
+        **given, method="archrag", progress=False, **{"embedder": FakeEmbedder(), "llm": None, **kwargs}
+    )
+
+
+def tables(index: sr.Index) -> tuple[Graph, list[Node], list[Node]]:
+    snapshot = index._serve().snapshot
+    graph = Graph(snapshot.method("graph"))
+    own = snapshot.method("archrag")
+    return graph, graph.stored.nodes(range(graph.entities)), own.nodes(range(own.size))
+
+
+def assert_hierarchy(index: sr.Index, bound: int = 15) -> None:
+    """Each node of a level is in one community of the next, of bounded size and with exact sources."""
+    _, below, nodes = tables(index)
+    for level in range(1, 1 + max((node.level for node in nodes), default=0)):
+        here = [node for node in nodes if node.level == level]
+        members = [member for node in here for member in node.extra["members"]]
+        assert sorted(members) == sorted(node.id for node in below)
+        sources = {node.id: set(node.sources) for node in below}
+        for node in here:
+            assert len(node.extra["members"]) <= bound
+            assert set(node.sources) == set().union(*(sources[m] for m in node.extra["members"]))
+            assert 0 <= node.extra["rating"] <= 10
+        assert len(here) <= 0.9 * len(below)
+        below = here
+    assert index.verify() == []
+
+
+def levels_of(index: sr.Index) -> list[int]:
+    counts = np.bincount([node.level for node in tables(index)[2]])
+    return [int(count) for count in counts[1:]]
+
+
+# Strange graphs
+
+
+class _Embedder(FakeEmbedder):
+    def __init__(self, spoil: Callable[[int, list[float]], list[float]]) -> None:
+        super().__init__()
+        self._spoil = spoil
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        found = super().embed_documents(texts)
+        return [self._spoil(len(text), vector) for text, vector in zip(texts, found, strict=True)]
+
+
+def _equal(length: int, vector: list[float]) -> list[float]:
+    return [1.0, *[0.0] * (len(vector) - 1)]
+
+
+def _some_zero(length: int, vector: list[float]) -> list[float]:
+    return [0.0] * len(vector) if length % 3 == 0 else vector
+
+
+def _all_zero(length: int, vector: list[float]) -> list[float]:
+    return [0.0] * len(vector)
+
+
+STAR = [("hub", name) for name in named(120)]
+GRAPHS = {
+    "no relations": graph_of(named(80), []),
+    "star": graph_of(["hub", *named(120)], STAR),
+    "pieces": graph_of(named(90), [(named(90)[n], named(90)[n + 1]) for n in range(0, 90, 3)]),
+    "clusters": clustered(8, 6),
+    "three": graph_of(named(3), [(named(3)[0], named(3)[1])]),
+    "one": graph_of(named(1), []),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("spoil", [None, _equal, _some_zero, _all_zero], ids=["", "equal", "zeros", "zero"])
+def test_strange_graphs_and_vectors(name: str, spoil: Any) -> None:
+    index = built(GRAPHS[name], embedder=FakeEmbedder() if spoil is None else _Embedder(spoil))
+    assert_hierarchy(index)
+    for view in ("nodes", "chunks"):
+        found = index.retrieve("Who does thing a0 meet?", k=4, view=view)
+        assert all(np.isfinite(hit.score) for hit in found)
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        if spoil is None:
+            known = len(tables(index)[1]) + len(GRAPHS[name]["documents"])
+            assert len(found) >= (min(4, known) if view == "nodes" else 1)
+
+
+def test_no_entities_leaves_passages() -> None:
+    texts = ["und so weiter", "aber nicht doch"]
+    given = {"documents": [sr.Document(str(n), text) for n, text in enumerate(texts)]}
+    index = built({**given, "extraction": {"0": Extraction(), "1": Extraction()}})
+    assert tables(index)[0].entities == 0
+    assert {hit.kind for hit in index.retrieve("und so", k=5)} == {"chunk"}
+    assert len(index.retrieve("und so", k=5)) == 2
+
+
+def test_a_level_that_does_not_shrink_is_the_end() -> None:
+    apart = built(GRAPHS["no relations"], config={"archrag": {"augmentation": "none"}})
+    assert levels_of(apart) == []
+    assert_hierarchy(apart)
+    assert len(apart.retrieve("thing a0", k=7)) == 7
+
+
+@pytest.mark.parametrize("augmentation", ["knn", "codicil", "none"])
+@pytest.mark.parametrize("clustering", ["leiden", "spectral", "scan", "node2vec"])
+def test_any_augmentation_with_any_clustering(augmentation: str, clustering: str) -> None:
+    config = {"archrag": {"augmentation": augmentation, "clustering": clustering, "max_community": 6}}
+    index = built(GRAPHS["clusters"], config=config)
+    assert_hierarchy(index, bound=6)
+    assert levels_of(index)
+
+
+def test_a_clustering_of_the_users_own(tmp_path: Any) -> None:
+    def pairs(vectors: Any, ends: Any, weights: Any, bound: int) -> Any:
+        return np.arange(len(vectors)) // 2
+
+    name = register_clustering("pairs", pairs)
+    index = built(GRAPHS["clusters"], config={"archrag": {"clustering": name}}, path=tmp_path / "idx")
+    assert levels_of(index)[:2] == [24, 12]
+    assert_hierarchy(index)
+    index.close()
+    with pytest.raises(ValueError, match="register_clustering"):
+        built(GRAPHS["clusters"], config={"archrag": {"clustering": "custom:forgotten"}})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"clustering": "louvain"},
+        {"augmentation": "custom:"},
+        {"max_community": 1},
+        {"max_levels": -1},
+        {"quantile": 1.5},
+        {"resolution": 0},
+        {"min_shrink": float("nan")},
+        {"neighbours": 0},
+    ],
+)
+def test_wrong_settings_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        ArchRAGConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"levels": ()},
+        {"levels": (-1,)},
+        {"k_per_level": 0},
+        {"level_weights": {0: -1}},
+        {"abstractness": 2},
+        {"abstractness": "guess"},
+        {"mode": "both"},
+        {"relations": 1},
+    ],
+)
+def test_wrong_options_are_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"level|k_per|abstract|mode|relations"):
+        ArchRAGOptions(**wrong)
+
+
+# Reports
+
+
+def test_reports_are_made_of_members_and_relations() -> None:
+    model = CountingModel()
+    index = built(GRAPHS["clusters"], llm=model)
+    _, entities, nodes = tables(index)
+    texts = {node.id: node.text for node in (*entities, *nodes)}
+    prompts = [prompt for prompt in model.prompts if "<members>" in prompt]
+    joined = [node for node in nodes if len(node.extra["members"]) > 1]
+    assert len(prompts) == len(joined)
+    for node in joined:
+        assert any(all(texts[m] in prompt for m in node.extra["members"]) for prompt in prompts)
+    first = next(node for node in joined if node.level == 1)
+    prompt = next(p for p in prompts if all(texts[m] in p for m in first.extra["members"]))
+    assert " meets " in prompt
+
+
+def test_a_community_of_one_costs_no_call_and_is_not_found_twice() -> None:
+    model = CountingModel()
+    index = built(GRAPHS["pieces"], llm=model, config={"archrag": {"augmentation": "none"}})
+    _, entities, nodes = tables(index)
+    alone = [node for node in nodes if len(node.extra["members"]) == 1]
+    assert alone
+    assert {node.text for node in alone if node.level == 1} <= {entity.text for entity in entities}
+    texts = [hit.text for hit in index.retrieve("thing b1", k=60) if hit.kind != "chunk"]
+    assert len(texts) == len(set(texts))
+
+
+# Search
+
+
+def test_every_level_is_found_and_can_be_chosen() -> None:
+    index = built(clustered(40, 6))
+    assert len(levels_of(index)) >= 2
+    found = index.retrieve("topic c2 a", k=12, abstractness=None)
+    assert {hit.level for hit in found} == set(range(1 + len(levels_of(index))))
+    for level in range(1 + len(levels_of(index))):
+        hits = index.retrieve("topic c2 a", k=5, levels=(level,)).hits
+        assert {hit.level for hit in hits if hit.kind != "chunk"} == {level}
+    with pytest.raises(ValueError, match="level 9"):
+        index.retrieve("topic c2 a", levels=(9,))
+
+
+def test_weights_and_abstractness_move_levels() -> None:
+    index = built(clustered(40, 6))
+
+    def low(**options: Any) -> int:
+        return sum(hit.level == 0 for hit in index.retrieve("topic c2 a", k=12, **options))
+
+    assert low(abstractness=0.0) > low(abstractness=1.0)
+    assert low(level_weights={0: 4.0}, abstractness=None) > low(level_weights={0: 0.5}, abstractness=None)
+    assert low(level_weights={0: 0}) == 0
+
+
+def test_relations_among_the_entities_found() -> None:
+    index = built(clustered(10, 6))
+    found = index.retrieve("topic c2 a topic c2 b topic c2 c", k=20, levels=(0,))
+    names = {hit.metadata["name"] for hit in found if hit.kind == "entity"}
+    relations = [hit for hit in found if hit.kind == "relation"]
+    assert relations
+    assert all({hit.metadata["source"], hit.metadata["target"]} <= names for hit in relations)
+    without = index.retrieve("topic c2 a topic c2 b topic c2 c", k=20, levels=(0,), relations=False)
+    assert all(hit.kind != "relation" for hit in without)
+
+
+def test_a_filter_is_exact_and_tight() -> None:
+    given = clustered(20, 6)
+    even = [sr.Document(d.id, d.text, {"even": int(d.id[1:]) % 2 == 0}) for d in given["documents"]]
+    index = built({**given, "documents": even})
+    graph, entities, nodes = tables(index)
+    snapshot = index._serve().snapshot
+    admitted = {d for d in snapshot.documents() if int(d[1:]) % 2 == 0}
+    of = [snapshot.document_ids(snapshot.chunk_documents().tolist())[row] for row in range(snapshot.size)]
+
+    def passes(node: Node) -> bool:
+        return all(of[row] in admitted for row in node.sources)
+
+    found = index.retrieve("topic c2 a", k=10_000, where={"even": True})
+    hits = {hit.id for hit in found}
+    assert {node.id for node in entities if passes(node)} <= hits
+    searched = [node for node in nodes if len(node.extra["members"]) > 1]
+    assert {node.id for node in searched if passes(node)} <= hits
+    assert not hits & {node.id for node in (*entities, *nodes) if not passes(node)}
+    assert graph.entities > sum(map(passes, entities)) > 0
+
+
+def test_the_index_finds_what_a_scan_finds() -> None:
+    index = built(clustered(40, 6))
+    for question in ("topic c2 a", "topic h7 b of d0007", "described here"):
+        fast = index.retrieve(question, k=15)
+        scanned = index.retrieve(question, k=15, where=lambda metadata: True)
+        assert [hit.id for hit in fast] == [hit.id for hit in scanned]
+        assert [hit.score for hit in fast] == pytest.approx([hit.score for hit in scanned], abs=1e-5)
+
+
+def test_relations_by_pairs_and_by_scan_agree() -> None:
+    rng = np.random.default_rng(0)
+    ends = np.unique(np.sort(rng.integers(0, 300, (2000, 2)), axis=1), axis=0)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    relations = Relations(ends, 300)
+    rows = rng.choice(300, 90, replace=False)
+    scores = rng.random(90).astype(np.float32)
+    found, weaker = relations.among(rows, scores)
+    of = dict(zip(rows.tolist(), scores.tolist(), strict=True))
+    expected = {at: min(of[a], of[b]) for at, (a, b) in enumerate(ends.tolist()) if a in of and b in of}
+    assert dict(zip(found.tolist(), weaker.tolist(), strict=True)) == pytest.approx(expected)
+    assert relations._by_scan(rows).tolist() == found.tolist()
+
+
+# The rule of the ranking
+
+
+def test_a_score_of_one_is_what_the_best_has_by_chance() -> None:
+    rng = np.random.default_rng(0)
+    layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (5000, 50)]
+    layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
+    calibration = Calibration.of(layers, 0)
+    best = []
+    for query in rng.standard_normal((40, 64)).astype(np.float32):
+        mean, unit = calibration.measures(query)
+        for level, layer in enumerate(layers):
+            similarities = layer @ query
+            one = np.full(len(layer), level)
+            scores = calibrated(similarities, mean[one], unit[one], np.ones(len(layer)))
+            assert (np.argsort(scores) == np.argsort(similarities)).all()
+            best.append((level, scores.max()))
+    for level in range(2):
+        assert np.mean([score for of, score in best if of == level]) == pytest.approx(0.9, abs=0.2)
+
+
+def test_no_level_crowds_out_the_others() -> None:
+    scores = np.concatenate([np.linspace(9, 8, 50), np.linspace(2, 1, 50), np.linspace(1, 0, 3)])
+    groups = np.repeat([0, 1, 2], [50, 50, 3])
+    chosen = select(scores.astype(np.float32), groups, [1.0, 1.0, 1.0], 12)
+    assert np.bincount(groups[chosen]).tolist() == [8, 2, 2]
+    assert (np.diff(scores[chosen]) <= 0).all()
+    everything = select(scores.astype(np.float32), groups, [1.0, 1.0, 1.0], 1000)
+    assert sorted(everything.tolist()) == list(range(103))
+    only = select(scores.astype(np.float32)[:50], groups[:50], [1.0, 1.0, 1.0], 20)
+    assert only.tolist() == list(range(20))
+
+
+def test_levels_are_weighed_by_abstractness() -> None:
+    levels = [0, 1, 2]
+    assert level_weights(levels, 2, None, {}) == [1, 1, 1]
+    assert level_weights(levels, 2, 0.5, {}) == [1, 1, 1]
+    assert level_weights(levels, 2, 0.0, {}) == [1.5, 1, 0.5]
+    assert level_weights(levels, 2, 1.0, {1: 2.0}) == [0.5, 2.0, 1.5]
+    assert level_weights([0], 0, 1.0, {}) == [1]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "broad"),
+    [
+        ("Who founded the Philbrook Museum in Tulsa?", "What are the main themes across these texts?"),
+        ("When was Franz Liszt born?", "How did attitudes towards the sea change overall, and why?"),
+    ],
+)
+def test_the_rule_tells_broad_questions_from_narrow_ones(narrow: str, broad: str) -> None:
+    assert 0 <= judge_by_rule(narrow) < 0.5 < judge_by_rule(broad) <= 1
+
+
+# Answers
+
+
+def analyst(prompt: str) -> str:
+    """Makes one point of each text it is shown, scored by the number of it."""
+    if "<texts>" not in prompt:
+        return (
+            "It meets it [1]." if "<points>" in prompt or "<passages>" in prompt else written_summary(prompt)
+        )
+    body = prompt.split("<texts>\n")[1].split("\n</texts>")[0]
+    numbers = [int(line[1:].split("]")[0]) for line in body.splitlines() if line.startswith("[")]
+    points = [{"description": f"point of {n}", "score": 100 - n, "sources": [n]} for n in numbers]
+    return json.dumps({"points": [*points, {"description": "nothing", "score": 0, "sources": numbers}]})
+
+
+@pytest.fixture(scope="module")
+def answering() -> tuple[sr.Index, CountingModel]:
+    model = CountingModel(analyst)
+    return built(clustered(40, 6), llm=model), model
+
+
+def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    answer = index.answer("What does topic c2 a meet?", k=12)
+    filters = [prompt for prompt in model.prompts if "<texts>" in prompt]
+    assert len(filters) == len({hit.level for hit in answer.retrieval})
+    merge = model.prompts[-1]
+    scores = [int(part.split(")")[0]) for part in merge.split("(score ")[1:]]
+    assert scores == sorted(scores, reverse=True)
+    assert "point of 1 [1]" in merge
+    assert "nothing" not in merge.split("<points>")[1]
+    assert [citation.id for citation in answer.citations] == [answer.retrieval.hits[0].id]
+
+
+def test_points_stay_within_the_limit(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    index.answer("What does topic c2 a meet?", k=12, max_tokens=60)
+    points = model.prompts[-1].split("<points>")[1].split("</points>")[0]
+    assert 0 < points.count("(score") < 5
+
+
+def test_direct_answers_skip_the_analysis(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    answer = index.answer("What does topic c2 a meet?", k=12, mode="direct")
+    assert len(model.prompts) == 1
+    assert answer.citations
+
+
+def test_the_model_may_judge_abstractness(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    model._answer = lambda prompt: '{"abstractness": 1}' if "0.3" in prompt else analyst(prompt)
+    index.answer("What does topic d3 b meet?", k=12, abstractness="model")
+    model._answer = analyst
+    merge = model.prompts[-1]
+    levels = {hit.level for hit in index.retrieve("What does topic d3 b meet?", k=12)}
+    assert len(model.prompts) == len(levels) + 2
+    assert "(score" in merge
+
+
+def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:
+    def silent(prompt: str) -> str:
+        return '{"points": []}' if "<texts>" in prompt else analyst(prompt)
+
+    model = CountingModel(silent)
+    index = built(GRAPHS["clusters"], llm=model)
+    answer = index.answer("What does topic c2 a meet?", k=6)
+    assert "<passages>" in model.prompts[-1]
+    assert answer.citations[0].id == answer.retrieval.hits[0].id
+
+
+def test_streaming_makes_the_last_call_only_in_pieces(answering: Any) -> None:
+    index, _ = answering
+    assert "".join(index.stream("What does topic c2 a meet?", k=6)) == "It meets it [1]."
+
+
+def test_an_answer_takes_at_most_10_000_tokens() -> None:
+    def long(prompt: str) -> str:
+        if "<texts>" in prompt:
+            numbers = [line[1:].split("]")[0] for line in prompt.splitlines() if line[:1] == "["]
+            points = [
+                {"description": "a finding " * 20, "score": 50, "sources": [int(number)]}
+                for number in numbers[:6]
+                if number.isdigit()
+            ]
+            return json.dumps({"points": points})
+        if "<members>" in prompt:
+            return json.dumps({"title": f"t {hash(prompt)}", "summary": "long words " * 200, "rating": 5})
+        return "The answer [1]. " * 20
+
+    index = built(clustered(150, 8), llm=CountingModel(long))
+    assert len(levels_of(index)) >= 3
+    answer = index.answer("What does topic c2 a meet?")
+    assert answer.usage.calls >= 4
+    assert answer.usage.input_tokens + answer.usage.output_tokens <= 10_000
+
+
+def test_texts_share_their_room() -> None:
+    def count(text: str) -> int:
+        return len(text.split())
+
+    texts = ["a " * 100, "b " * 3, "c " * 100]
+    cut = fitted(texts, 43, count)
+    assert [count(text) for text in cut] == [20, 3, 20]
+    assert fitted(texts, 1000, count) == texts
+    assert fitted([], 10, count) == []
+
+
+# Updates
+
+
+def report_calls(model: CountingModel) -> int:
+    return sum("<members>" in prompt for prompt in model.prompts)
+
+
+def grown(groups: int, size: int, *, scattered: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A corpus, and one percent more of it: things that join one group, or a group each."""
+    base = clustered(groups, size)
+    count = groups // 100
+    hosts = [random.Random(7).randrange(groups) if scattered else 3 for _ in range(count)]
+    hosts = [(host + 37 * n) % groups for n, host in enumerate(hosts)] if scattered else hosts
+    documents_, extraction = [], {}
+    for n, host in enumerate(hosts):
+        topic = named(groups, "topic")[host]
+        name, identity = f"{topic} newcomer {n}", f"x{n:04}"
+        documents_.append(sr.Document(identity, f"{name} has arrived."))
+        met = [RelationMention(name, f"{topic} {letter}", f"{name} meets it", 5.0) for letter in "abc"]
+        extraction[identity] = Extraction(
+            (),
+            (EntityMention(name, "thing", "new here"), *(EntityMention(each.target) for each in met)),
+            tuple(met),
+        )
+    return base, {"documents": documents_, "extraction": extraction}
+
+
+@pytest.mark.parametrize("scattered", [True, False])
+def test_one_percent_more_costs_a_tenth_at_most(scattered: bool) -> None:
+    base, more = grown(300, 5, scattered=scattered)
+    model = CountingModel()
+    given = {"documents": base["documents"], "extraction": base["extraction"] | more["extraction"]}
+    index = built(given, llm=model)
+    made = report_calls(model)
+    before = {node.id for node in tables(index)[2]}
+    index.insert(more["documents"])
+    assert 0 < report_calls(model) - made <= made / 10
+    assert_hierarchy(index)
+    kept = [node for node in tables(index)[2] if node.id in before]
+    assert len(kept) >= 0.8 * len(before)
+
+
+def test_what_is_deleted_leaves_the_communities_sound() -> None:
+    model = CountingModel()
+    index = built(clustered(40, 6), llm=model)
+    made = report_calls(model)
+    index.delete(["d0003"])
+    assert_hierarchy(index)
+    assert report_calls(model) - made <= made / 4
+    text = json.dumps([(node.text, dict(node.extra)) for node in tables(index)[2]])
+    assert "d0003" not in text
+
+
+def test_the_same_reports_are_not_written_again() -> None:
+    model = CountingModel()
+    index = built({"documents": documents(80)}, llm=model, config={"extraction": {"mode": "nlp"}})
+    before = {node.id: node.text for node in tables(index)[2]}
+    index.insert(documents(1, start=80))
+    after = {node.id: node.text for node in tables(index)[2]}
+    same = before.keys() & after.keys()
+    assert same
+    assert all(before[identity] == after[identity] for identity in same)
+    assert_hierarchy(index)
+
+
+def test_a_history_lets_only_what_changed_move() -> None:
+    ends = np.array([[0, 1], [1, 2], [3, 4]])
+    identity = Identity.of("abcde", ends)
+    arrays = {**identity.arrays(np.array([0, 0, 0, 1, 1])), "parents": np.array([2, 2, -1])}
+
+    class Previous:
+        pass
+
+    previous: Any = Previous()
+    previous.arrays = arrays
+    now = Identity.of("abcdef", np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
+    history = History(now, previous)
+    start = history.start()
+    assert start is not None
+    assert start.labels.tolist() == [0, 0, 0, 1, 1, -1]
+    assert start.movable.tolist() == [False, False, False, False, True, True]
+    history.climb(np.array([0, 0, 0, 1, 1, 1]), 2)
+    above = history.start()
+    assert above is not None
+    assert above.labels.tolist() == [2, 2]
+    assert above.movable.tolist() == [False, False]
+    assert History(Identity.of("vwxyz", ends), previous).start() is None
+
+
+def test_equal_input_gives_equal_bytes() -> None:
+    one, two = (state(built(clustered(20, 6)), "archrag") for _ in range(2))
+    assert one == two
+
+
+def test_a_build_in_a_running_loop() -> None:
+    async def run() -> int:
+        given = GRAPHS["clusters"]
+        index = await sr.abuild_index(**given, method="archrag", embedder=FakeEmbedder(), progress=False)
+        return len(await index.aretrieve("topic c2 a", k=5))
+
+    assert asyncio.run(run()) == 5

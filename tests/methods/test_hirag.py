@@ -1,0 +1,423 @@
+"""HiRAG's own promises: layers, clusters that last, communities, the bridge, and what models get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.methods.hirag import HiRAGConfig, HiRAGOptions
+from stratarag.methods.hirag.clusters import Clusters, cluster
+from stratarag.methods.hirag.naming import Terms
+from stratarag.methods.hirag.search import shares
+from stratarag.records import Node
+from stratarag.testing import FakeEmbedder
+from tests.methods.contract import CountingModel, documents, state
+
+SMALL = {"cluster_size": 3, "max_cluster": 5, "min_layer": 4, "max_community": 6}
+
+
+def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sr.Index:
+    settings = {"hirag": config} if config else None
+    kwargs.setdefault("embedder", FakeEmbedder())
+    return sr.build_index(docs, method="hirag", config=settings, progress=False, **kwargs)
+
+
+def stored(index: sr.Index) -> tuple[list[Node], list[Node], dict[str, np.ndarray]]:
+    """The graph's nodes, the method's nodes and its arrays."""
+    snapshot = index._serve().snapshot
+    graph, own = snapshot.method("graph"), snapshot.method("hirag")
+    return graph.nodes(range(graph.size)), own.nodes(range(own.size)), dict(own.arrays)
+
+
+class Answering:
+    """A chat model that answers by the schema it is asked for, and counts what it is asked."""
+
+    name = "answering"
+
+    def __init__(self, summaries: Callable[[str], list[str]] | None = None) -> None:
+        self.asked: dict[str, int] = {}
+        self._summaries = summaries or (lambda prompt: [f"group {abs(hash_of(prompt))}"])
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        await asyncio.sleep(0)
+        kind = schema.__name__ if schema else "text"
+        self.asked[kind] = self.asked.get(kind, 0) + 1
+        if kind == "SummarySchema":
+            named = self._summaries(prompt)
+            return json.dumps({"entities": [{"name": each, "description": f"of {each}"} for each in named]})
+        if kind == "MetaTypesSchema":
+            return json.dumps({"types": ["craft", "place"]})
+        if kind == "ReportSchema":
+            return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "s", "rating": 5, "reason": "r"})
+        passage = prompt.split("<passage>")[-1].split("</passage>")[0].split()
+        return json.dumps(extraction(passage))
+
+
+def hash_of(prompt: str) -> int:
+    return sum(ord(letter) * place for place, letter in enumerate(prompt, 1))
+
+
+def extraction(words: list[str]) -> dict[str, Any]:
+    names = list(dict.fromkeys([" ".join(words[:2]), *words[6:14]]))
+    return {
+        "units": [{"text": " ".join(words), "entities": names}],
+        "entities": [{"name": name, "type": "", "description": f"{name} is told of"} for name in names],
+        "relations": [{"source": a, "target": b, "description": f"{a} {b}"} for a, b in pairwise(names)],
+    }
+
+
+@pytest.fixture(scope="module")
+def index() -> sr.Index:
+    return build(documents(60), SMALL, llm=Answering())
+
+
+def check(index: sr.Index, max_cluster: int = 16, max_community: int = 24) -> None:
+    """Whether layers, communities and sources are as they should be."""
+    graph, own, arrays = stored(index)
+    entities = [node for node in graph if node.kind == "entity"]
+    summaries = [node for node in own if node.kind == "summary_entity"]
+    communities = [node for node in own if node.kind == "community"]
+    everything = {node.id: node for node in (*entities, *own)}
+    assert len({node.id for node in own}) == len(own)
+    for node in (*summaries, *communities):
+        members = [everything[identity] for identity in node.extra["members"]]
+        assert members
+        assert sorted({row for member in members for row in member.sources}) == list(node.sources)
+        assert node.id not in node.extra["members"]
+    count = len(entities) + len(summaries)
+    labels = arrays["communities.labels"]
+    assert labels.shape[1] == count
+    ids = [node.id for node in (*entities, *summaries)]
+    for level, of_level in enumerate(labels):
+        for number in np.unique(of_level):
+            rows = np.flatnonzero(of_level == number)
+            start, end = arrays["communities.indptr"][number : number + 2]
+            assert arrays["communities.indices"][start:end].tolist() == rows.tolist()
+            node = communities[number]
+            assert node.level <= level
+            if level == 0:
+                assert len(rows) <= max_community
+                assert {ids[row] for row in rows} == set(node.extra["members"])
+    sizes = np.diff(arrays["clusters.indptr"])
+    assert ((sizes >= 1) & (sizes <= max_cluster)).all()
+    assert ((arrays["layers.sparsity"] >= 0) & (arrays["layers.sparsity"] <= 1)).all()
+    indptr, indices = arrays["layered.indptr"], arrays["layered.indices"]
+    tails = np.repeat(np.arange(count), np.diff(indptr))
+    assert (tails != indices).all()
+    assert index.verify() == []
+
+
+# The hierarchy
+
+
+def test_a_build_is_sound(index):
+    check(index, max_cluster=5, max_community=6)
+    details = index.stats()["methods"]["hirag"]
+    assert details["nodes"]["summary_entities"] > 0
+    assert details["nodes"]["communities"] > 0
+
+
+def test_layers_end_when_sparsity_does_not_change():
+    changes = {}
+    for bound in (0.0, 0.05, 1.0):
+        built = build(documents(60), SMALL | {"stop_change": bound})
+        changes[bound] = built.stats()["methods"]["hirag"]["sparsity"]
+    assert len(changes[1.0]) == 1
+    assert changes[0.0][: len(changes[0.05])] == changes[0.05]
+    assert all(abs(b - a) > 0.05 * a for a, b in pairwise(changes[0.05]))
+    assert len(build(documents(60), SMALL | {"max_layers": 0}).stats()["methods"]["hirag"]["layers"]) == 0
+
+
+def test_a_summary_entity_with_the_name_of_an_entity_is_that_entity():
+    def named(prompt: str) -> list[str]:
+        return ["Ferry", "ferry"] if "told" in prompt.split("<entities>")[-1] else ["harbour life"]
+
+    built = build(documents(20), SMALL, llm=Answering(named))
+    graph, own, arrays = stored(built)
+    ferry = next(row for row, node in enumerate(graph) if node.id == "ferry")
+    assert not [node for node in own if node.kind == "summary_entity" and node.extra["name"] == "Ferry"]
+    assert "of Ferry" not in graph[ferry].text
+    start, end = arrays["layered.indptr"][ferry : ferry + 2]
+    neighbours = arrays["layered.indices"][start:end].tolist()
+    assert len(neighbours) > 5
+    assert ferry not in neighbours
+    check(built, max_cluster=5, max_community=6)
+
+
+def test_two_clusters_may_call_theirs_the_same():
+    built = build(documents(40), SMALL, llm=Answering(lambda prompt: ["everything there is"]))
+    _, own, _ = stored(built)
+    named = [node for node in own if node.kind == "summary_entity"]
+    assert [node.extra["name"] for node in named] == ["everything there is"]
+    check(built, max_cluster=5, max_community=6)
+
+
+@pytest.mark.parametrize("names", [[], [""], ["...", "  "]], ids=["none", "blank", "no names"])
+def test_a_model_that_finds_no_summary_entity(names):
+    model = Answering(lambda prompt: names)
+    index = sr.build_index(
+        documents(30),
+        method="hirag",
+        llm=model,
+        embedder=FakeEmbedder(),
+        config={"max_failures": 1.0, "hirag": SMALL | {"max_layers": 1}},
+        progress=False,
+    )
+    assert index.last_report.failures
+    _, own, arrays = stored(index)
+    assert not any(node.extra["by"] == "model" for node in own if node.kind == "summary_entity")
+    assert arrays["layered.edges"].max() >= index._serve().snapshot.method("graph").arrays["counts"][1]
+    check(index, max_cluster=5, max_community=6)
+    model._summaries = lambda prompt: [f"group {hash_of(prompt)}"]
+    assert index.insert(documents(30)).failures == ()
+    _, own, _ = stored(index)
+    assert all(node.extra["by"] == "model" for node in own)
+
+
+def test_meta_types_are_chosen_once_or_given():
+    model = Answering()
+    built = build(documents(30), SMALL, llm=model)
+    assert model.asked["MetaTypesSchema"] == 1
+    built.insert(documents(2, start=30))
+    assert model.asked["MetaTypesSchema"] == 1
+    given = Answering()
+    build(documents(30), SMALL | {"meta_types": ["craft"]}, llm=given)
+    assert "MetaTypesSchema" not in given.asked
+
+
+def test_without_a_model_a_cluster_is_named_by_its_terms():
+    texts = ["Alpha: a wooden sailing ship", "Beta: a sailing ship of iron", "Gamma: a ship", "Delta: a tree"]
+    texts += [f"Other{number}: nothing of the kind{number}" for number in range(20)]
+    names = [text.split(":")[0] for text in texts]
+    terms, vectors = Terms(texts), np.eye(24, dtype=np.float32)
+    assert terms.name([0, 1], names, vectors) == "sailing ship"
+    assert terms.name([0, 1, 2], names, vectors) == "sailing ship"
+    assert terms.name([2, 3], names, vectors) == "Gamma"
+
+
+# Input that offers little
+
+
+def test_fewer_entities_than_components():
+    for count in (1, 2, 3):
+        built = build(documents(count), {"min_layer": 2})
+        check(built)
+        assert built.retrieve("ferry", k=5).hits
+
+
+def test_all_entities_equal():
+    class Constant(FakeEmbedder):
+        def _vector(self, text: str) -> Any:
+            return np.full(self.dimension, self.dimension**-0.5, np.float32)
+
+    built = build(documents(20), SMALL, embedder=Constant())
+    check(built, max_cluster=5, max_community=6)
+    assert len(built.retrieve("ferry", k=20)) == 20
+
+
+def test_no_entities_at_all():
+    built = build(["... !!!", "??"])
+    assert built.stats()["methods"]["hirag"]["nodes"]["entities"] == 0
+    assert built.retrieve("ferry", k=3, view="chunks") is not None
+    assert built.retrieve("ferry", k=3) is not None
+    built.insert(documents(6))
+    check(built)
+
+
+def test_one_community_that_contains_everything():
+    built = build(documents(12), {"max_community": 10_000, "resolution": 1e-6, "community_levels": 1})
+    check(built, max_community=10_000)
+    assert built.stats()["methods"]["hirag"]["communities"]["0"] < 5
+    assert {entry["part"] for entry in built.retrieve("ferry captain", k=12).trace} >= {"local", "global"}
+
+
+def test_key_entities_that_cannot_be_reached():
+    apart = ["Aldo met Berta. " * 3, "Carlo met Dora. " * 3]
+    built = build(apart, {"max_layers": 0})
+    found = built.retrieve("Aldo Berta Carlo Dora", k=6, mode="hi")
+    told = found.trace[0]["bridge"]
+    assert told["unreachable"] >= 1
+    assert all(
+        len(pair) == 2 and all(isinstance(name, str) for name in pair) for pair in told["without_path"]
+    )
+
+
+# The search
+
+
+def test_parts_and_modes(index):
+    question = "the ferry captain and the apple blossom"
+    for mode, parts in {
+        "hi": {"local", "bridge", "global"},
+        "no_bridge": {"local", "global"},
+        "local": {"local"},
+        "global": {"global"},
+        "bridge": {"bridge"},
+    }.items():
+        found = index.retrieve(question, k=10, mode=mode)
+        assert len(found) == 10
+        scores = [hit.score for hit in found]
+        assert scores == sorted(scores, reverse=True)
+        assert {entry["part"] for entry in found.trace if "part" in entry} == parts
+        json.dumps(found.trace)
+        for hit, entry in zip(found.hits, found.trace, strict=True):
+            if entry.get("part") == "global":
+                assert hit.kind == "community"
+            elif entry.get("part") == "bridge":
+                assert hit.kind in ("relation", "summary_entity")
+                assert len(entry["path"]) >= 1
+
+
+def test_a_relation_of_the_bridge_lies_on_its_path(index):
+    found = index.retrieve("the ferry captain and the apple blossom", k=30, mode="bridge")
+    on_path = 0
+    for hit, entry in zip(found.hits, found.trace, strict=True):
+        if hit.kind == "relation":
+            ends = {hit.metadata["source"], hit.metadata["target"]}
+            assert ends <= set(entry["path"])
+            on_path += any(ends == set(step) for step in pairwise(entry["path"]))
+    assert on_path
+
+
+def test_quotas_share_out_k(index):
+    question = "ferry captain and apple"
+    found = index.retrieve(question, k=10, quotas=[1, 0, 1])
+    parts = [entry["part"] for entry in found.trace]
+    assert parts.count("local") == parts.count("global") == 5
+    assert shares([20, 20, 20], (0.4, 0.4, 0.2), 10) == [4, 4, 2]
+    assert shares([1, 0, 20], (0.4, 0.4, 0.2), 10) == [1, 0, 9]
+    assert shares([1, 1, 1], (0.4, 0.4, 0.2), 10) == [1, 1, 1]
+    assert shares([5, 5, 5], (0.0, 0.0, 1.0), 7) == [1, 1, 5]
+
+
+def test_a_filter_holds_on_the_bridge(index):
+    allowed = {document.id for document in documents(60) if document.metadata["topic"] == "orchard"}
+    for mode in ("hi", "bridge"):
+        found = index.retrieve("ferry apple", k=40, mode=mode, where={"topic": "orchard"})
+        assert found.hits
+        assert all(set(hit.documents) <= allowed for hit in found)
+        names = {name for entry in found.trace for name in entry.get("path", ())}
+        assert not names & {"ferry", "captain", "harbour"}
+
+
+def test_the_answer_has_three_parts_within_their_budgets():
+    prompts: list[str] = []
+
+    class Recording(Answering):
+        async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+            if "<knowledge>" in prompt:
+                prompts.append(prompt)
+                return "So it is [2]."
+            return await super().acomplete(prompt, schema=schema)
+
+    built = build(documents(40), SMALL, llm=Recording())
+    answer = built.answer("the ferry captain and the apple blossom")
+    (prompt,) = prompts
+    order = [prompt.index(f"## {part} knowledge\n") for part in ("Local", "Bridge", "Global")]
+    assert order == sorted(order)
+    assert [citation.number for citation in answer.citations] == [2]
+    assert f"[2] {answer.citations[0].text}" in prompt
+    assert answer.citations[0].sources
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"mode": "all"}, ValueError),
+        ({"entities": 0}, ValueError),
+        ({"communities": 1.5}, TypeError),
+        ({"quotas": (1, 1)}, TypeError),
+        ({"quotas": (0, 0, 0)}, ValueError),
+        ({"budgets": (1, -1, 1)}, ValueError),
+    ],
+)
+def test_options_that_make_no_sense(wrong, error):
+    with pytest.raises(error, match=next(iter(wrong))):
+        HiRAGOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"cluster_size": 1}, ValueError),
+        ({"max_cluster": 4}, ValueError),
+        ({"threshold": 0.0}, ValueError),
+        ({"stop_change": -0.1}, ValueError),
+        ({"reduction": "tsne"}, ValueError),
+        ({"meta_types": "place"}, TypeError),
+        ({"meta_types": [""]}, ValueError),
+        ({"seed": True}, TypeError),
+    ],
+)
+def test_settings_that_make_no_sense(wrong, error):
+    with pytest.raises(error, match=next(iter(wrong))):
+        HiRAGConfig(**wrong)
+
+
+# Updates
+
+
+def test_clusters_last_and_grow():
+    chance = np.random.default_rng(0)
+    centres = np.eye(5, 16)
+    points = np.repeat(centres, 6, axis=0) + 0.1 * chance.standard_normal((30, 16))
+    vectors = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    keys = np.arange(100, 130, dtype=np.uint64)
+    config = HiRAGConfig(cluster_size=6, max_cluster=8)
+    first = cluster(vectors, keys, None, config)
+    apart = np.eye(16, dtype=np.float32)[9:10] + 0.1 * np.eye(16, dtype=np.float32)[10:12]
+    grown = np.concatenate([vectors, np.eye(16, dtype=np.float32)[:1], apart])
+    more = np.arange(100, 133, dtype=np.uint64)
+    after = cluster(grown, more, Clusters(first.members, first.lineages), config)
+    kept = dict(zip(after.lineages.tolist(), after.members, strict=True))
+    changed = 0
+    for rows, lineage in zip(first.members, first.lineages.tolist(), strict=True):
+        assert set(rows) <= set(kept[lineage])
+        changed += len(kept[lineage]) > len(rows)
+    assert changed == 1
+    assert [31, 32] in [rows.tolist() for rows in after.members]
+    assert len(set(after.lineages.tolist())) == len(after.lineages)
+
+
+@pytest.mark.parametrize("kind", ["coherent", "scattered"])
+def test_an_insert_costs_what_changed(kind):
+    model = Answering()
+    built = build(many(150), llm=model)
+    asked = sum(model.asked.values())
+    check(built)
+    coming = many(2, start=150, topic=99 if kind == "coherent" else None)
+    built.insert(coming)
+    assert 0 < sum(model.asked.values()) - asked <= asked / 10
+    check(built)
+
+
+def many(count: int, start: int = 0, topic: int | None = None) -> list[sr.Document]:
+    """Documents about twenty topics, each with names of its own."""
+    made = []
+    for number in range(start, start + count):
+        kind = number * 7 % 20 if topic is None else topic
+        names = " ".join(f"topic{kind}part{(number + j) % 9}no{number}" for j in range(8))
+        made.append(sr.Document(f"doc-{number:04}", f"Note {number} tells of topic{kind} now {names}"))
+    return made
+
+
+def test_updates_stay_sound():
+    built = build(documents(48), SMALL, llm=Answering())
+    built.delete([f"doc-{number:03}" for number in range(0, 12)])
+    check(built, max_cluster=5, max_community=6)
+    built.insert(documents(24, start=48))
+    check(built, max_cluster=5, max_community=6)
+    texts = " ".join(json.dumps(dict(node.extra)) + node.text for node in stored(built)[1])
+    assert "Note 3 " not in texts
+
+
+def test_equal_builds_have_equal_bytes():
+    one, two = (build(documents(40), SMALL, llm=CountingModel()) for _ in range(2))
+    assert state(one, "hirag") == state(two, "hirag")

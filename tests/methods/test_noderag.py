@@ -1,0 +1,449 @@
+"""NodeRAG beyond the contract: the heterograph, dual search, the walk, ablations, updates, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.methods.base import Query
+from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
+from stratarag.methods.noderag.config import LIMITS, TYPES
+from stratarag.methods.noderag.entries import Admitted
+from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
+from stratarag.methods.noderag.matching import cluster, matches, semantic_links
+from stratarag.methods.noderag.search import HeterographSearcher
+from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratarag.testing import FakeEmbedder
+
+PEOPLE = ("Ada", "Bela", "Cyra", "Doro", "Emil", "Fred", "Gala", "Hugo")
+PLACES = ("Star Harbour", "Old Mill", "Long Bridge", "High Tower")
+
+
+def village(count: int, start: int = 0) -> tuple[list[sr.Document], dict[str, Extraction]]:
+    """Documents in which two people do something at a place, with what an extractor finds in them."""
+    documents, given = [], {}
+    for number in range(start, start + count):
+        who, other = PEOPLE[number % 8], PEOPLE[(number * 3 + 1 + number // 8) % 8]
+        where, guest = PLACES[(number // 3) % 4], f"Guest {number}"
+        units = (
+            SemanticUnit(f"{who} met {guest} at {where} on day {number}.", (who, guest, where)),
+            SemanticUnit(f"{other} wrote letter {number} to {who}.", (other, who)),
+        )
+        relations = [
+            RelationMention(who, guest, f"{who} met {guest}"),
+            RelationMention(guest, where, "visited"),
+        ]
+        names = dict.fromkeys((who, other, where, guest))
+        key = f"day-{number:03}"
+        documents.append(sr.Document(key, " ".join(unit.text for unit in units), {"day": number}))
+        given[key] = Extraction(units, tuple(EntityMention(name) for name in names), tuple(relations))
+    return documents, given
+
+
+class Writer:
+    """A chat model that answers our prompts, and counts them by kind."""
+
+    name = "writer"
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        body = prompt.rpartition("<statements>")[2] or prompt
+        if schema is not None:
+            self.calls["elements"] += 1
+            title = f"Chapter {sum(map(ord, body))}"
+            return json.dumps({"elements": [{"title": title, "text": body[:200]}] * 2})
+        self.calls["attribute" if "<statements>" in prompt else "other"] += 1
+        return body[:200]
+
+
+def built(count: int = 48, llm: Any = None, path: Path | None = None, **config: Any) -> sr.Index:
+    documents, given = village(count)
+    return sr.build_index(
+        documents,
+        "noderag",
+        path,
+        llm,
+        FakeEmbedder(),
+        {"noderag": {"max_community": 40, **config}},
+        progress=False,
+        extraction=given,
+    )
+
+
+def plain(documents: list[sr.Document], given: dict[str, Extraction] | None = None) -> sr.Index:
+    return sr.build_index(
+        documents, "noderag", embedder=FakeEmbedder(), progress=False, extraction=given or None
+    )
+
+
+@pytest.fixture(scope="module")
+def index() -> sr.Index:
+    return built()
+
+
+def searcher(index: sr.Index) -> HeterographSearcher:
+    found = index._serve()._searcher("noderag")
+    assert isinstance(found, HeterographSearcher)
+    return found
+
+
+def stored(index: sr.Index) -> Any:
+    return index._serve().snapshot.method("noderag")
+
+
+def query(text: str, k: int = 10, **options: Any) -> Query:
+    vector = np.asarray(FakeEmbedder().embed_query(text), np.float32)
+    return Query(text, vector, k, options=NodeRAGOptions(**options))
+
+
+# The heterograph
+
+
+def test_seven_types_and_every_kind_of_edge(index: sr.Index) -> None:
+    """Table 4: all types are there, and edges join the types that the paper says."""
+    arrays, layout = stored(index).arrays, searcher(index)._layout
+    described = index.stats()["methods"]["noderag"]
+    assert all(described["nodes"][kind] > 0 for kind in TYPES)
+    types = layout.types(arrays["edges.ends"].astype(np.int64))
+    joined = {
+        Kind(kind): {"".join(sorted(TYPES[t] for t in pair)) for pair in types[arrays["edges.kinds"] == kind]}
+        for kind in np.unique(arrays["edges.kinds"]).tolist()
+    }
+    assert joined[Kind.UNIT_ENTITY] == {"NS"}
+    assert joined[Kind.RELATION_ENTITY] == {"NR"}
+    assert joined[Kind.UNIT_RELATION] == {"RS"}
+    assert joined[Kind.ENTITY_ATTRIBUTE] == {"AN"}
+    assert joined[Kind.ELEMENT_OVERVIEW] == {"HO"}
+    assert joined[Kind.TEXT_UNIT] == {"ST"}
+    assert joined[Kind.ELEMENT_MATCH] <= {"HS", "AH", "HH"}
+    assert joined[Kind.SEMANTIC] <= {"".join(sorted(a + b)) for a in "TSAH" for b in "TSAH"}
+    merged = described["HNSW edges"] + described["other edges"] - described["edges"]
+    assert merged == np.count_nonzero(arrays["edges.semantic"] & (arrays["edges.kinds"] != Kind.SEMANTIC))
+
+
+def test_every_node_is_in_one_community_of_bounded_size(index: sr.Index) -> None:
+    arrays, layout = stored(index).arrays, searcher(index)._layout
+    labels = arrays["communities.labels"]
+    assert len(labels) == sum(layout.count(kind) for kind in "NRSA")
+    assert np.bincount(labels).max() <= 40
+
+
+def test_an_edge_that_similarity_gives_too_gains_weight_1() -> None:
+    edges = EdgeList.of([(Kind.TEXT_UNIT, np.array([[0, 1], [1, 2]]))])
+    merged, semantic = edges.with_semantic(np.array([[1, 0], [0, 2], [0, 1]]))
+    assert merged.ends.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert merged.kinds.tolist() == [Kind.TEXT_UNIT, Kind.SEMANTIC, Kind.TEXT_UNIT]
+    assert semantic.tolist() == [True, True, False]
+
+
+def test_matching_joins_elements_to_their_community_and_cluster_alone() -> None:
+    nodes = np.array([10, 11, 12, 13, 14])
+    pairs = matches(nodes, np.array([0, 0, 1, 0, 0]), np.array([2, 1, 2, 2, -1]), np.array([3, 4]))
+    assert sorted(map(tuple, pairs.tolist())) == [(13, 10)]
+
+
+def test_clusters_and_links_leave_zero_vectors_out() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((40, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[[3, 17]] = 0
+    labels = cluster(vectors, 5, seed=1)
+    assert np.flatnonzero(labels < 0).tolist() == [3, 17]
+    assert len(np.unique(labels)) == 6
+    links = semantic_links(np.arange(100, 140), vectors, 4, seed=0)
+    assert not np.isin(links, [103, 117]).any()
+    assert len(np.unique(links)) == 38
+    assert cluster(np.zeros((3, 4), np.float32), 2, 0).tolist() == [-1, -1, -1]
+
+
+# The walk
+
+
+def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
+    """ERRATA N4, by dense matrices over the stored edges."""
+    heterograph = Heterograph(stored(index).arrays)
+    size = heterograph.layout.size
+    weights = np.zeros((size, size))
+    arrays = stored(index).arrays
+    both = arrays["edges.semantic"] & (arrays["edges.kinds"] != Kind.SEMANTIC)
+    for (a, b), weight in zip(arrays["edges.ends"].tolist(), np.where(both, 2.0, 1.0), strict=True):
+        weights[a, b] = weights[b, a] = weight
+    totals = weights.sum(axis=1, keepdims=True)
+    transition = np.divide(weights, totals, where=totals > 0, out=np.zeros_like(weights))
+    entries = searcher(index)._entries.search(
+        query("Where did Ada meet Guest 3?"), NodeRAGOptions(), Admitted()
+    )
+    start = np.zeros(size)
+    start[entries.nodes] = entries.weights / entries.weights.sum()
+    mass = start
+    for _ in range(2):
+        mass = 0.5 * start + 0.5 * (transition.T @ mass + start * mass[totals[:, 0] == 0].sum())
+    nodes, found = searcher(index)._walk(entries, NodeRAGOptions())
+    dense = np.zeros(size)
+    dense[nodes] = found
+    assert dense == pytest.approx(mass, abs=1e-6)
+
+
+@pytest.mark.parametrize("semantic", [True, False])
+def test_a_converged_walk_is_the_pagerank_of_networkx(index: sr.Index, semantic: bool) -> None:
+    matrix = Heterograph(stored(index).arrays).matrix(semantic)
+    options = NodeRAGOptions(steps=None, restart=0.3, semantic_edges=semantic)
+    entries = searcher(index)._entries.search(query("What did Emil write to Bela?"), options, Admitted())
+    graph = nx.from_scipy_sparse_array(matrix, create_using=nx.DiGraph)
+    start = dict(zip(entries.nodes.tolist(), entries.weights.tolist(), strict=True))
+    expected = nx.pagerank(graph, alpha=0.7, personalization=start, dangling=start, tol=1e-12, max_iter=500)
+    nodes, mass = searcher(index)._walk(entries, options)
+    assert mass == pytest.approx([expected[node] for node in nodes.tolist()], abs=1e-5)
+
+
+# Dual search and its switches
+
+
+def test_names_match_by_whole_words() -> None:
+    """ERRATA N8: "star" matches "The Star", not "Stargazer"."""
+    names = ("The Star", "Stargazer", "Morning Dew", "Evening Dew")
+    units = tuple(SemanticUnit(f"{name} was seen {n} times.", (name,)) for n, name in enumerate(names))
+    given = {"a": Extraction(units, tuple(EntityMention(name) for name in names), ())}
+    index = plain([sr.Document("a", " ".join(unit.text for unit in units))], given)
+    found = index.retrieve("Who saw the Star?", k=20, mode="entry", types=("N",))
+    assert [hit.metadata["name"] for hit in found if hit.kind == "entity"] == ["The Star"]
+
+
+def test_a_title_is_an_entry_point() -> None:
+    index = built(llm=Writer())
+    layout = searcher(index)._layout
+    own = stored(index)
+    title = next(node.text for node in own.nodes(range(own.size)) if node.kind == "overview")
+    text = f"Tell me about {title.lower()}."
+    entries = searcher(index)._entries.search(query(text), NodeRAGOptions(), Admitted())
+    assert "O" in {TYPES[kind] for kind in layout.types(entries.nodes).tolist()}
+    without = searcher(index)._entries.search(query(text), NodeRAGOptions(names=False), Admitted())
+    assert {TYPES[kind] for kind in layout.types(without.nodes).tolist()} <= set("SAH")
+
+
+def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr.Index) -> None:
+    limits = {"T": 2, "S": 3, "A": 1, "H": 0, "R": 2}
+    got = index.retrieve("Where did Ada meet Guest 3?", k=8, similar=2, limits=limits)
+    walked = [told for told in got.trace if "mass" in told]
+    counts = Counter(told["type"] for told in walked if "entry" not in told)
+    assert all(counts[kind] <= limit for kind, limit in limits.items())
+    assert {told["type"] for told in walked} <= set("TSAHR")
+    assert {"S", "R", "T"} <= {told["type"] for told in walked}
+    scores = [hit.score for hit in got]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:
+    got = index.retrieve("Where did Ada meet Guest 3?", k=12, mode="entry")
+    assert {"name", "similarity"} == {told["entry"] for told in got.trace}
+    assert {hit.metadata["name"] for hit in got if hit.kind == "entity"} == {"Ada", "Guest 3"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps": 1},
+        {"steps": 10},
+        {"steps": None},
+        {"restart": 0.2},
+        {"semantic_edges": False},
+        {"names": False},
+        {"entry_types": ("T",)},
+        {"entry_types": ("A",)},
+        {"entry_types": ("H",)},
+        {"mode": "entry", "names": False, "types": ("S",)},
+        {"similar": 0},
+    ],
+    ids=str,
+)
+def test_ablations(index: sr.Index, options: dict[str, Any]) -> None:
+    for view in ("nodes", "chunks"):
+        assert len(index.retrieve("Where did Ada meet Guest 3?", k=10, view=view, **options)) == 10
+
+
+def test_ablations_change_the_walk(index: sr.Index) -> None:
+    text = "Where did Ada meet Guest 3?"
+    rankings = [
+        [(hit.id, hit.score) for hit in index.retrieve(text, k=30, **options)]
+        for options in ({}, {"steps": 1}, {"names": False}, {"semantic_edges": False}, {"restart": 0.8})
+    ]
+    assert len({tuple(ranking) for ranking in rankings}) == len(rankings)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"mode": "deep"}, ValueError, "mode must be"),
+        ({"restart": 1.0}, ValueError, "between 0 and 1"),
+        ({"steps": -1}, ValueError, "steps must be at least 0"),
+        ({"steps": 2.5}, TypeError, "steps must be a whole number"),
+        ({"entry_types": ("N",)}, ValueError, "'N'"),
+        ({"limits": {"O": 3}}, ValueError, "'O'"),
+        ({"limits": {"T": -3}}, ValueError, "limit of T"),
+        ({"types": ()}, ValueError, "types is empty"),
+        ({"names": 1}, TypeError, "names"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        NodeRAGOptions(**options)
+
+
+def test_options_and_settings_have_defaults() -> None:
+    assert NodeRAGOptions(limits={"T": 3}).limits == {**LIMITS, "T": 3}
+    for wrong in ({"links": 1}, {"statements": 0}, {"resolution": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            NodeRAGConfig(**wrong)  # type: ignore[arg-type]
+
+
+# What is made, and updates
+
+
+def test_nodes_are_made_of_their_members(index: sr.Index) -> None:
+    """Sources are those of the members, which exist; titles belong to their elements."""
+    reader, graph = index._serve(), index._serve().snapshot.method("graph")
+    own = stored(index).nodes(range(stored(index).size))
+    by_id = {node.id: node for node in own}
+    for node in own:
+        members = node.extra["members"]
+        known = graph.rows(members)
+        parts = [*graph.nodes(list(known.values())), *(by_id[each] for each in members if each in by_id)]
+        assert len(parts) == len(members) > 0
+        assert list(node.sources) == sorted({row for part in parts for row in part.sources})
+    assert reader.snapshot.size == 48
+
+
+def test_one_more_document_writes_little_again() -> None:
+    """At most a tenth of the build's calls for 1 % new documents; here all calls but extraction."""
+    model = Writer()
+    index = built(200, model)
+    made = sum(model.calls.values())
+    model.calls.clear()
+    documents, given = village(2, start=200)
+    index.insert(documents, extraction=given)
+    assert 0 < sum(model.calls.values()) <= 0.1 * (made + 200)
+    model.calls.clear()
+    index.delete([document.id for document in documents])
+    assert sum(model.calls.values()) <= 0.1 * (made + 200)
+    assert index.verify() == []
+
+
+def test_what_is_deleted_is_nowhere() -> None:
+    documents, given = village(30)
+    secret = sr.Document("secret", "Ada met Xylographer at Old Mill.")
+    unit = SemanticUnit(secret.text, ("Ada", "Xylographer", "Old Mill"))
+    given["secret"] = Extraction((unit,), tuple(EntityMention(name) for name in unit.entities), ())
+    index = plain([*documents, secret], given)
+    index.delete("secret")
+    for name in ("noderag", "graph"):
+        part = index._serve().snapshot.method(name)
+        for node in part.nodes(range(part.size)):
+            assert "xylographer" not in json.dumps([node.id, node.text, dict(node.extra)]).casefold()
+
+
+def test_an_important_entity_stays_important_over_updates() -> None:
+    index = built(60)
+    before = {node.extra["entity"] for node in _attributes(index)}
+    documents, given = village(1, start=60)
+    index.insert(documents, extraction=given)
+    after = {node.extra["entity"] for node in _attributes(index)}
+    assert before
+    assert before <= after
+
+
+def _attributes(index: sr.Index) -> list[Any]:
+    part = stored(index)
+    return [node for node in part.nodes(range(part.size)) if node.kind == "attribute"]
+
+
+# Bad input
+
+
+def test_a_question_with_no_known_entity_and_no_close_vector(index: sr.Index) -> None:
+    for text in ("Zzyzx?", "?!"):
+        for view in ("nodes", "chunks"):
+            assert len(index.retrieve(text, k=5, view=view, similar=0)) in (0, 5)
+    assert len(index.retrieve("Zzyzx qwfp?", k=5)) == 5
+
+
+def test_a_name_that_thousands_of_titles_have_tells_nothing() -> None:
+    names = [f"The Thing {number}" for number in range(300)]
+    units = tuple(SemanticUnit(f"{name} is number {number}.", (name,)) for number, name in enumerate(names))
+    entities = tuple(EntityMention(name) for name in names)
+    given = {f"d{part}": Extraction(units[part::3], entities[part::3], ()) for part in range(3)}
+    documents = [sr.Document(key, " ".join(u.text for u in each.units)) for key, each in given.items()]
+    index = plain(documents, given)
+    entries = searcher(index)._entries.search(query("What is the Thing?"), NodeRAGOptions(), Admitted())
+    assert len(entries.nodes) <= 40
+    assert len(index.retrieve("the", k=10)) == 10
+
+
+def test_a_graph_without_relations_communities_or_attributes() -> None:
+    """Isolated entities: types may be empty, and search works."""
+    given = {
+        f"d{n}": Extraction(
+            (SemanticUnit(f"Thing{n} stands alone.", (f"Thing{n}",)),), (EntityMention(f"Thing{n}"),)
+        )
+        for n in range(6)
+    }
+    index = plain([sr.Document(key, each.units[0].text) for key, each in given.items()], given)
+    nodes = index.stats()["methods"]["noderag"]["nodes"]
+    assert nodes["R"] == nodes["A"] == nodes["H"] == nodes["O"] == 0
+    for options in ({}, {"mode": "entry"}, {"entry_types": ("A", "H")}, {"semantic_edges": False}):
+        assert len(index.retrieve("Where is Thing3?", k=6, **options)) == 6
+    assert index.retrieve("Where is Thing3?", k=1, view="chunks").hits[0].documents == ("d3",)
+
+
+def test_no_entities_at_all() -> None:
+    documents = [sr.Document(f"d{n}", f"lower case words only {n}") for n in range(3)]
+    index = plain(documents, {document.id: Extraction() for document in documents})
+    assert index.stats()["methods"]["noderag"]["nodes"]["N"] == 0
+    for view in ("nodes", "chunks"):
+        assert len(index.retrieve("words", k=3, view=view)) == 3
+
+
+def test_self_relations_and_parallel_relations() -> None:
+    unit = SemanticUnit("Ada praised Ada, and Bela twice.", ("Ada", "Bela"))
+    relations = (
+        RelationMention("Ada", "Ada", "praised herself"),
+        RelationMention("Ada", "Bela", "praised"),
+        RelationMention("Bela", "Ada", "was praised by"),
+    )
+    entities = (EntityMention("Ada"), EntityMention("Bela"))
+    index = plain([sr.Document("d", unit.text)], {"d": Extraction((unit,), entities, relations)})
+    arrays = stored(index).arrays
+    ends = arrays["edges.ends"]
+    assert (ends[:, 0] < ends[:, 1]).all()
+    assert len(np.unique(ends, axis=0)) == len(ends)
+    assert index.retrieve("What did Ada do to Bela?", k=3).hits
+
+
+def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        built(30, Writer(), tmp_path / name).close()
+    one, two = (
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.npy")}
+        for n in ("one", "two")
+    )
+    assert one == two
+
+
+def test_the_answer_cites_nodes_of_all_types() -> None:
+    class Answering(Writer):
+        async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+            return "At [2]." if "<question>" in prompt else await super().acomplete(prompt, schema=schema)
+
+    index = built(30, Answering())
+    answer = index.answer("Where did Ada meet Guest 0?")
+    assert [citation.number for citation in answer.citations] == [2]
+    assert answer.citations[0].sources
+    assert 0 < answer.retrieval.context(500).tokens <= 500

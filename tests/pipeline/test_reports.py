@@ -1,0 +1,116 @@
+"""Reports on groups: what a model says is taken as it is meant; what it fails to say is made of the texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from stratarag.models.estimate import CountingGate
+from stratarag.models.gateway import ModelGate, Prompt
+from stratarag.pipeline.reports import (
+    CommunityReport,
+    extractive_report,
+    joined_members,
+    support_rating,
+    write_reports,
+)
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group
+from stratarag.testing import ScriptedChatModel
+
+PROMPT = Prompt("test/report", "At most {{words}} words of JSON about\n{{members}}")
+GROUP = Group(
+    "Ada, Lamp",
+    ["Ada brought oil to the lamp of the lighthouse.", "The lamp of the lighthouse burns oil."],
+    ["c1", "c2", "c3"],
+)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def gate(answers: Sequence[str] | str | None, **kwargs: float) -> ModelGate:
+    return ModelGate(ScriptedChatModel(answers), None, count_tokens=words, max_failures=1.0)
+
+
+async def reports(answers: Sequence[str] | str, groups: Sequence[Group] = (GROUP,)) -> list[CommunityReport]:
+    return await write_reports(groups, gate(answers), prompt=PROMPT, max_tokens=20)
+
+
+def answer(**fields: object) -> str:
+    return json.dumps(
+        {"title": "Oil", "summary": "Ada brings oil.", "rating": 7.5, "reason": "new", **fields}
+    )
+
+
+async def test_what_the_model_says() -> None:
+    (report,) = await reports(answer())
+    assert report == CommunityReport("Oil", "Ada brings oil.", 7.5, "new", MODEL)
+    assert report.text == "Oil: Ada brings oil."
+
+
+@pytest.mark.parametrize(("said", "rating"), [(85, 10.0), (0, 0.0), (None, support_rating(3))])
+async def test_ratings_stay_on_the_scale(said: object, rating: float) -> None:
+    (report,) = await reports(answer(rating=said))
+    assert report.rating == rating
+
+
+async def test_a_rating_that_is_left_out_counts_the_passages() -> None:
+    (report,) = await reports(json.dumps({"title": "Oil", "summary": "Ada brings oil."}))
+    assert report.rating == support_rating(3)
+    assert "3 passages" in report.reason
+
+
+async def test_a_long_summary_is_cut() -> None:
+    (report,) = await reports(answer(summary="word " * 500))
+    assert words(report.summary) <= 40
+
+
+async def test_a_failed_report_is_extractive_and_listed() -> None:
+    failing = gate("no JSON at all")
+    (report,) = await write_reports([GROUP], failing, prompt=PROMPT, max_tokens=20)
+    assert report.by == FAILED
+    assert report.title == "Ada, Lamp"
+    assert report.summary in GROUP.texts or set(report.summary.splitlines()) <= set(GROUP.texts)
+    assert [failure.item for failure in failing.failures] == ["Ada, Lamp"]
+
+
+async def test_without_a_model_sentences_are_taken() -> None:
+    without = ModelGate(None, None, count_tokens=words)
+    (report,) = await write_reports([GROUP], without, prompt=PROMPT, max_tokens=20)
+    assert report == extractive_report(GROUP, 20, words)
+    assert report.by == EXTRACTIVE
+    assert set(report.summary.splitlines()) <= set(GROUP.texts)
+
+
+def test_support() -> None:
+    assert support_rating(0) == 0
+    assert support_rating(10) == 5
+    assert support_rating(10**6) <= 10
+
+
+async def test_reports_come_in_order() -> None:
+    groups = [Group(f"group {n}", [f"text {n}"], ["c"]) for n in range(5)]
+    model = ScriptedChatModel({f"text {n}": answer(title=f"title {n}") for n in range(5)})
+    found = await write_reports(groups, ModelGate(model, None), prompt=PROMPT, max_tokens=20)
+    assert [report.title for report in found] == [f"title {n}" for n in range(5)]
+
+
+def test_members_fit_and_the_first_come_first() -> None:
+    shown = joined_members([f"member{n} " + "word " * 30 for n in range(50)], 200, words)
+    assert words(shown) <= 200 + 50
+    assert shown.index("member0") < shown.index("member1")
+    assert "member40" not in shown
+
+
+def test_one_endless_member_leaves_room_for_others() -> None:
+    assert "second" in joined_members(["first " * 1000, "second"], 100, words)
+
+
+async def test_an_estimate_needs_no_model() -> None:
+    counting = CountingGate("some model", None, count_tokens=words)
+    (report,) = await write_reports([GROUP], counting, prompt=PROMPT, max_tokens=20)
+    assert report.summary
+    assert counting.estimate().calls == 1
