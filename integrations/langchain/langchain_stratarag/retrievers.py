@@ -125,7 +125,7 @@ class DualSearchRetriever(IndexRetriever):
 
     method = "noderag"
     fixed: ClassVar[Mapping[str, Any]] = {"mode": "entry"}
-    options = ("names", "entry_types", "similar", "types")
+    options: ClassVar[tuple[str, ...]] = ("names", "entry_types", "similar", "types")
 
     names: bool = True
     entry_types: tuple[str, ...] = ("S", "A", "H")
