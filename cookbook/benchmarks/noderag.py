@@ -58,6 +58,9 @@ def settings() -> Iterator[tuple[str, dict[str, Any], int | None]]:
     yield "w/o dual search", {"names": False}, None
     for k in (10, 20, 30):
         yield f"w/o cross nodes, k = {k}", {"mode": "entry", "names": False, "types": ("S", "A", "H")}, k
+    for k in (20, 30):
+        units = {"types": ("S",), "similar": k, "limits": {"S": k}}
+        yield f"semantic units alone, k = {k}", units, k
     for steps in range(1, 11):
         yield f"PPR, {steps} step{'s' if steps > 1 else ''}", {"steps": steps}, None
     yield "PPR to convergence", {"steps": None}, None
@@ -141,11 +144,12 @@ def speed(chunks: int, entities: int, questions: int) -> None:
     documents, given = corpus(chunks, entities)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "index")
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         index = sr.build_index(
             documents, "noderag", path, embedder=Synthetic(), progress=False, extraction=given
         )
-        print(f"build, whole: {time.perf_counter() - began:.1f} s")
+        wall, work = time.perf_counter() - began, time.process_time() - worked
+        print(f"build, whole: {wall:.1f} s ({work:.1f} s of CPU)")
         report = index.last_report
         for stage, usage in report.stages.items() if report else ():
             print(f"  {stage}: {usage.seconds:.1f} s")
@@ -180,12 +184,8 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     _timed("entry points", lambda i: searcher._entries.search(queries[i], options, Admitted()), count)
     _timed("PPR, one question", lambda i: shallow_pagerank(matrix, starts[i]), count)
     for threads in (1, 2):
-        batch = []
-        for _ in range(7):
-            began = time.perf_counter()
-            shallow_pagerank_many(matrix, starts[:100], threads=threads)
-            batch.append(time.perf_counter() - began)
-        print(f"PPR, 100 questions in a batch, {threads} thread(s): {_ms(batch)}")
+        name = f"PPR, 100 questions in a batch, {threads} thread(s)"
+        _timed(name, lambda _, n=threads: shallow_pagerank_many(matrix, starts[:100], threads=n), 7)
     _timed("retrieval, view nodes", lambda i: searcher.nodes(queries[i]), count)
     _timed("retrieval, view chunks", lambda i: searcher.chunks(queries[i]), count)
 
@@ -193,12 +193,14 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
 def _timed(name: str, run: Callable[[int], Any], count: int) -> None:
     for number in range(5):
         run(number)
-    spent = []
+    spent, work = [], []
     for number in range(count):
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         run(number)
         spent.append(time.perf_counter() - began)
-    print(f"{name}: {_ms(spent)}, p95 {1000 * sorted(spent)[int(0.95 * count)]:.2f} ms")
+        work.append(time.process_time() - worked)
+    late = 1000 * sorted(spent)[int(0.95 * count)]
+    print(f"{name}: {_ms(spent)}, p95 {late:.2f} ms; CPU {_ms(work)}")
 
 
 def importance(nodes: int, edges: int) -> None:

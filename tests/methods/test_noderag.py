@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,52 @@ def test_a_title_is_an_entry_point() -> None:
     assert "O" in {TYPES[kind] for kind in layout.types(entries.nodes).tolist()}
     without = searcher(index)._entries.search(query(text), NodeRAGOptions(names=False), Admitted())
     assert {TYPES[kind] for kind in layout.types(without.nodes).tolist()} <= set("SAH")
+
+
+@pytest.mark.parametrize(
+    "types", [("S", "A", "H"), ("S",), ("A", "H"), ("H",), ("T", "A"), ("T", "S", "A", "H")]
+)
+@pytest.mark.parametrize("filtered", [False, True])
+def test_entry_points_by_similarity_are_the_nearest_of_their_types(
+    index: sr.Index, types: tuple[str, ...], filtered: bool
+) -> None:
+    """By brute force over all vectors; a filter leaves what came from admitted chunks alone."""
+    own, asked = stored(index), query("Where did Ada meet Guest 3?", names=False, entry_types=types)
+    layout, size = searcher(index)._layout, index._serve().snapshot.size
+    allowed = np.arange(size) % 8 == 0 if filtered else np.ones(size, np.bool_)
+    asked = replace(asked, allowed=allowed if filtered else None)
+    vectors = np.concatenate([index._serve().snapshot.vectors, own.arrays["entries.vectors"]])
+    nodes = np.concatenate([np.arange(size), layout.first("S") + np.arange(len(vectors) - size)])
+    sources = [*([row] for row in range(size)), *_sources_of(index, nodes[size:])]
+    kinds = [TYPES[kind] for kind in layout.types(nodes)]
+    wanted = [
+        (-score, node)
+        for node, score, kind, rows in zip(
+            nodes.tolist(), (vectors @ asked.vector).tolist(), kinds, sources, strict=True
+        )
+        if kind in types and score > 0 and allowed[rows].all()
+    ]
+    found = searcher(index)._entries.search(asked, asked.options, searcher(index)._admitted(asked))
+    assert found.nodes.tolist() == sorted(node for _, node in sorted(wanted)[:10])
+
+
+def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
+    layout, graph = searcher(index)._layout, index._serve().snapshot.method("graph")
+    rows = [
+        graph.nodes([node - layout.first("N")])[0]
+        if node < layout.first("A")
+        else stored(index).nodes([node - layout.first("A")])[0]
+        for node in nodes.tolist()
+    ]
+    return [list(row.sources) for row in rows]
+
+
+def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sr.Index) -> None:
+    """A question that the embedder has no vector for, and that names nothing, starts no walk."""
+    empty = replace(query("the"), vector=np.zeros_like(query("the").vector))
+    assert not len(searcher(index)._entries.search(empty, NodeRAGOptions(), Admitted()).nodes)
+    assert len(searcher(index).nodes(empty)) == 10
+    assert not any("entry" in told for told in searcher(index).nodes(empty).trace)
 
 
 def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr.Index) -> None:

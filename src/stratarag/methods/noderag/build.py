@@ -118,7 +118,10 @@ def _text_keys(texts: Sequence[str]) -> Keys:
 
 
 async def _unit_vectors(material: Material, gate: Gate, previous: Stored | None, dimension: int) -> Vectors:
-    """Vectors of the semantic units; a text that the previous index has is not embedded again."""
+    """Vectors of the semantic units; a text that the previous index has is not embedded again.
+
+    Units come first among the `entries.vectors` of an index.
+    """
     vectors = np.zeros((len(material.units), dimension), np.float32)
     keys = _text_keys(material.units)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
@@ -126,7 +129,7 @@ async def _unit_vectors(material: Material, gate: Gate, previous: Stored | None,
     if previous is not None:
         before = lookup(keys[first], previous.arrays["units.keys"])
         fresh = before < 0
-        vectors[first[~fresh]] = previous.arrays["units.vectors"][before[~fresh]]
+        vectors[first[~fresh]] = previous.arrays["entries.vectors"][before[~fresh]]
     rows = np.sort(first[fresh])
     if len(rows):
         with gate.stage(EMBED_UNITS, len(rows)):
@@ -159,7 +162,8 @@ def _assemble(parts: _Parts, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
     edges = EdgeList.of(_structure(parts, layout, config))
     embedded = len(parts.attributes) + len(parts.elements)
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
-    vectors = np.concatenate([parts.corpus.vectors, parts.units, parts.vectors[:embedded]])
+    entries = np.concatenate([parts.units, parts.vectors[:embedded]])
+    vectors = np.concatenate([parts.corpus.vectors, entries])
     links = semantic_links(nodes, vectors, config.links, config.seed)
     merged, semantic = edges.with_semantic(links)
     titles = [each.overview.text for each in parts.elements]
@@ -167,10 +171,9 @@ def _assemble(parts: _Parts, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
         **edge_arrays(merged, semantic, layout),
         **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
         "vectors": parts.vectors,
-        "units.vectors": parts.units,
+        "entries.vectors": entries,
         **Nearest.index(parts.corpus.vectors, "chunks"),
-        **Nearest.index(parts.units, "units"),
-        **Nearest.index(parts.vectors[:embedded], "own"),
+        **Nearest.index(entries, "entries"),
     }
 
 

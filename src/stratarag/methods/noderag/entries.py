@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,11 @@ from stratarag.pipeline.extract_nlp import question_entities
 from stratarag.pipeline.linking import link
 from stratarag.pipeline.names import NameIndex
 from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.project import NEAR_SHARE
 from stratarag.protocols import Rows
 
 TITLES = 20
 """Titles that a name in the question may match; one that matches more ("the") tells nothing."""
-NEAR_SHARE = 0.25
-"""Restart mass of entities that a name may mean, where one that the question names has 1."""
 
 
 class Entries(NamedTuple):
@@ -39,16 +39,17 @@ class Admitted(NamedTuple):
 
 
 class DualSearch:
-    """Names and titles by whole words, and nodes with much to say by similarity."""
+    """Names and titles by whole words, and nodes with much to say by similarity.
+
+    S, A and H follow each other in the numbering, and are searched as one.
+    """
 
     def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, layout: Layout) -> None:
         arrays = stored.arrays
         self._graph = graph
         self._layout = layout
         self.chunks = Nearest(corpus.vectors, arrays, "chunks")
-        self._units = Nearest(arrays["units.vectors"], arrays, "units")
-        embedded = layout.count("A") + layout.count("H")
-        self._own = Nearest(arrays["vectors"][:embedded], arrays, "own")
+        self._rich = Nearest(arrays["entries.vectors"], arrays, "entries")
         prefix = "titles."
         self._titles = NameIndex(
             {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
@@ -58,10 +59,10 @@ class DualSearch:
         """The entry points of a question, each once.
 
         Every one has the same restart weight (2.5), but that the candidates for a name which no entity has
-        share a part of it.
+        share a part of it. What is not similar at all (a cosine of 0 or less) is no entry point.
         """
         exact, weights = self._exact(query) if options.names else (_NO_NODES, np.zeros(0))
-        similar, similarity = self.similar(query, options, options.similar, admitted)
+        similar, similarity = self._similar(query, options, admitted)
         nodes = np.concatenate([exact, similar])
         shares = np.concatenate([weights, np.ones(len(similar))])
         told = np.concatenate([np.full(len(exact), np.nan, np.float32), similarity])
@@ -81,45 +82,38 @@ class DualSearch:
         _, kept = np.unique(nodes, return_index=True)
         return nodes[kept], np.concatenate(ones)[kept]
 
-    def similar(
-        self, query: Query, options: NodeRAGOptions, k: int, admitted: Admitted
+    def _similar(
+        self, query: Query, options: NodeRAGOptions, admitted: Admitted
     ) -> tuple[Rows, NDArray[np.float32]]:
-        """The `k` admitted nodes of the entry types that are most similar to the question."""
-        if not k:
-            return _NO_NODES, np.zeros(0, np.float32)
-        parts = [self._of(kinds, query, k, admitted) for kinds in _tables(options.entry_types)]
-        nodes = np.concatenate([_NO_NODES, *(nodes for nodes, _ in parts)])
-        similarity = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in parts)])
+        """The admitted nodes of the entry types that are most similar to the question."""
+        k, types = options.similar, options.entry_types
+        found = [(_NO_NODES, np.zeros(0, np.float32))]
+        rich = [kind for kind in "SAH" if kind in types]
+        if k and rich:
+            rows, scores = self._rich.search(query.vector, k, self._rich_mask(rich, admitted))
+            found.append((self._layout.first("S") + rows, scores))
+        if k and "T" in types:
+            found.append(self.chunks.search(query.vector, k, admitted.chunks))
+        nodes, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.lexsort((nodes, -similarity))[:k]
+        order = order[similarity[order] > 0]
         return nodes[order], similarity[order]
 
-    def _of(self, kinds: str, query: Query, k: int, admitted: Admitted) -> tuple[Rows, NDArray[np.float32]]:
-        """The nearest of T, of S, or of A and H, as nodes."""
-        first = self._layout.first(kinds[0])
-        if kinds == "T":
-            rows, scores = self.chunks.search(query.vector, k, admitted.chunks)
-        elif kinds == "S":
-            start = self._layout.first("S") - self._layout.first("N")
-            mask = None if admitted.graph is None else admitted.graph[start:]
-            rows, scores = self._units.search(query.vector, k, mask)
+    def _rich_mask(self, kinds: Sequence[str], admitted: Admitted) -> Mask | None:
+        """Which of S, A and H, one after the other, are of some types and admitted; None: all."""
+        first = self._layout.first("S")
+        if len(kinds) == 3:
+            wanted = None
         else:
-            first = self._layout.first("A")
-            rows, scores = self._own.search(query.vector, k, self._own_mask(kinds, admitted))
-        return first + rows, scores
-
-    def _own_mask(self, kinds: str, admitted: Admitted) -> Mask | None:
-        attributes, elements = self._layout.count("A"), self._layout.count("H")
-        if kinds == "AH":
-            return None if admitted.own is None else admitted.own[: attributes + elements]
-        wanted = np.zeros(attributes + elements, np.bool_)
-        wanted[slice(0, attributes) if kinds == "A" else slice(attributes, None)] = True
-        return wanted if admitted.own is None else wanted & admitted.own[: attributes + elements]
-
-
-def _tables(types: tuple[str, ...]) -> list[str]:
-    """The tables that hold some types; attributes and elements are in one."""
-    own = "".join(kind for kind in "AH" if kind in types)
-    return [*(kind for kind in "TS" if kind in types), *([own] if own else [])]
+            wanted = np.zeros(self._layout.first("O") - first, np.bool_)
+            for kind in kinds:
+                start = self._layout.first(kind) - first
+                wanted[start : start + self._layout.count(kind)] = True
+        if admitted.graph is None or admitted.own is None:
+            return wanted
+        own = self._layout.first("O") - self._layout.first("A")
+        passing = np.concatenate([admitted.graph[first - self._layout.first("N") :], admitted.own[:own]])
+        return passing if wanted is None else wanted & passing
 
 
 _NO_NODES: Rows = np.zeros(0, np.int64)

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.methods.base import Graph, Origin
 from stratarag.methods.noderag.config import TYPES
+from stratarag.pipeline.name_arrays import ranges
 from stratarag.protocols import Rows
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -148,8 +149,7 @@ def stating_units(graph: Graph) -> Rows:
     rows = np.arange(graph.relations)
     near, far = graph.ends[rows, rare], graph.ends[rows, 1 - rare]
     each = np.repeat(rows, counts[near])
-    place = np.arange(len(each)) - np.repeat(np.cumsum(counts[near]) - counts[near], counts[near])
-    candidates = owner[naming[starts[near][each] + place]]
+    candidates = owner[naming[ranges(starts[near], counts[near])]]
     known = np.sort(owner * graph.entities + indices)
     wanted = candidates * graph.entities + far[each]
     at = np.searchsorted(known, wanted).clip(max=len(known) - 1)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.hamming import native_available
 from stratarag.kernels.knn import knn_graph
+from stratarag.pipeline.name_arrays import ranges
 from stratarag.protocols import Rows, Vectors
 
 _ROUNDS = 8
@@ -77,8 +78,7 @@ def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> R
     left = np.searchsorted(ordered, cells[mine], "left")
     counts = np.searchsorted(ordered, cells[mine], "right") - left
     each = np.repeat(mine, counts)
-    place = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
-    other = order[np.repeat(left, counts) + place]
+    other = order[ranges(left, counts)]
     pairs = np.column_stack([nodes[each], nodes[other]])
     found: Rows = pairs[each != other]
     return found

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.methods.noderag.heterograph import Layout
+from stratarag.pipeline.name_arrays import ranges
 from stratarag.protocols import Rows
 
 _Sources = tuple[Rows, Rows]
@@ -53,6 +54,4 @@ def _spread(rows: Rows, mass: NDArray[np.float64], sources: _Sources) -> tuple[R
     indptr, indices = sources
     starts = indptr[rows]
     counts = indptr[rows + 1] - starts
-    ends = np.cumsum(counts)
-    place = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
-    return indices[place].astype(np.int64), np.repeat(mass / np.maximum(counts, 1), counts)
+    return indices[ranges(starts, counts)].astype(np.int64), np.repeat(mass / np.maximum(counts, 1), counts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -103,16 +105,12 @@ class HeterographSearcher:
 
     def _entry_points(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Found:
         """Dual search alone: what the question names first, then what is similar to it."""
-        exact = self._entries.search(query, options, admitted)
-        named = np.isnan(exact.similarity)
-        similar, scores = self._entries.similar(query, options, max(options.similar, query.k), admitted)
-        nodes = np.concatenate([exact.nodes[named], similar])
-        passing = self._passing(nodes, admitted) & _of(self._layout.types(nodes), options.types or TYPES)
-        told = Entries(nodes, np.ones(len(nodes)), np.concatenate([exact.similarity[named], scores]))
-        rank = np.concatenate([exact.weights[named] + 1, scores]).astype(np.float32)
-        order = np.argsort(told.nodes, kind="stable")
-        told = Entries(told.nodes[order], told.weights, told.similarity[order])
-        return self._found(told, nodes[passing], rank[passing], "score")
+        enough = replace(options, similar=max(options.similar, query.k))
+        entries = self._entries.search(query, enough, admitted)
+        scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
+        wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
+        kept = wanted & self._passing(entries.nodes, admitted)
+        return self._found(entries, entries.nodes[kept], scores[kept].astype(np.float32), "score")
 
     def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
         return shallow_pagerank(
