@@ -168,3 +168,11 @@ def test_sparsity_is_the_formula():
     assert sparsity([5], 5) == 0.0
     assert sparsity([4, 4, 4], 5) == 0.0  # overlapping clusters exceed the denominator (H2)
     assert sparsity([1], 1) == sparsity([], 0) == 0.0
+
+
+@pytest.mark.parametrize(("count", "dimension"), [(30, 200), (200, 30), (1100, 1200)])
+def test_projection_keeps_the_largest_variances(count, dimension):
+    chance = np.random.default_rng(0)
+    vectors = chance.standard_normal((count, dimension)) * 0.7 ** np.arange(dimension)
+    exact = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False)[:5]
+    assert np.linalg.norm(project(vectors, 5), axis=0) == pytest.approx(exact, rel=1e-3)

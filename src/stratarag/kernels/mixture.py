@@ -31,6 +31,8 @@ COARSE = (8, 16, 32)
 """Components that a coarse mixture may have."""
 BASE = 64
 """Dimensions that are kept of all vectors; each part is reduced further by its own axes."""
+EXACT = 1024
+"""Vectors or dimensions up to which principal axes are exact."""
 _STEPS = 15
 _TOLERANCE = 1e-3
 _FLOOR = 1e-3  # least variance, as a part of the points' mean variance
@@ -177,11 +179,33 @@ def project(vectors: Vectors, dimensions: int, seed: int = 0) -> Points:
     centred = np.asarray(vectors[sample], dtype=np.float64)
     mean = centred.mean(axis=0)
     centred -= mean
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :dimensions]
+    axes = _axes(centred, dimensions, seed)
     largest = np.abs(axes).argmax(axis=0)
     axes = axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
     blocks = [np.asarray(vectors[at : at + SAMPLE], np.float64) for at in range(0, len(vectors), SAMPLE)]
     return np.concatenate([(block - mean) @ axes for block in blocks])
+
+
+def _axes(centred: Points, dimensions: int, seed: int) -> Points:
+    """Principal axes, shape (d, at most `dimensions`), from whichever product is the smaller one.
+
+    Where both are large, from a seeded random subspace after three power steps: exact axes of thousands of
+    dimensions cost minutes.
+    """
+    count, dimension = centred.shape
+    wanted = min(dimensions, count, dimension)
+    if dimension <= min(count, EXACT):
+        return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :wanted])
+    if count <= EXACT:
+        squares, left = np.linalg.eigh(centred @ centred.T)
+        lengths = np.sqrt(np.maximum(squares[::-1][:wanted], 0.0))
+        scale = np.where(lengths > _TINY, 1.0 / np.maximum(lengths, _TINY), 0.0)
+        return np.asarray(centred.T @ (left[:, ::-1][:, :wanted] * scale))
+    basis = np.random.default_rng(seed).standard_normal((dimension, 2 * wanted + 8))
+    for _ in range(3):
+        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+    turned = np.linalg.eigh(basis.T @ (centred.T @ (centred @ basis)))[1]
+    return np.asarray(basis @ turned[:, ::-1][:, :wanted])
 
 
 def _umap(vectors: Vectors, dimensions: int, seed: int) -> Vectors:

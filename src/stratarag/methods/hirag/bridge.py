@@ -92,11 +92,11 @@ class LayeredGraph:
         scores[~base] = self._summary_vectors[rows[~base] - self.base] @ vector
         return scores
 
-    def communities_of(self, rows: Rows, vector: Vectors, count: int) -> tuple[Rows, Scores]:
+    def communities_of(self, rows: Rows, vector: Vectors) -> tuple[Rows, Scores]:
         """The communities that contain some of these entities, the most similar reports first."""
         found = np.unique(self._labels[:, rows]).astype(np.int64)
         similarity = self._report_vectors[found] @ vector
-        order = np.lexsort((found, -similarity))[:count]
+        order = np.lexsort((found, -similarity))
         return found[order], similarity[order]
 
     def bridge(

@@ -36,7 +36,8 @@ class HiRAGConfig:
         Dimensions that mixtures are fitted in, and how they are found: `pca`, or `umap` with the extra.
     stop_change
         A layer is the last if the sparsity of its clusters differs by this part of it or less from that of
-        the layer below (the paper's epsilon; ERRATA H1). 0 goes on while there is something to cluster.
+        the layer below (the paper's epsilon; ERRATA H1), from the second layer of summary entities on. 0
+        goes on while there is something to cluster.
     max_layers
         Most layers of summary entities.
     min_layer

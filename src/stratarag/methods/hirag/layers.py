@@ -26,6 +26,8 @@ from stratarag.records import Node, content_id
 KIND = "summary_entity"
 LEAST_SHRINKAGE = 0.9
 """A layer that is not at least a tenth smaller than the one below it is the last."""
+LEAST_LAYERS = 2
+"""Layers of summary entities that are made, where there is enough to cluster, before sparsity ends them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ async def build_layers(work: Work, types: Sequence[str]) -> Layers:
         found = await asyncio.to_thread(cluster, vectors, keys, before, config)
         sizes = [len(rows) for rows in found.members]
         change = sparsity(sizes, len(layer))
-        if max(sizes) < 2 or (changes and abs(change - changes[-1]) <= config.stop_change * changes[-1]):
+        if max(sizes) < 2 or _settled([*changes, change], config.stop_change):
             break
         members.append(layer)
         clusters.append(found)
@@ -112,6 +114,18 @@ async def build_layers(work: Work, types: Sequence[str]) -> Layers:
         layer = above
     _remember(entities)
     return Layers(entities, members, clusters, changes)
+
+
+def _settled(sparsities: Sequence[float], bound: float) -> bool:
+    """Whether the last layer's sparsity is that of the layer below, but for a part of `bound` (ERRATA H1).
+
+    A layer is measured against the one below it only from the second layer of summary entities on. Clusters
+    are bounded (ERRATA H3), and so the sparsity of a thousand entities or more is near 1 whatever their
+    clusters are like: its first change would end every large hierarchy at one layer, where the paper's
+    Figure 4 sees it rise over several before it settles.
+    """
+    *_, before, now = (np.nan, np.nan, *sparsities)
+    return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
 
 
 def _known(work: Work) -> dict[str, list[Summary]]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from stratarag.methods.base import Corpus, Description, Found, Mask, Origin, Query, Stored
 from stratarag.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
-from stratarag.methods.hirag.config import MODES, PARTS, HiRAGConfig, HiRAGOptions, Part
+from stratarag.methods.hirag.config import MODES, HiRAGConfig, HiRAGOptions, Part
+from stratarag.methods.hirag.ranking import Csr, by_quota, ordered
 from stratarag.pipeline.filters import nodes_allowed
 from stratarag.pipeline.found import filled, joined_up
 from stratarag.pipeline.graph import Graph
@@ -58,6 +59,8 @@ class BridgeSearcher:
         self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
         self._projection = Projection(corpus, graph, self._chunks)
         self._frequency = np.diff(graph.sources[0][: graph.entities + 1])
+        own = (stored.arrays["sources.indptr"], stored.arrays["sources.indices"])
+        self._sources: dict[Origin, Csr] = {Origin.GRAPH: graph.sources, Origin.NODE: own}
 
     def nodes(self, query: Query) -> Found:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results.
@@ -69,7 +72,7 @@ class BridgeSearcher:
         admitted = self._admitted(query.allowed)
         known = self._knowledge(query, options, admitted)
         parts = {part: self._part(part, known, query, admitted) for part in MODES[options.mode]}
-        chosen = _by_quota(parts, options.quotas, query.k)
+        chosen = by_quota(parts, options.quotas, query.k, self._sources)
         found = self._explained(chosen, known)
         if len(found) >= query.k:
             return found
@@ -111,11 +114,11 @@ class BridgeSearcher:
     def _admitted(self, allowed: Mask | None) -> _Admitted | None:
         if allowed is None:
             return None
-        layered, arrays = self._layered, self._stored.arrays
+        layered = self._layered
         base, end = layered.base, layered.base + layered.relations
         indptr, indices = self._graph.sources
         of_graph = nodes_allowed(indptr[: end + 1], indices, allowed)
-        own = nodes_allowed(arrays["sources.indptr"], arrays["sources.indices"], allowed)
+        own = nodes_allowed(*self._sources[Origin.NODE], allowed)
         summaries, communities = layered.summaries, layered.communities
         edges = np.ones(int(layered.adjacency.edges.max(initial=-1)) + 1 + layered.relations, np.bool_)
         edges[: layered.relations] = of_graph[base:]
@@ -128,16 +131,17 @@ class BridgeSearcher:
         nodes = None if admitted is None else admitted.entities
         rows, similarity = layered.nearest(query.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
-        communities, likeness = layered.communities_of(local, query.vector, options.communities)
+        found, likeness = layered.communities_of(local, query.vector)
+        communities = found[: options.communities]
         bridge = Bridge((), (), ())
         if "bridge" in wanted:
             edges = None if admitted is None else admitted.edges
             similar = rows, similarity
             bridge = layered.bridge(communities, query.vector, similar, options.key_entities, nodes, edges)
-        if admitted is not None:
-            kept = admitted.communities[communities]
-            communities, likeness = communities[kept], likeness[kept]
-        return Knowledge(local, near, communities, likeness, bridge)
+        if admitted is not None:  # other reports than those of the communities that the bridge starts from
+            kept = admitted.communities[found]
+            communities, likeness = found[kept][: options.communities], likeness[kept]
+        return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
     def _part(self, part: Part, known: Knowledge, query: Query, admitted: _Admitted | None) -> Found:
         if part == "local":
@@ -178,7 +182,7 @@ class BridgeSearcher:
         best = np.lexsort((hubs, -likeness))
         told = [{"part": "bridge", "ends": [int(hub)]} for hub in hubs[best]]
         of_hubs = Found.of(Origin.NODE, hubs[best] - layered.base, likeness[best], told)
-        return _ordered(joined_up([of_relations, of_hubs]))
+        return ordered(joined_up([of_relations, of_hubs]))
 
     def _explained(self, found: Found, known: Knowledge) -> Found:
         """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
@@ -233,36 +237,3 @@ class BridgeSearcher:
 def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
     """What a path may explain: each step of it, lower end first, and each entity on it."""
     return [*((min(step), max(step)) for step in pairwise(path)), *((row,) for row in path)]
-
-
-def _ordered(found: Found) -> Found:
-    order = np.argsort(-found.scores, kind="stable")
-    return Found(found.rows[order], found.scores[order], found.origin[order], [found.trace[i] for i in order])
-
-
-def _by_quota(parts: dict[Part, Found], quotas: Sequence[float], k: int) -> Found:
-    """The best of each part, as many as its share of `k`; in order of their scores."""
-    counts = shares([len(parts[part]) if part in parts else 0 for part in PARTS], quotas, k)
-    taken = [_first(parts[part], count) for part, count in zip(PARTS, counts, strict=True) if part in parts]
-    return _ordered(joined_up(taken))
-
-
-def _first(found: Found, count: int) -> Found:
-    return Found(found.rows[:count], found.scores[:count], found.origin[:count], found.trace[:count])
-
-
-def shares(available: Sequence[int], quotas: Sequence[float], total: int) -> list[int]:
-    """How much of `total` each gets: in proportion to its quota, what one has not goes to the others."""
-    given = [0] * len(available)
-    while (left := total - sum(given)) > 0:
-        open_ = [i for i, most in enumerate(available) if given[i] < most]
-        if not open_:
-            break
-        weights = {i: quotas[i] or 1e-9 for i in open_}
-        # One at a time to whoever is furthest behind its share; the first of equals.
-        for _ in range(left):
-            waiting = [i for i in open_ if given[i] < available[i]]
-            if not waiting:
-                break
-            given[min(waiting, key=lambda i: ((given[i] + 1) / weights[i], i))] += 1
-    return given

@@ -1,0 +1,139 @@
+"""HiRAG's search: its three parts, the bridge, filters, answers, and settings that make no sense."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.methods.hirag import HiRAGConfig, HiRAGOptions
+from stratarag.methods.hirag.ranking import fresh, shares
+from tests.methods.contract import documents
+from tests.methods.hirag import SMALL, Answering, build
+
+
+@pytest.fixture(scope="module")
+def index() -> sr.Index:
+    return build(documents(60), SMALL, llm=Answering())
+
+
+# The search
+
+
+def test_parts_and_modes(index):
+    question = "the ferry captain and the apple blossom"
+    for mode, parts in {
+        "hi": {"local", "bridge", "global"},
+        "no_bridge": {"local", "global"},
+        "local": {"local"},
+        "global": {"global"},
+        "bridge": {"bridge"},
+    }.items():
+        found = index.retrieve(question, k=10, mode=mode)
+        assert len(found) == 10
+        scores = [hit.score for hit in found]
+        assert scores == sorted(scores, reverse=True)
+        assert {entry["part"] for entry in found.trace if "part" in entry} == parts
+        json.dumps(found.trace)
+        for hit, entry in zip(found.hits, found.trace, strict=True):
+            if entry.get("part") == "global":
+                assert hit.kind == "community"
+            elif entry.get("part") == "bridge":
+                assert hit.kind in ("relation", "summary_entity")
+                assert len(entry["path"]) >= 1
+
+
+def test_a_relation_of_the_bridge_lies_on_its_path(index):
+    found = index.retrieve("the ferry captain and the apple blossom", k=30, mode="bridge")
+    on_path = 0
+    for hit, entry in zip(found.hits, found.trace, strict=True):
+        if hit.kind == "relation":
+            ends = {hit.metadata["source"], hit.metadata["target"]}
+            assert ends <= set(entry["path"])
+            on_path += any(ends == set(step) for step in pairwise(entry["path"]))
+    assert on_path
+
+
+def test_quotas_share_out_k(index):
+    question = "ferry captain and apple"
+    found = index.retrieve(question, k=10, quotas=[1, 0, 1])
+    parts = [entry["part"] for entry in found.trace]
+    assert parts.count("local") == parts.count("global") == 5
+    assert shares([20, 20, 20], (0.4, 0.4, 0.2), 10) == [4, 4, 2]
+    assert shares([1, 0, 20], (0.4, 0.4, 0.2), 10) == [1, 0, 9]
+    assert shares([1, 1, 1], (0.4, 0.4, 0.2), 10) == [1, 1, 1]
+    assert shares([5, 5, 5], (0.0, 0.0, 1.0), 7) == [1, 1, 5]
+
+
+def test_a_filter_holds_on_the_bridge(index):
+    allowed = {document.id for document in documents(60) if document.metadata["topic"] == "orchard"}
+    for mode in ("hi", "bridge"):
+        found = index.retrieve("ferry apple", k=40, mode=mode, where={"topic": "orchard"})
+        assert found.hits
+        assert all(set(hit.documents) <= allowed for hit in found)
+        names = {name for entry in found.trace for name in entry.get("path", ())}
+        assert not names & {"ferry", "captain", "harbour"}
+
+
+def test_the_answer_has_three_parts_within_their_budgets():
+    prompts: list[str] = []
+
+    class Recording(Answering):
+        async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+            if "<knowledge>" in prompt:
+                prompts.append(prompt)
+                return "So it is [2]."
+            return await super().acomplete(prompt, schema=schema)
+
+    built = build(documents(40), SMALL, llm=Recording())
+    answer = built.answer("the ferry captain and the apple blossom")
+    (prompt,) = prompts
+    order = [prompt.index(f"## {part} knowledge\n") for part in ("Local", "Bridge", "Global")]
+    assert order == sorted(order)
+    assert [citation.number for citation in answer.citations] == [2]
+    assert f"[2] {answer.citations[0].text}" in prompt
+    assert answer.citations[0].sources
+
+
+def test_the_bridge_tells_what_is_not_told_yet():
+    assert fresh([[1], [1], [2], [3]], told=[[2]], count=2) == [0, 3]
+    assert fresh([[1], [1], [2], [3]], told=[[2]], count=3) == [0, 1, 3]
+    assert fresh([[1], [2]], told=[[1, 2, 3, 4]], count=1) == [0]
+    assert fresh([], told=[], count=3) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"mode": "all"}, ValueError),
+        ({"entities": 0}, ValueError),
+        ({"communities": 1.5}, TypeError),
+        ({"quotas": (1, 1)}, TypeError),
+        ({"quotas": (0, 0, 0)}, ValueError),
+        ({"budgets": (1, -1, 1)}, ValueError),
+    ],
+)
+def test_options_that_make_no_sense(wrong, error):
+    with pytest.raises(error, match=next(iter(wrong))):
+        HiRAGOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"cluster_size": 1}, ValueError),
+        ({"max_cluster": 4}, ValueError),
+        ({"threshold": 0.0}, ValueError),
+        ({"stop_change": -0.1}, ValueError),
+        ({"reduction": "tsne"}, ValueError),
+        ({"meta_types": "place"}, TypeError),
+        ({"meta_types": [""]}, ValueError),
+        ({"seed": True}, TypeError),
+    ],
+)
+def test_settings_that_make_no_sense(wrong, error):
+    with pytest.raises(error, match=next(iter(wrong))):
+        HiRAGConfig(**wrong)
