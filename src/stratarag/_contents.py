@@ -24,7 +24,15 @@ from stratarag.records import (
 
 
 def listed(ids: str | Iterable[str]) -> list[str]:
-    """Ids as a list; a single one is a list of one."""
+    """Ids as a list; a single one is a list of one.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an id nor a collection of ids.
+    """
+    if not isinstance(ids, Iterable):
+        raise TypeError(f"ids must be a string or a list of strings, not {type(ids).__name__} {ids!r}")
     return [ids] if isinstance(ids, str) else list(ids)
 
 

@@ -34,19 +34,30 @@ class Intake:
     skipped: list[str] = field(default_factory=list)
 
 
+def check_documents(documents: object) -> None:
+    """Refuse what is not documents, but one of them or nothing.
+
+    Raises
+    ------
+    TypeError
+        Saying what to pass instead.
+    """
+    single = isinstance(documents, str | bytes | Document | StreamedDocument | Chunk | Mapping)
+    if single or not isinstance(documents, Iterable):
+        raise TypeError(
+            f"documents must be a list or another iterable, not one {type(documents).__name__}; "
+            "for a single text pass [text], for files pass read_documents([path])"
+        )
+
+
 def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens) -> Iterator[Arrival]:
     """The documents in order; passages that the caller split follow, gathered by document.
 
     Raises
     ------
     TypeError
-        If `documents` is a single string, or an item is of a type that is not a document.
+        If an item is of a type that is not a document.
     """
-    if isinstance(documents, str | bytes | Document | StreamedDocument | Chunk | Mapping):
-        raise TypeError(
-            f"documents must be a list or another iterable, not one {type(documents).__name__}; "
-            "for a single text pass [text], for files pass read_documents([path])"
-        )
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
@@ -65,9 +76,12 @@ def _document(item: object, position: int) -> Document | StreamedDocument:
             raise TypeError(f"the text of document {item.id!r} is {type(item.text).__name__}, not str")
         _checked_id(item.id, position)
         return item
+    kind = type(item)
     raise TypeError(
-        f"document {position} is of type {type(item).__name__}; "
-        "give strings, Document(id, text, metadata) or Chunk(text, document_id)"
+        f"document {position} is of type {kind.__module__}.{kind.__qualname__}; give strings, "
+        "stratarag.Document(id, text, metadata) or Chunk(text, document_id). For files there is "
+        "read_documents([path]); a framework's documents go to the framework's classes "
+        "(langchain_stratarag, llama_index_stratarag)"
     )
 
 
@@ -99,7 +113,10 @@ def _canonical(metadata: Metadata, document_id: str) -> str:
     try:
         return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"the metadata of document {document_id!r} is not JSON: {error}") from error
+        raise ValueError(
+            f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
+            "numbers, lists and dicts; a date as date.isoformat()"
+        ) from error
 
 
 def take_in(

@@ -52,6 +52,7 @@ class Models:
         _check_models(llm, embedder)
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
+        self._chosen = embedder is not None
         self.llm = llm
         self.resolve_rule = resolve_rule or default_rule
         self.embedder = (
@@ -95,11 +96,12 @@ class Models:
             return
         given = self.embedder_name(recorded.dimension)
         if given != recorded.embedder:
+            which = "the embedder given" if self._chosen else "none was given, and the default"
             raise EmbedderMismatch(
                 f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
-                "dimensions); "
-                f"the embedder given is {given!r}. Open it with the first, or build a new index with the "
-                "second (model calls come from the cache if you share it; only embeddings are computed again)"
+                f"dimensions); {which} is {given!r}. Open it with the first (embedder=...), or build a new "
+                "index with the second (model calls come from the cache if you share it; only embeddings are "
+                "computed again)"
             )
 
     def gate(
@@ -150,6 +152,11 @@ class Models:
 
 def _check_models(llm: Any, embedder: Any) -> None:
     """Say at once what is not a model, and not after the documents were read."""
+    for name, given in (("llm", llm), ("embedder", embedder)):
+        if isinstance(given, type):
+            raise TypeError(
+                f"{name} must be an object, not the class {given.__name__}: give {given.__name__}()"
+            )
     if llm is not None and not (hasattr(llm, "complete") or hasattr(llm, "acomplete")):
         raise TypeError(
             f"llm must have complete(prompt) or acomplete(prompt), and {llm!r} has neither; a framework's "
@@ -163,11 +170,14 @@ def _check_models(llm: Any, embedder: Any) -> None:
     ):
         return
     raise TypeError(
-        f"embedder must have embed_documents(texts) and embed_query(text), and {embedder!r} has not"
+        f"embedder must have embed_documents(texts) and embed_query(text), and {embedder!r} has not; a "
+        "model's name is not enough: MiniLMEmbedder() is the local one, OnnxEmbedder(folder) runs yours"
     )
 
 
 def _progress(progress: bool | Progress) -> Progress | None:
     if isinstance(progress, bool):
         return TqdmProgress() if progress else None
+    if progress is not None and not hasattr(progress, "start"):
+        raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
     return progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,19 @@ class Reader:
         return name
 
     def options(self, method: str, options: dict[str, Any]) -> Any:
-        """The method's search options, checked."""
+        """The method's search options, checked.
+
+        Raises
+        ------
+        TypeError
+            If the method has no such option.
+        """
+        known = [item.name for item in fields(get_method(method).options_type)]
+        if unknown := sorted(set(options) - set(known)):
+            raise TypeError(
+                f"a search has no argument {unknown[0]!r}: it takes k, view, where, method and decompose, "
+                f"and with {method} {', '.join(known)}"
+            )
         return construct(get_method(method).options_type, options, f"a search with {method}")
 
     def search(self, request: Request) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from stratarag._intake import Arrival, Documents, Intake, arrivals, take_in
+from stratarag._intake import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._models import Models
 from stratarag._sync import in_thread, stoppable
 from stratarag.config import Config, resolve
@@ -38,6 +38,7 @@ from stratarag.store.staging import Staging
 
 T = TypeVar("T")
 STAGES = (EXTRACTION, GRAPH)
+TAKING = ("build", "insert", "estimate")  # operations that take documents
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
 
@@ -57,6 +58,10 @@ class Change:
     methods: Sequence[str] = ()
     config: Config = field(default_factory=Config)
     extraction: Given | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation in TAKING:
+            check_documents(self.documents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from stratarag.pipeline.prompts import prompt_names
 from stratarag.pipeline.tokens import NAMES as TOKENIZERS
 
 RUNTIME = ("limits", "max_failures")
+PARTS: dict[str, type[Any]] = {"chunking": ChunkConfig, "extraction": ExtractionConfig, "limits": Limits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Config:
         Concurrency, rates, retries and time-outs of model calls.
     max_failures
         Share of an operation's units that may fail before it ends in `TooManyFailures`; up to two failures
-        never end it.
+        end it only if the model has not answered at all.
     tokenizer
         What counts tokens; None takes the best that is there (see `pipeline.tokens`).
     prompts
@@ -49,6 +50,11 @@ class Config:
     methods: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, kind in PARTS.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise TypeError(
+                    f"{name} must be a {kind.__name__}, or in a mapping of settings a mapping, not {value!r}"
+                )
         if not 0 <= self.max_failures <= 1:
             raise ValueError(f"max_failures must be between 0 and 1, not {self.max_failures}")
         if self.tokenizer is not None and self.tokenizer not in TOKENIZERS:
@@ -96,7 +102,7 @@ def resolve(config: Any) -> Config:
 def _from_mapping(values: dict[str, Any]) -> Config:
     methods = dict(values.pop("methods", {}))
     methods |= {name: values.pop(name) for name in NAMES if name in values}
-    for key, kind in (("chunking", ChunkConfig), ("extraction", ExtractionConfig), ("limits", Limits)):
+    for key, kind in PARTS.items():
         if isinstance(values.get(key), Mapping):
             values[key] = construct(kind, values[key], key)
     return construct(Config, values | {"methods": methods}, "config")  # type: ignore[no-any-return]

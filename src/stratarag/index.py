@@ -20,7 +20,7 @@ from stratarag._serving import VIEWS, Reader, Request
 from stratarag._surroundings import Drawer
 from stratarag._update import Change, Workshop, settings_of, update
 from stratarag.config import Config
-from stratarag.methods import get_method
+from stratarag.methods import NAMES, get_method
 from stratarag.models.estimate import Estimate
 from stratarag.models.gateway import Gate
 from stratarag.models.limits import Prices
@@ -39,9 +39,11 @@ _SEARCH = ("view", "where", "method", "decompose")  # arguments of a search that
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
     """The methods meant by a name or several, each known and once."""
+    if not isinstance(method, Iterable):
+        raise TypeError(f"method must be a name or a list of names of {', '.join(NAMES)}, not {method!r}")
     names = (method,) if isinstance(method, str) else tuple(dict.fromkeys(method))
     if not names:
-        raise ValueError("name at least one method")
+        raise ValueError(f"name at least one method of {', '.join(NAMES)}")
     return tuple(get_method(name).name for name in names)
 
 
@@ -252,6 +254,7 @@ class Index(Contents):
         self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
     ) -> Answer:
         """Answer a question; see `answer`."""
+        max_tokens = _positive("max_tokens", max_tokens)
         gate = self._models.gate(self._folder, self._config, llm=llm)
         retrieval = await self._retrieved(q, k, gate, options)
         with gate.stage("answer"):
@@ -294,6 +297,7 @@ class Index(Contents):
         self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
     ) -> AsyncIterator[str]:
         """The answer in pieces; see `stream`."""
+        max_tokens = _positive("max_tokens", max_tokens)
         gate = self._models.gate(self._folder, self._config, llm=llm)
         retrieval = await self._retrieved(q, k, gate, options)
         if not gate.has_llm or not retrieval.hits:
@@ -370,13 +374,20 @@ class Index(Contents):
 def _checked(q: str, k: int, view: str) -> int:
     """`k` as an int, if it and the others are what they must be."""
     if not isinstance(q, str):
-        raise TypeError(f"the question must be a string, not {type(q).__name__}")
+        hint = "; for several questions there is retrieve_many" if isinstance(q, list | tuple) else ""
+        raise TypeError(f"the question must be a string, not {type(q).__name__}{hint}")
     if not q.strip():
-        raise ValueError("the question is blank")
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TypeError(f"k must be a whole number, not {type(k).__name__} {k!r}")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
+        raise ValueError(f"the question is blank: {q!r}; give the words to search for")
+    number = _positive("k", k)
     if view not in VIEWS:
         raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
-    return operator.index(k)
+    return number
+
+
+def _positive(name: str, value: int) -> int:
+    """A whole number of at least 1, of any integer type."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+    return operator.index(value)

@@ -402,3 +402,11 @@ def test_one_gate_serves_several_event_loops() -> None:
     for _ in range(3):
         assert None not in asyncio.run(through.map(TEXT, items(10)))
     assert model.calls == 10
+
+
+async def test_a_model_that_never_answers_ends_even_a_small_operation() -> None:
+    model = ScriptedChatModel(faults=[ValueError("api_key must be set")], cycle=True)
+    with pytest.raises(TooManyFailures, match="api_key must be set"):
+        await gate(model, limits=Limits(retries=0)).map(TEXT, items(2))
+    answering = gate(ScriptedChatModel(faults=["empty"], cycle=True))
+    assert await answering.map(TEXT, items(2)) == [None, None]

@@ -56,6 +56,8 @@ class StrataRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
+        if isinstance(similarity_top_k, bool) or not hasattr(similarity_top_k, "__index__"):
+            raise TypeError(f"similarity_top_k must be a whole number, not {similarity_top_k!r}")
         if similarity_top_k < 1:
             raise ValueError(f"similarity_top_k must be at least 1, not {similarity_top_k}")
         self._index = index

@@ -67,10 +67,14 @@ class Estimate:
         rows.append(("total", *_cells(self.usage)))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         lines = [_line(row, widths) for row in (header, *rows)]
-        lines.append(
-            "cost: " + ("unknown (no prices were given)" if self.cost is None else f"{self.cost:.2f}")
-        )
+        lines.append("cost: " + _money(self.cost))
         return "\n".join(lines)
+
+
+def _money(cost: float | None) -> str:
+    if cost is None:
+        return "unknown (no prices were given)"
+    return f"{cost:.2f}" if cost >= 1 else f"{cost:.4f}"
 
 
 def _counts(usage: Usage) -> dict[str, int]:

@@ -22,7 +22,6 @@ from stratarag.errors import (
     EmbedderError,
     ModelError,
     ParseFailed,
-    TooManyFailures,
 )
 from stratarag.models.embedding import Embedder
 from stratarag.models.flights import Flight, Flights, run_workers
@@ -32,6 +31,7 @@ from stratarag.models.limiter import Limiter
 from stratarag.models.limits import Account, Budget, Limits, Sleep
 from stratarag.models.prompt import CallItem, Order, Prompt, Task, repair_request
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
+from stratarag.models.retry import too_many
 from stratarag.models.wrap import Chat, Embedding, Threads
 from stratarag.protocols import CallCache, Progress, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
@@ -107,6 +107,7 @@ class ModelGate:
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._units = 0
+        self._answered = False
         self._flights = Flights()
         threads = threads or Threads(self.limits)
         self._requests = (
@@ -226,7 +227,8 @@ class ModelGate:
         Raises
         ------
         TooManyFailures
-            As soon as more than `max_failures` of this gate's units (and more than two) have failed.
+            As soon as more than `max_failures` of this gate's units (and more than two) have failed, and if
+            the model has not answered at all.
         ModelError
             No call is begun after it; those that are out come in first and are kept.
         BudgetExceeded
@@ -264,6 +266,8 @@ class ModelGate:
                 patience=self.limits.timeout,
                 grace=self.limits.grace,
             )
+            if failed and not self._answered and self._max_failures < 1:
+                raise too_many(self.failures, self._units, self._max_failures)
             if over:  # said again, now that the calls which the budget admitted are done
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
@@ -271,12 +275,7 @@ class ModelGate:
     def _check_failures(self) -> None:
         """End the operation when too large a share of its units failed, and more than a few."""
         if len(self.failures) > max(_FEW, self._max_failures * self._units):
-            shown = "; ".join(f"{each.stage}: {each.item}: {each.reason}" for each in self.failures[:3])
-            raise TooManyFailures(
-                f"{len(self.failures)} of {self._units} units failed so far, more than max_failures="
-                f"{self._max_failures:g} allows; nothing is published. First: {shown}. What succeeded is "
-                "kept: the same command asks again for the rest only"
-            )
+            raise too_many(self.failures, self._units, self._max_failures)
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
         order = self._order(task, item)
@@ -340,8 +339,10 @@ class ModelGate:
         answer = ""  # remains so if a framework read the answer itself and could not
         try:
             answer = await ask(order.prompt)
+            self._answered = True
             value = task.parse(answer)
         except ParseFailed as first:
+            self._answered = True
             if flight.halted:
                 raise
             try:

@@ -106,6 +106,8 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("calls", "tokens", "cost"):
             value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number, got {value!r}")
             if value is not None and value < 0:
                 raise ValueError(f"{name} must be 0 or more, got {value!r}")
         if self.cost is not None and self.prices is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, TypeVar
@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
-from stratarag.errors import CallFailed, ModelError, StrataragError
+from stratarag.errors import CallFailed, ModelError, StrataragError, TooManyFailures
 from stratarag.models.limits import Limits, Sleep
+from stratarag.records import Failure
 
 T = TypeVar("T")
 
@@ -243,3 +244,12 @@ def translate(error: Exception, *, who: str, attempts: int) -> StrataragError:
     asked = retry_after(error)
     note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
     return CallFailed(f"{who} failed after {tried}: {describe(error)}{note}")
+
+
+def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooManyFailures:
+    """The error that ends an operation of which too little succeeded."""
+    shown = "; ".join(f"{each.stage}: {each.item}: {each.reason}" for each in failures[:3])
+    return TooManyFailures(
+        f"{len(failures)} of {units} units failed so far, more than max_failures={allowed:g} allows; nothing "
+        f"is published. First: {shown}. What succeeded is kept: the same command asks again for the rest only"
+    )

@@ -144,7 +144,11 @@ def _text(answer: object, name: str) -> str:
     for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
         if isinstance(value, str):
             return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be stored
-    raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected")
+    hint = ""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        hint = "; an asynchronous model has `async def acomplete`, not `complete`"
+    raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected{hint}")
 
 
 class Embedding:

@@ -58,6 +58,9 @@ class Retrieval:
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
     def context(self, max_tokens: int = 4000) -> Context:
         """The hits as one text, best first, each with a number, without repeats, within `max_tokens`.
 

@@ -160,6 +160,11 @@ async def _batch(
 
 def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
     """What the caller gave, by row: a passage's own, or its part of what was given for its document."""
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "extraction must map ids of documents or refs of chunks to Extractions, and this is a "
+            f"{type(given).__name__}; of what an importer returns, give `.extractions`"
+        )
     for key, value in given.items():
         if not isinstance(value, Extraction):
             raise TypeError(f"the extraction given for {key!r} is {type(value).__name__}, not Extraction")

@@ -34,7 +34,8 @@ def compile_where(where: Where) -> Predicate:
         return where
     if not isinstance(where, Mapping):
         raise TypeError(
-            f"`where` must be a mapping or a function on metadata, not {type(where).__name__}: {where!r}"
+            "`where` must be a mapping such as {'year': {'$gte': 1901}}, or a function on metadata, "
+            f"not {type(where).__name__}: {where!r}"
         )
     tests = [(key, test) for key, condition in where.items() for test in _tests(key, condition)]
     return lambda metadata: all(test(metadata.get(key, _MISSING)) for key, test in tests)

@@ -85,7 +85,8 @@ def filled(found: Found, rest: Found, k: int) -> Found:
     extra = _taken(rest, np.array(new[: k - len(found)], np.int64))
     least = found.scores.min(initial=np.inf)
     if len(extra) and extra.scores[0] > least:
-        extra = Found(extra.rows, extra.scores - (extra.scores[0] - least), extra.origin, extra.trace)
+        lowered = np.minimum(extra.scores - (extra.scores[0] - least), least)
+        extra = Found(extra.rows, lowered, extra.origin, extra.trace)
     return joined_up([found, extra])
 
 

@@ -166,6 +166,10 @@ class Layout:
             raise NotAnIndex(f"{self.path} is a file; an index is a folder")
         if not self.is_ours():
             found = sorted(entry.name for entry in self.path.iterdir())[:5]
-            raise NotAnIndex(f"{self.path} is not an index (it holds {', '.join(found) or 'nothing'})")
+            held = ", ".join(found) or "nothing"
+            raise NotAnIndex(
+                f"{self.path} is not an index (it holds {held}); "
+                "give the folder that was the path of build_index"
+            )
         if self.current() == 0:
             raise NotAnIndex(f"{self.path} holds a build that was never finished; run the same build again")

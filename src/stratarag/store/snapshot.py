@@ -389,7 +389,12 @@ class IndexFolder:
 
     def _require_open(self) -> None:
         if self.closed:
-            raise ClosedIndex(f"index '{self.path}' was closed; open it again")
+            if self._finalizer is not None:
+                raise ClosedIndex(
+                    f"index '{self.path}' was closed, and is gone since it was a temporary one; "
+                    "to keep an index, build it with path=..."
+                )
+            raise ClosedIndex(f"index '{self.path}' was closed; open it again with open_index")
 
 
 def _remove_private(path: Path, owner: int, calls: SqliteCalls, journal: Journal) -> None:

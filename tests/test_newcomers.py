@@ -1,0 +1,205 @@
+"""Mistakes of the first hour: each is refused at once, and the message says what to do instead."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.errors import CallFailed, ClosedIndex, EmbedderMismatch, NotAnIndex
+from stratarag.testing import FakeEmbedder, ScriptedChatModel
+
+DOCUMENTS = [
+    sr.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901}),
+    sr.Document("brook", "Ada Brook is the captain of the ferry.", {"year": 1902}),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+    path = tmp_path_factory.mktemp("newcomer") / "idx"
+    with sr.build_index(DOCUMENTS, path=path, embedder=FakeEmbedder(), progress=False) as index:
+        yield index
+
+
+def build(documents: Any = DOCUMENTS, *arguments: Any, **settings: Any) -> sr.Index:
+    return sr.build_index(
+        documents, *arguments, **{"embedder": FakeEmbedder(), "progress": False, **settings}
+    )
+
+
+@pytest.mark.parametrize("documents", [None, 3, Path("notes"), "notes", {"text": "x"}, DOCUMENTS[0]])
+def test_one_thing_instead_of_documents(index: sr.Index, documents: Any) -> None:
+    for call in (build, sr.estimate, index.insert, index.estimate):
+        with pytest.raises(TypeError, match=r"pass \[text\], for files pass read_documents\(\[path\]\)"):
+            call(documents)
+
+
+@pytest.mark.parametrize("item", [Path("notes"), {"text": "x"}, ("id", "text"), None])
+def test_items_that_are_no_documents(item: Any) -> None:
+    with pytest.raises(TypeError, match=r"document 1 is of type \S+; give strings.*read_documents"):
+        build([DOCUMENTS[0], item])
+
+
+@pytest.mark.parametrize("framework", ["langchain_core.documents", "llama_index.core.schema"])
+def test_documents_of_a_framework_are_sent_to_its_classes(framework: str) -> None:
+    kind = pytest.importorskip(framework).Document
+    item = kind(page_content="x") if framework.startswith("langchain") else kind(text="x")
+    with pytest.raises(TypeError, match=f"{framework.partition('.')[0]}.*langchain_stratarag, llama_index_"):
+        build([item])
+
+
+@pytest.mark.parametrize("metadata", [None, "year", {"day": datetime.date(1901, 1, 1)}])
+def test_metadata_that_is_no_json(metadata: Any) -> None:
+    with pytest.raises(ValueError, match=r"metadata of document 'a' is not JSON: .*isoformat"):
+        build([sr.Document("a", "text", metadata)])
+
+
+@pytest.mark.parametrize("method", [None, 7])
+def test_no_name_of_a_method(method: Any) -> None:
+    with pytest.raises(TypeError, match="a name or a list of names of lshtree, archrag, noderag, hirag"):
+        build(DOCUMENTS, method)
+    with pytest.raises(ValueError, match="at least one method of lshtree"):
+        build(DOCUMENTS, [])
+
+
+@pytest.mark.parametrize("option", ["top_k", "similarity_top_k", "filter", "n_results"])
+def test_an_argument_by_another_librarys_name(index: sr.Index, option: str) -> None:
+    for call in (index.retrieve, index.answer):
+        with pytest.raises(
+            TypeError, match=f"no argument '{option}': it takes k, view, where, .*k_per_level"
+        ):
+            call("When does the ferry leave?", **{option: 3})
+
+
+def test_a_question_that_is_none(index: sr.Index) -> None:
+    with pytest.raises(ValueError, match="blank: ' '; give the words"):
+        index.retrieve(" ")
+    with pytest.raises(TypeError, match="not list; for several questions there is retrieve_many"):
+        index.retrieve(["Who?", "When?"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"must be a string, not dict$"):
+        index.answer({"question": "Who?"})  # type: ignore[arg-type]
+
+
+def test_a_filter_as_text(index: sr.Index) -> None:
+    with pytest.raises(TypeError, match=r"a mapping such as \{'year': \{'\$gte': 1901\}\}.*'year > 1901'"):
+        index.retrieve("ferry", where="year > 1901")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "error"), [(0, ValueError), ("100", TypeError), (None, TypeError)])
+def test_tokens_that_are_no_number(index: sr.Index, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="max_tokens must be"):
+        index.answer("When does the ferry leave?", max_tokens=value)
+    with pytest.raises(error, match="max_tokens must be"):
+        list(index.stream("When does the ferry leave?", max_tokens=value))
+
+
+def test_a_class_where_an_object_is_wanted() -> None:
+    with pytest.raises(TypeError, match=r"not the class ScriptedChatModel: give ScriptedChatModel\(\)"):
+        build(llm=ScriptedChatModel)
+    with pytest.raises(TypeError, match=r"not the class FakeEmbedder: give FakeEmbedder\(\)"):
+        build(embedder=FakeEmbedder)
+
+
+def test_the_name_of_an_embedder() -> None:
+    with pytest.raises(TypeError, match=r"'all-MiniLM-L6-v2' has not; .*MiniLMEmbedder\(\)"):
+        build(embedder="all-MiniLM-L6-v2")
+
+
+def test_opening_without_the_embedder_of_the_build(index: sr.Index) -> None:
+    with pytest.raises(EmbedderMismatch, match=r"with 'fake-64'.*none was given.*\(embedder=\.\.\.\)"):
+        sr.open_index(index.path)
+    with pytest.raises(EmbedderMismatch, match=r"with 'fake-64'.*embedder given is 'fake-32'"):
+        sr.open_index(index.path, embedder=FakeEmbedder(32))
+
+
+def test_opening_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(NotAnIndex, match=r"holds nothing.*the path of build_index"):
+        sr.open_index(tmp_path)
+
+
+def test_asking_after_closing(tmp_path: Path) -> None:
+    kept, temporary = build(path=tmp_path / "idx"), build()
+    for each in (kept, temporary):
+        each.close()
+        each.close()
+    with pytest.raises(ClosedIndex, match="open it again with open_index"):
+        kept.retrieve("ferry")
+    with pytest.raises(ClosedIndex, match=r"was a temporary one; .*path=\.\.\."):
+        temporary.retrieve("ferry")
+
+
+@pytest.mark.parametrize("part", ["chunking", "extraction", "limits"])
+def test_a_part_of_the_settings_that_is_a_number(part: str) -> None:
+    with pytest.raises(TypeError, match=f"{part} must be a .*, not 100"):
+        build(config={part: 100})
+
+
+def test_progress_and_budget_of_another_kind() -> None:
+    with pytest.raises(TypeError, match="True, False or a Progress of your own, not 'yes'"):
+        build(progress="yes")
+    with pytest.raises(TypeError, match="calls must be a number, got '100'"):
+        sr.Budget("100")  # type: ignore[arg-type]
+
+
+def test_ids_that_are_none(index: sr.Index) -> None:
+    with pytest.raises(TypeError, match="a string or a list of strings, not NoneType"):
+        index.delete(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [[sr.Extraction()], sr.Imported([], {}, {})])
+def test_an_import_instead_of_its_extractions(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"of what an importer returns, give `\.extractions`"):
+        build(extraction=given)
+
+
+def test_an_asynchronous_model_under_the_synchronous_name(index: sr.Index) -> None:
+    class Model:
+        name = "model"
+
+        async def complete(self, prompt: str, *, schema: Any = None) -> str:
+            return "seven"
+
+    with pytest.raises(CallFailed, match=r"returned coroutine .*`async def acomplete`"):
+        index.answer("When does the ferry leave?", llm=Model())
+
+
+def test_small_sums_are_not_shown_as_nothing() -> None:
+    bill = sr.estimate(DOCUMENTS, "noderag", llm=ScriptedChatModel(), prices=sr.Prices(0.15, 0.60))
+    assert bill.cost is not None
+    assert 0 < bill.cost < 0.005
+    assert f"cost: {bill.cost:.4f}" in str(bill)
+
+
+@pytest.mark.parametrize("twin", ["aretrieve", "aanswer", "aestimate"])
+async def test_both_halves_work_in_a_running_loop(index: sr.Index, twin: str) -> None:
+    subject: Any = DOCUMENTS if twin == "aestimate" else "When does the ferry leave?"
+    synchronous: Callable[[Any], Any] = getattr(index, twin[1:])
+    assert type(synchronous(subject)) is type(await getattr(index, twin)(subject))
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "extra"),
+    [
+        ("langchain_stratarag", "langchain_core", "langchain"),
+        ("llama_index_stratarag", "llama_index", "llama-index"),
+    ],
+)
+def test_a_framework_that_is_not_installed(module: str, missing: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert f"pip install 'stratarag[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("value", ["3", 2.5, True, None])
+def test_llama_index_k_that_is_no_number(index: sr.Index, value: Any) -> None:
+    adapters = pytest.importorskip("llama_index_stratarag")
+    with pytest.raises(TypeError, match="similarity_top_k must be a whole number"):
+        adapters.LSHTreeIndex(core=index).as_retriever(similarity_top_k=value)
