@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from stratarag.importing import read_graphrag as read_graphrag
     from stratarag.importing import read_openie as read_openie
     from stratarag.index import Index as Index
+    from stratarag.methods.archrag import register_augmentation as register_augmentation
+    from stratarag.methods.archrag import register_clustering as register_clustering
     from stratarag.methods.lshtree import LSHTreeConfig as LSHTreeConfig
     from stratarag.models.estimate import Estimate as Estimate
     from stratarag.models.limits import Budget as Budget
@@ -82,6 +84,7 @@ _HOMES = {
         "estimate",
         "open_index",
     ),
+    "stratarag.methods.archrag": ("register_augmentation", "register_clustering"),
     "stratarag.methods.lshtree": ("LSHTreeConfig",),
     "stratarag.models.estimate": ("Estimate",),
     "stratarag.models.limits": ("Budget", "Limits", "Prices"),
@@ -159,6 +162,8 @@ __all__ = [
     "read_extraction",
     "read_graphrag",
     "read_openie",
+    "register_augmentation",
+    "register_clustering",
 ]
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import stratarag as sr
-from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions, register_clustering
+from stratarag.errors import ParseFailed
+from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.abstractness import judge_by_rule
-from stratarag.methods.archrag.filtering import fitted
+from stratarag.methods.archrag.filtering import FILTER, fitted
 from stratarag.methods.archrag.history import History, Identity
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
@@ -179,13 +180,46 @@ def test_a_clustering_of_the_users_own(tmp_path: Any) -> None:
     def pairs(vectors: Any, ends: Any, weights: Any, bound: int) -> Any:
         return np.arange(len(vectors)) // 2
 
-    name = register_clustering("pairs", pairs)
+    name = sr.register_clustering("pairs", pairs)
     index = built(GRAPHS["clusters"], config={"archrag": {"clustering": name}}, path=tmp_path / "idx")
     assert levels_of(index)[:2] == [24, 12]
     assert_hierarchy(index)
     index.close()
     with pytest.raises(ValueError, match="register_clustering"):
         built(GRAPHS["clusters"], config={"archrag": {"clustering": "custom:forgotten"}})
+
+
+def test_an_augmentation_of_the_users_own() -> None:
+    def ring(vectors: Any, ends: Any, weights: Any) -> Any:
+        rows = np.arange(len(vectors))
+        return np.column_stack([rows, (rows + 1) % len(rows)]), np.ones(len(rows))
+
+    config = {"archrag": {"augmentation": sr.register_augmentation("ring", ring), "max_community": 4}}
+    index = built(GRAPHS["clusters"], config=config)
+    names = [node.extra["name"] for node in tables(index)[1]]
+    place = {node.id: row for row, node in enumerate(tables(index)[1])}
+    assert_hierarchy(index, bound=4)
+    for node in tables(index)[2]:
+        if node.level == 1 and len(node.extra["members"]) > 1:
+            rows = sorted(place[member] for member in node.extra["members"])
+            gaps = [(b - a) % len(names) for a, b in zip(rows, [*rows[1:], rows[0]], strict=True)]
+            assert sum(gap == 1 for gap in gaps) >= len(rows) - 1
+
+
+@pytest.mark.parametrize("register", [sr.register_augmentation, sr.register_clustering])
+def test_what_cannot_be_registered_is_named(register: Any) -> None:
+    with pytest.raises(TypeError, match="a name and a function"):
+        register("no function", 5)
+    with pytest.raises(TypeError, match="a name and a function"):
+        register(5, print)
+    with pytest.raises(ValueError, match="not empty"):
+        register("", print)
+
+
+def test_a_clustering_that_gives_no_labels_is_named() -> None:
+    name = sr.register_clustering("halves", lambda vectors, ends, weights, bound: np.zeros(len(vectors)))
+    with pytest.raises(ValueError, match="48 integers"):
+        built(GRAPHS["clusters"], config={"archrag": {"clustering": name}})
 
 
 @pytest.mark.parametrize(
@@ -213,6 +247,10 @@ def test_wrong_settings_are_named(wrong: dict[str, Any]) -> None:
         {"levels": (-1,)},
         {"k_per_level": 0},
         {"level_weights": {0: -1}},
+        {"level_weights": {0: 1e308}},
+        {"level_weights": {0: 1e-300}},
+        {"level_weights": {0: float("nan")}},
+        {"level_weights": {0: True}},
         {"abstractness": 2},
         {"abstractness": "guess"},
         {"mode": "both"},
@@ -367,6 +405,13 @@ def test_no_level_crowds_out_the_others() -> None:
     assert only.tolist() == list(range(20))
 
 
+def test_of_equal_scores_the_level_of_more_weight_comes_first() -> None:
+    groups = np.repeat([0, 1], [6, 6])
+    chosen = select(np.zeros(12, np.float32), groups, [0.5, 1.5], 4)
+    assert groups[chosen].tolist() == [1, 1, 1, 1]
+    assert select(np.zeros(12, np.float32), groups, [1.0, 1.0], 12).tolist() == list(range(12))
+
+
 def test_levels_are_weighed_by_abstractness() -> None:
     levels = [0, 1, 2]
     assert level_weights(levels, 2, None, {}) == [1, 1, 1]
@@ -461,12 +506,35 @@ def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:
     assert answer.citations[0].id == answer.retrieval.hits[0].id
 
 
+def test_points_that_cannot_be_read_are_left_out() -> None:
+    good = {"description": "a finding", "score": 80, "sources": ["[2]", "5"]}
+    bad = [{"description": "", "score": 3}, {"description": "x", "score": "high"}, "nothing", {"score": 4}]
+    found = FILTER.parse(json.dumps({"points": [bad[0], good, *bad[1:]]}))
+    assert [(point.description, point.score, point.sources) for point in found.points] == [
+        ("a finding", 80, [2, 5])
+    ]
+    with pytest.raises(ParseFailed):
+        FILTER.parse(json.dumps({"points": bad}))
+    assert FILTER.parse('{"points": []}').points == []
+
+
+def test_more_hits_than_there_is_room_for_are_shown_best_first(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    answer = index.answer("What does topic c2 a meet?", k=400)
+    filters = [prompt for prompt in model.prompts if "<texts>" in prompt]
+    assert len(answer.retrieval.hits) == 400
+    assert any(f"[1] {answer.retrieval.hits[0].text[:20]}" in prompt for prompt in filters)
+    assert "(score" in model.prompts[-1]
+
+
 def test_streaming_makes_the_last_call_only_in_pieces(answering: Any) -> None:
     index, _ = answering
     assert "".join(index.stream("What does topic c2 a meet?", k=6)) == "It meets it [1]."
 
 
-def test_an_answer_takes_at_most_10_000_tokens() -> None:
+@pytest.mark.parametrize(("bound", "levels"), [(15, 3), (3, 5)])
+def test_an_answer_takes_at_most_10_000_tokens(bound: int, levels: int) -> None:
     def long(prompt: str) -> str:
         if "<texts>" in prompt:
             numbers = [line[1:].split("]")[0] for line in prompt.splitlines() if line[:1] == "["]
@@ -480,8 +548,8 @@ def test_an_answer_takes_at_most_10_000_tokens() -> None:
             return json.dumps({"title": f"t {hash(prompt)}", "summary": "long words " * 200, "rating": 5})
         return "The answer [1]. " * 20
 
-    index = built(clustered(150, 8), llm=CountingModel(long))
-    assert len(levels_of(index)) >= 3
+    index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": bound}})
+    assert len(levels_of(index)) >= levels
     answer = index.answer("What does topic c2 a meet?")
     assert answer.usage.calls >= 4
     assert answer.usage.input_tokens + answer.usage.output_tokens <= 10_000
@@ -551,6 +619,30 @@ def test_what_is_deleted_leaves_the_communities_sound() -> None:
     assert "d0003" not in text
 
 
+def test_what_large_deletions_leave_is_clustered_anew() -> None:
+    given = graph_of(named(300), [])
+    index = built(given)
+    index.delete([each.id for number, each in enumerate(given["documents"]) if number % 6])
+    fresh = built({key: _some(given[key], 6) for key in given})
+    assert tables(index)[0].entities == tables(fresh)[0].entities
+    assert levels_of(index)[0] <= 2 * levels_of(fresh)[0]
+    assert_hierarchy(index)
+
+
+def _some(given: Any, step: int) -> Any:
+    return dict(list(given.items())[::step]) if isinstance(given, dict) else given[::step]
+
+
+def test_other_settings_cluster_anew() -> None:
+    index = built(clustered(20, 6))
+    before = levels_of(index)
+    index.add_method("archrag", {"max_community": 4, "clustering": "spectral"})
+    assert levels_of(index)[0] > before[0]
+    assert_hierarchy(index, bound=4)
+    index.add_method("archrag", {"max_community": 15})
+    assert levels_of(index) == before
+
+
 def test_the_same_reports_are_not_written_again() -> None:
     model = CountingModel()
     index = built({"documents": documents(80)}, llm=model, config={"extraction": {"mode": "nlp"}})
@@ -585,6 +677,10 @@ def test_a_history_lets_only_what_changed_move() -> None:
     assert above.labels.tolist() == [2, 2]
     assert above.movable.tolist() == [False, False]
     assert History(Identity.of("vwxyz", ends), previous).start() is None
+    less = History(Identity.of("abcd", np.array([[0, 1], [1, 2]])), previous).start()
+    assert less is not None
+    assert less.labels.tolist() == [0, 0, 0, 1]
+    assert less.movable.tolist() == [False, False, False, True]
 
 
 def test_equal_input_gives_equal_bytes() -> None:

@@ -11,12 +11,15 @@ from stratarag.models.estimate import CountingGate
 from stratarag.models.gateway import ModelGate, Prompt
 from stratarag.pipeline.reports import (
     CommunityReport,
+    carried,
     extractive_report,
     joined_members,
+    support,
     support_rating,
     write_reports,
 )
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group
+from stratarag.records import Node
 from stratarag.testing import ScriptedChatModel
 
 PROMPT = Prompt("test/report", "At most {{words}} words of JSON about\n{{members}}")
@@ -83,6 +86,19 @@ async def test_without_a_model_sentences_are_taken() -> None:
     assert report == extractive_report(GROUP, 20, words)
     assert report.by == EXTRACTIVE
     assert set(report.summary.splitlines()) <= set(GROUP.texts)
+
+
+async def test_a_report_taken_over_counts_its_support_anew() -> None:
+    def node(report: CommunityReport) -> Node:
+        return Node("id", "community", 1, report.text, (0, 1, 2), report.extra)
+
+    without = ModelGate(None, None, count_tokens=words)
+    (extracted,) = await write_reports([GROUP], without, prompt=PROMPT, max_tokens=20)
+    assert carried(node(extracted), 10) == {**extracted.extra, "rating": 5.0, "reason": support(10)[1]}
+    (unrated,) = await reports(json.dumps({"title": "Oil", "summary": "Ada brings oil."}))
+    assert carried(node(unrated), 10)["rating"] == 5.0
+    (rated,) = await reports(answer())
+    assert carried(node(rated), 10) == rated.extra
 
 
 def test_support() -> None:

@@ -34,6 +34,7 @@ def cluster(
     *,
     method: Method | Clustering = "leiden",
     max_size: int = 15,
+    resolution: float = 1.0,
     initial: NDArray[np.integer] | None = None,
     movable: NDArray[np.bool_] | None = None,
     seed: int = 0,
@@ -50,6 +51,8 @@ def cluster(
         A name, or a function of one's own; its labels may be any integers.
     max_size
         No community is larger; what a method leaves larger is split as `bound_sizes` says.
+    resolution
+        Of Leiden, and of the moves that bring a partition up to date.
     initial, movable
         The partition before, and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
         moves bring the partition up to date, whatever method made it.
@@ -67,7 +70,16 @@ def cluster(
     if not callable(method) and method not in get_args(Method):
         raise ValueError(f"method is one of {', '.join(get_args(Method))} or a function, not {method!r}")
     if method == "leiden" or movable is not None:
-        return leiden(ends, weights, nodes, max_size=max_size, initial=initial, movable=movable, seed=seed)
+        return leiden(
+            ends,
+            weights,
+            nodes,
+            resolution=resolution,
+            max_size=max_size,
+            initial=initial,
+            movable=movable,
+            seed=seed,
+        )
     edges = Edges.of(ends, weights, nodes)
     if method == "spectral":
         labels = spectral(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)

@@ -10,6 +10,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +18,7 @@ from stratarag.models.gateway import CallItem, Gate, Prompt, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.context import CountTokens, clip
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extract
+from stratarag.records import Node
 
 MOST_RATING = 10.0
 _HALF = 10  # passages behind a group that an extractive report rates in the middle of the scale
@@ -52,6 +54,22 @@ class CommunityReport:
     def text(self) -> str:
         """What is embedded, shown and cited: `title: summary`."""
         return f"{self.title}: {self.summary}" if self.summary else self.title
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What a node keeps of it beside the text."""
+        return {"title": self.title, "rating": self.rating, "reason": self.reason, "by": self.by}
+
+
+def carried(node: Node, passages: int) -> dict[str, Any]:
+    """What a node keeps of a report that is taken over from this one, now that so many passages support it.
+
+    A rating by support is counted anew; one that a model gave stays.
+    """
+    told = {key: node.extra[key] for key in ("title", "rating", "reason", "by")}
+    if (told["rating"], told["reason"]) == support(len(node.sources)):
+        told["rating"], told["reason"] = support(passages)
+    return told
 
 
 async def write_reports(
@@ -103,14 +121,18 @@ def extractive_report(
     group: Group, max_tokens: int, count_tokens: CountTokens, by: str = EXTRACTIVE
 ) -> CommunityReport:
     """A report from the sentences of the members alone."""
-    rating = support_rating(len(group.sources))
-    reason = f"{len(group.sources)} passages support it"
+    rating, reason = support(len(group.sources))
     return CommunityReport(group.item, extract(group.texts, max_tokens, count_tokens), rating, reason, by)
 
 
 def support_rating(passages: int) -> float:
     """A rating by support: 10 * s / (s + 10) for s passages, with one decimal."""
     return round(MOST_RATING * passages / (passages + _HALF), 1)
+
+
+def support(passages: int) -> tuple[float, str]:
+    """A rating by support and its reason."""
+    return support_rating(passages), f"{passages} passages support it"
 
 
 def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
@@ -144,7 +166,7 @@ def _written(
 ) -> CommunityReport:
     rating, reason = answer.rating, answer.reason
     if not math.isfinite(rating) or rating < 0:
-        rating, reason = support_rating(len(group.sources)), f"{len(group.sources)} passages support it"
+        rating, reason = support(len(group.sources))
     return CommunityReport(
         title=answer.title[:_LONGEST_TITLE],
         summary=clip(answer.summary, 2 * max_tokens, count_tokens),

@@ -15,7 +15,7 @@ from stratarag.methods.archrag.clustering import Recipe
 from stratarag.methods.archrag.communities import Writer
 from stratarag.methods.archrag.config import ArchRAGConfig
 from stratarag.methods.archrag.history import History, Identity
-from stratarag.methods.archrag.levels import Partition, community_level, entity_level, partition
+from stratarag.methods.archrag.levels import Level, Partition, community_level, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gateway import Gate
@@ -27,6 +27,8 @@ from stratarag.records import Node
 
 INDEX = "index."
 """Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""
+RECIPE = "recipe"
+"""Name of the array that tells by which recipe the communities were made."""
 _READ = 8192
 
 
@@ -35,25 +37,31 @@ async def build(
 ) -> Built:
     """Build the hierarchy over a corpus' graph.
 
-    With a `previous` index, communities start as they were: entities that are new, or linked with others
-    than before, find their place, and the rest stays. A report of the same members and texts is taken over.
+    With a `previous` index that was clustered by the same recipe, communities start as they were: entities
+    that are new, or linked with others than before, find their place, and the rest stays. A level of which
+    that leaves too little together, as after large deletions, is clustered anew. A report of the same
+    members and texts is taken over.
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
     identity = await asyncio.to_thread(_identity, graph)
-    history = await asyncio.to_thread(History, identity, previous)
+    before = previous if previous is not None and _same_recipe(previous, recipe) else None
+    history = await asyncio.to_thread(History, identity, before)
     writer = Writer(corpus, gate, Reuse(previous, gate), config.summary_tokens)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        found = await asyncio.to_thread(partition, level, recipe, history.start())
-        if found.count > (1 - config.min_shrink) * level.size:
+        found = await asyncio.to_thread(_partitioned, level, recipe, history, config.min_shrink)
+        if found is None:
             break
         history.climb(found.labels, found.count)
         with gate.stage(f"report level {level.number + 1}", found.joined):
             nodes, vectors = await writer.write(level, found)
         hierarchy.add(nodes, vectors, found)
         level = community_level(level.number + 1, nodes, vectors, found)
-    return await asyncio.to_thread(_assemble, corpus, graph, config, identity, hierarchy, threads)
+    arrays = await asyncio.to_thread(_assembled, corpus, graph, config, hierarchy, threads)
+    arrays |= identity.arrays(hierarchy.parents()[0]) | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
+    complete = all(node.extra.get("by", MODEL) == MODEL for node in hierarchy.nodes)
+    return Built(hierarchy.nodes, arrays, complete=complete)
 
 
 def layer_vectors(
@@ -86,6 +94,20 @@ def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
         config.seed,
         threads,
     )
+
+
+def _same_recipe(previous: Stored, recipe: Recipe) -> bool:
+    return int(previous.arrays[RECIPE][0]) == recipe.fingerprint
+
+
+def _partitioned(level: Level, recipe: Recipe, history: History, min_shrink: float) -> Partition | None:
+    """The communities of a level; None if they are nearly as many as its nodes."""
+    most = (1 - min_shrink) * level.size
+    start = history.start()
+    found = partition(level, recipe, start)
+    if found.count > most and start is not None:
+        found = partition(level, recipe, None)
+    return found if found.count <= most else None
 
 
 def _identity(graph: Graph) -> Identity:
@@ -143,30 +165,23 @@ class _Hierarchy:
         return links
 
 
-def _assemble(
-    corpus: Corpus,
-    graph: Graph,
-    config: ArchRAGConfig,
-    identity: Identity,
-    hierarchy: _Hierarchy,
-    threads: int,
-) -> Built:
+def _assembled(
+    corpus: Corpus, graph: Graph, config: ArchRAGConfig, hierarchy: _Hierarchy, threads: int
+) -> dict[str, NDArray[Any]]:
+    """What a search needs."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
-    of_entities, parents = hierarchy.parents()
     arrays: dict[str, NDArray[Any]] = {
         "vectors": vectors,
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
-        "parents": parents,
-        **identity.arrays(of_entities),
+        "parents": hierarchy.parents()[1],
         **Nearest.index(corpus.vectors, "chunks"),
     }
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
         arrays |= _index(layers, hierarchy.children(), config, threads)
         arrays |= Calibration.of(layers, config.seed).arrays()
-    complete = all(node.extra.get("by", MODEL) == MODEL for node in hierarchy.nodes)
-    return Built(hierarchy.nodes, arrays, complete=complete)
+    return arrays
 
 
 def _index(

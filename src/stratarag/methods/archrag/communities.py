@@ -12,9 +12,9 @@ from stratarag.methods.archrag.clustering import Weights
 from stratarag.methods.archrag.levels import Level, Partition, strengths, unions
 from stratarag.models.gateway import Gate
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.reports import CommunityReport, support_rating, write_reports
+from stratarag.pipeline.reports import carried, support, write_reports
 from stratarag.pipeline.reuse import Reuse
-from stratarag.pipeline.summarize import MODEL, Group
+from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Corpus, Rows, Vectors
 from stratarag.records import Node, content_id
 
@@ -123,10 +123,11 @@ class Writer:
                 (member,) = each.members
                 text, vector, told = member.text, level.vectors[members[place][0]], _alone(member)
             elif each.id in taken:
-                text, vector, told = taken[each.id][0].text, taken[each.id][1], _kept(taken[each.id][0], each)
+                node, vector = taken[each.id]
+                text, told = node.text, carried(node, len(each.sources))
             else:
                 report, vector = written[each.id]
-                text, told = report.text, _told(report)
+                text, told = report.text, report.extra
             extra = {**told, "names": each.names, "members": [member.id for member in each.members]}
             nodes.append(Node(each.id, KIND, level.number + 1, text, each.sources, extra))
             vectors[place] = vector
@@ -137,28 +138,11 @@ def _by_connection(members: Rows, connected: Weights) -> Rows:
     return members[np.lexsort((members, -connected[members]))]
 
 
-def _told(report: CommunityReport) -> dict[str, Any]:
-    return {"title": report.title, "rating": report.rating, "reason": report.reason, "by": report.by}
-
-
-def _kept(node: Node, community: Community) -> dict[str, Any]:
-    """What a report taken over says, its support counted anew where that is what rates it."""
-    told = {key: node.extra[key] for key in ("title", "rating", "reason", "by")}
-    if told["by"] != MODEL:
-        count = len(community.sources)
-        told |= {"rating": support_rating(count), "reason": f"{count} passages support it"}
-    return told
-
-
 def _name(node: Node) -> str:
     """An entity's name; a community's first."""
     return str(node.extra["name"] if node.kind == "entity" else node.extra["names"][0])
 
 
 def _alone(member: Node) -> dict[str, Any]:
-    count = len(member.sources)
-    return {
-        "title": _name(member),
-        "rating": support_rating(count),
-        "reason": f"{count} passages support it",
-    }
+    rating, reason = support(len(member.sources))
+    return {"title": _name(member), "rating": rating, "reason": reason}

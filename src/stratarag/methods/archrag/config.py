@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from stratarag.methods.archrag.clustering import check_augmentation, check_clustering
 
+_MOST_WEIGHT = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class ArchRAGConfig:
@@ -18,10 +20,10 @@ class ArchRAGConfig:
     ----------
     augmentation
         `knn`, `codicil` or `none`, or `custom:<name>` of one that was registered with
-        `clustering.register_augmentation`.
+        `stratarag.register_augmentation`.
     clustering
         `leiden`, `spectral`, `scan` or `node2vec`, or `custom:<name>` of one that was registered with
-        `clustering.register_clustering`.
+        `stratarag.register_clustering`.
     neighbours
         Neighbours that augmentation offers each node (K of ERRATA A2); None takes the average degree.
     quantile
@@ -86,7 +88,7 @@ class ArchRAGOptions:
     k_per_level
         Results taken from each level; None takes what `k` needs, at least 5 (the paper's).
     level_weights
-        Factors of the levels' scores, by level; a level that is not in it has 1.
+        Factors of the levels' scores, by level; a level that is not in it has 1, and one of 0 is left out.
     abstractness
         How abstract the question is, from 0 (asks for one fact) to 1 (asks about the whole): levels are
         weighed by it (`ranking.level_weights`). `rule` judges by the question's words, `model` as `rule`
@@ -142,8 +144,13 @@ def _weights(weights: Any) -> dict[int, float]:
         number = int(level) if isinstance(level, str) and level.isdecimal() else level
         if type(number) is not int or number < 0:
             raise ValueError(f"a level is a whole number of at least 0, not {level!r}")
-        if not isinstance(weight, int | float) or not math.isfinite(weight) or weight < 0:
-            raise ValueError(f"the weight of level {level} must be at least 0, not {weight!r}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise TypeError(f"the weight of level {level} must be a number, not {weight!r}")
+        if weight != 0 and not 1 / _MOST_WEIGHT <= weight <= _MOST_WEIGHT:
+            raise ValueError(
+                f"the weight of level {level} must be 0 or from {1 / _MOST_WEIGHT:g} to {_MOST_WEIGHT:g}, "
+                f"not {weight!r}"
+            )
         found[number] = float(weight)
     return found
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from stratarag.methods.archrag.abstractness import judge
 from stratarag.methods.archrag.config import ArchRAGOptions
@@ -22,9 +31,13 @@ from stratarag.records import Hit
 FILTER_PROMPT = load_prompt("stratarag.methods.archrag", "filter")
 MERGE_PROMPT = load_prompt("stratarag.methods.archrag", "merge")
 MOST_POINTS = 6
-"""Points that a level's analysis is asked for at most."""
+"""Points that a level's analysis is asked for at most; fewer where there are many levels."""
+ALL_POINTS = 24
+"""Points that the analyses of all levels are asked for, but two of each level at least."""
 _LONGEST_POINT = 120
 _LEAST_SHARE = 200
+_LEAST_TEXT = 40  # tokens; of more hits than have so many each, the last are not shown
+_WHOLE = re.compile(r"\d+")
 
 
 class PointSchema(BaseModel):
@@ -36,11 +49,32 @@ class PointSchema(BaseModel):
     score: float = Field(default=0.0, description="From 0 to 100")
     sources: list[int] = Field(default_factory=list, description="Numbers of the texts that say it")
 
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        """Numbers as they may be written: `2`, `"2, 5"`, `["[2]"]`."""
+        return [int(number) for number in _WHOLE.findall(str(given))]
+
 
 class AnalysisSchema(BaseModel):
     """What the model is asked for about one level; no points where nothing there bears on the question."""
 
     points: list[PointSchema]
+
+    @field_validator("points", mode="wrap")
+    @classmethod
+    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Without the points that cannot be read, where others can."""
+        try:
+            return read(given)
+        except ValidationError as error:
+            if not isinstance(given, list):
+                raise
+            wrong = {detail["loc"][0] for detail in error.errors()}
+            kept = [point for place, point in enumerate(given) if place not in wrong]
+            if not kept:
+                raise
+            return read(kept)
 
 
 FILTER = Task(
@@ -92,12 +126,14 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
     groups = [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
     share = max(_LEAST_SHARE, max_tokens // max(1, len(groups)))
-    items = [_item(retrieval, places, share, gate.count_tokens) for places in groups]
+    shown = [places[: share // _LEAST_TEXT] for places in groups]
+    most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
+    items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
     with gate.stage("filter", len(items)):
         answers = await gate.map(FILTER, items)
     points = []
-    for places, answer in zip(groups, answers, strict=True):
-        for point in () if answer is None else answer.points[:MOST_POINTS]:
+    for places, answer in zip(shown, answers, strict=True):
+        for point in () if answer is None else answer.points[:most]:
             named = {number - 1 for number in point.sources} & set(places)
             if point.score > 0 and named:
                 text = clip(point.description, _LONGEST_POINT, gate.count_tokens)
@@ -123,13 +159,15 @@ def _group(hit: Hit) -> tuple[bool, int]:
     return hit.kind == "chunk", hit.level
 
 
-def _item(retrieval: Retrieval, places: Sequence[int], tokens: int, count_tokens: CountTokens) -> CallItem:
+def _item(
+    retrieval: Retrieval, places: Sequence[int], tokens: int, most: int, count_tokens: CountTokens
+) -> CallItem:
     hits = [retrieval.hits[place] for place in places]
     texts = fitted([hit.text for hit in hits], tokens - 6 * len(hits), count_tokens)
     shown = "\n".join(f"[{place + 1}] {text}" for place, text in zip(places, texts, strict=True) if text)
     sources = sorted({source for hit in hits for source in hit.sources})
     name = f"level {hits[0].level} of {retrieval.query}"
-    return CallItem({"texts": shown, "question": retrieval.query, "most": str(MOST_POINTS)}, name, sources)
+    return CallItem({"texts": shown, "question": retrieval.query, "most": str(most)}, name, sources)
 
 
 def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:

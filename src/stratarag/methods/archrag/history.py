@@ -76,14 +76,16 @@ class History:
         """Go on to the level of these communities.
 
         Each community succeeds the one before with which it shares most members, and begins where that one
-        was. Of several successors the largest stays there and the others may move.
+        was. Of several successors the largest stays there; the others may move, and so may those of a
+        community that lost a member.
         """
         if self._start is None:
             return
         before = _successions(labels, self._start.labels, count)
         parents: Labels = self._arrays["parents"]
         begun = np.where(before.rows >= 0, parents[before.rows], -1)
-        self._start = Start(begun, ~before.first) if (begun >= 0).any() else None
+        movable = ~before.first | _bereft(begun, parents)
+        self._start = Start(begun, movable) if (begun >= 0).any() else None
 
     def _entities(self, identity: Identity) -> Start | None:
         keys: Hashes = self._arrays["entities.keys"]
@@ -97,7 +99,14 @@ class History:
         movable = ~same | (labels < 0)
         if not (labels >= 0).any() or np.count_nonzero(movable) > FRESH_SHARE * len(labels):
             return None
-        return Start(labels, movable)
+        return Start(labels, movable | _bereft(labels, self._arrays["entities.parents"]))
+
+
+def _bereft(labels: Labels, former: Labels) -> NDArray[np.bool_]:
+    """The nodes whose community had more members: else deletions would leave ever smaller ones behind."""
+    count = int(former.max(initial=0)) + 1
+    had, has = (np.bincount(each[each >= 0], minlength=count) for each in (former, labels))
+    return (labels >= 0) & (has < had)[labels]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels.partition import community_graph
 from stratarag.methods.archrag.clustering import Labels, Recipe, Weights
 from stratarag.methods.archrag.history import Start
 from stratarag.pipeline.graph import Graph
@@ -119,7 +120,7 @@ def partition(level: Level, recipe: Recipe, start: Start | None) -> Partition:
     else:
         labels = recipe.moved(ends, weights, start.labels, start.movable)
     labels, count, joined = _numbered(labels)
-    crossing, edges = _crossing(labels, ends, count)
+    crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges)
 
 
@@ -151,14 +152,6 @@ def _numbered(labels: Labels) -> tuple[Labels, int, int]:
     rank = np.empty(len(sizes), np.int64)
     rank[order] = np.arange(len(sizes))
     return rank[labels], len(sizes), int(np.count_nonzero(sizes > 1))
-
-
-def _crossing(labels: Labels, ends: Rows, count: int) -> tuple[Rows, Weights]:
-    """Pairs of communities joined by edges, and the number of those (line 9)."""
-    low, high = np.sort(labels[ends], axis=1).T
-    apart = low != high
-    keys, edges = np.unique(low[apart] * count + high[apart], return_counts=True)
-    return np.column_stack([keys // count, keys % count]), edges.astype(np.float64)
 
 
 def _split(order: NDArray[np.integer], sizes: NDArray[np.integer]) -> list[Rows]:

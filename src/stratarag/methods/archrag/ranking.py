@@ -10,7 +10,8 @@ these. Of n independent normal values the largest is near sqrt(2 ln n) deviation
 the best of a level would have by chance. A score below 0 is divided by the weight.
 
 Each level has a share of the results in proportion to its weight. It gets half of that share first, and
-more than twice as much only where the others have nothing left. Scores decide the rest, and the order.
+more than twice as much only where the others have nothing left. Scores decide the rest, and the order; of
+equal scores that of the level of more weight comes first.
 """
 
 from __future__ import annotations
@@ -122,10 +123,10 @@ def select(
     groups
         The level of each candidate as a place in `weights`, shape (n,).
     """
-    order = np.argsort(-scores, kind="stable")
+    shares = k * np.asarray(weights) / sum(weights)
+    order = np.lexsort((-shares[groups], -scores))
     if len(order) <= k:
         return order
-    shares = k * np.asarray(weights) / sum(weights)
     ranked = list(zip(order.tolist(), groups[order].tolist(), strict=True))
     chosen: set[int] = set()
     taken = [0] * len(weights)
