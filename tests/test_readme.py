@@ -102,7 +102,7 @@ def test_the_opening_commands_install_in_one_line_each() -> None:
         "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local]' && .venv/bin/stratarag demo"
     ]
     (tests,) = second.splitlines()
-    assert tests.split(" && ")[-1] == ".venv/bin/python -m pytest"
+    assert tests.split(" && ")[-1] == ".venv/bin/python -m pytest -n auto"
     assert "'.[dev]'" in tests
     assert f"<!-- ci:test -->\n```bash\n{second}```" in README
 

@@ -294,14 +294,17 @@ class IndexRetriever(BaseRetriever):
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
     ) -> dict[str, Any]:
-        """What the core is asked beside the question: a call's own arguments over the fields."""
+        """What the core is asked beside the question: a call's own arguments over the fields.
+
+        Without a `view` of the caller's, searches and answers each have their own default.
+        """
         options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
         return {
             "k": self.k if k is None else k,
-            "view": self.view if view is None else view,
+            **({"view": view or self.view} if view or "view" in self.model_fields_set else {}),
             "where": self.where if where is None else where,
             "method": self.method,
             **self.fixed,

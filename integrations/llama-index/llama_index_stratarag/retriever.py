@@ -35,7 +35,8 @@ class StrataRetriever(BaseRetriever):
     similarity_top_k
         Number of nodes returned; fewer come back only if the index has fewer.
     view
-        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only.
+        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only. None: nodes
+        for a search, and for an answer what suits it.
     where
         A metadata filter in the core's form (a mapping or a function on the metadata).
     filters
@@ -48,7 +49,7 @@ class StrataRetriever(BaseRetriever):
         self,
         index: StrataIndex,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
-        view: str = "nodes",
+        view: str | None = None,
         where: Where | None = None,
         filters: MetadataFilters | None = None,
         options: Mapping[str, Any] | None = None,
@@ -63,7 +64,7 @@ class StrataRetriever(BaseRetriever):
         self._index = index
         self.similarity_top_k = similarity_top_k
         self._request = {
-            "view": view,
+            **({} if view is None else {"view": view}),
             "where": to_where(where, filters),
             "method": index.method,
             **(options or {}),
