@@ -163,6 +163,51 @@ def test_rankers_of_ones_own_and_their_scores() -> None:
     assert "q4" in str(found)
 
 
+def test_recall_within_a_token_budget_counts_what_fits() -> None:
+    found = evaluate(
+        SMALL, [Fixed("fixed", "ferry", "honey", "bell")], embedder=FakeEmbedder(), k=(1,), budgets=(9, 40)
+    )
+    assert found.row("fixed").scores["recall@9t"] == (1, 0, 0, None), "the second passage does not fit"
+    assert found.row("fixed").scores["recall@40t"] == (1, 1, 1, None)
+
+
+def test_a_summary_in_the_context_is_none_of_its_documents() -> None:
+    class Summary(Fixed):
+        def rank(self, question: str, k: int) -> Sequence[Passage]:
+            return [Passage("All of it.", ("ferry", "honey", "bell"))]
+
+    found = evaluate(SMALL, [Summary("summary")], embedder=FakeEmbedder(), **QUICK)
+    assert found.mean("summary", "recall@20t") == 0
+
+
+def test_more_is_asked_for_until_the_budget_is_full() -> None:
+    class Short(Fixed):
+        def rank(self, question: str, k: int) -> Sequence[Passage]:
+            self.asked.append((question, k))
+            return [Passage(f"word {number}", ("bell",)) for number in range(min(k, 40))]
+
+    ranker = Short("short")
+    found = evaluate(SMALL.head(1), [ranker], embedder=FakeEmbedder(), k=(2,), budgets=(60,), resamples=50)
+    depths = [k for _, k in ranker.asked]
+    assert depths == [2, 2, 3, 6, 12, 24, 48][: len(depths)]
+    assert 24 in depths, "sixty tokens are some twenty of these"
+    assert found.mean("short", "answer@60") == 0
+
+
+def test_a_method_in_two_views_is_built_once() -> None:
+    many = tuple(Document(f"d{n:02}", f"Document {n} tells of matter {n % 3}.") for n in range(40))
+    data = Dataset("many", many, (Question("q", "What of matter 2?", (), ("d02",)),))
+    names = ["lshtree", "lshtree/nodes", "raptor/nodes"]
+    found = evaluate(data, names, embedder=FakeEmbedder(), **QUICK)
+    assert [row.name for row in found.rows] == [*names, "dense"]
+    assert not any(row.error for row in found.rows)
+    assert found.row("lshtree").indexing is not None
+    assert found.row("lshtree/nodes").indexing is None
+    assert "view nodes" in found.row("lshtree/nodes").description
+    with pytest.raises(ValueError, match="lshtree/trees"):
+        evaluate(data, ["lshtree/trees"], embedder=FakeEmbedder(), **QUICK)
+
+
 def test_a_ranker_that_fails_has_a_row_that_says_so_and_the_others_stand() -> None:
     broken = Fixed("broken", "ferry", fails_at="prize")
     found = evaluate(SMALL, [broken, "hyde", Fixed("sound", "bell")], embedder=FakeEmbedder(), **QUICK)

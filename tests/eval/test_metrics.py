@@ -13,6 +13,7 @@ from stratarag.eval.metrics import (
     all_recall_at,
     contains_answer,
     context_of,
+    fitting,
     is_yes_no,
     ndcg_at,
     normalized,
@@ -141,3 +142,11 @@ def test_a_context_cuts_the_last_text_and_repeats_none() -> None:
     assert context_of(["one two", "one two", "three four five"], 4, count_words) == "one two\n\nthree four"
     with pytest.raises(ValueError, match="budget"):
         context_of(["one"], 0, count_words)
+
+
+@given(st.lists(st.text("ab c", min_size=1), max_size=8), st.integers(1, 30))
+def test_what_fits_is_what_the_context_holds_in_full(texts: list[str], budget: int) -> None:
+    held = fitting(texts, budget, count_words)
+    assert sum(count_words(text) for text in dict.fromkeys(texts[:held])) <= budget
+    if held < len(texts):
+        assert sum(count_words(text) for text in dict.fromkeys(texts[: held + 1])) > budget

@@ -23,7 +23,7 @@ from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Evaluation
-from stratarag.eval.running import Run, Settings, compared
+from stratarag.eval.running import Run, Settings, compared, parted
 from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
 from stratarag.models.gateway import ModelGate
@@ -74,7 +74,7 @@ def evaluate(
         A `Dataset`, or what `load_dataset` reads.
     methods
         Names of the package's methods, of baselines (`bm25`, `dense`, `hybrid`, `hyde`, `ppr`, `raptor`), and
-        `Ranker`s of your own.
+        `Ranker`s of your own. A name may have a view of its own: `["hirag", "hirag/nodes"]` builds once.
     k
         Cutoffs in passages.
     budgets
@@ -155,17 +155,22 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
     names = [each if isinstance(each, str) else each.name for each in methods]
     known = (*NAMES, *baselines())
     for each, name in zip(methods, names, strict=True):
-        if isinstance(each, str) and name not in known:
+        if isinstance(each, str) and not _is_known(name, known):
             raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(known)}")
         if names.count(name) > 1:
             raise ValueError(f"{name!r} is named twice; names of rows must differ")
     if reference in names or not reference:
         return list(methods)
-    if reference not in known:
+    if not _is_known(reference, known):
         raise ValueError(
             f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *known]))}"
         )
     return [*methods, reference]
+
+
+def _is_known(name: str, known: Sequence[str]) -> bool:
+    base, view = parted(name, VIEWS[0])
+    return base in known and view in VIEWS
 
 
 @contextmanager

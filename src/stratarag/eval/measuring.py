@@ -1,4 +1,4 @@
-"""Seconds and memory of making something ready."""
+"""Time and memory of making something ready."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _INTERVAL = 0.01  # seconds
 
 
 class Meter:
-    """A context manager that measures wall time, and memory by looking at it every 10 ms.
+    """A context manager that measures time, and memory by looking at it every 10 ms.
 
     Attributes
     ----------
-    seconds
-        Of the block.
+    seconds, cpu_seconds
+        Of the block, by the clock and of the processor (all threads).
     peak_memory
         Bytes of resident memory above those at the start, at the highest; None where the system does not tell
         (it does on Linux).
@@ -26,6 +26,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.cpu_seconds = 0.0
         self.peak_memory: int | None = None
         self._done = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="stratarag-meter", daemon=True)
@@ -35,7 +36,7 @@ class Meter:
         if self._before is not None:
             self.peak_memory = 0
             self._watcher.start()
-        self._began = time.perf_counter()
+        self._began, self._worked = time.perf_counter(), time.process_time()
         return self
 
     def __exit__(
@@ -45,6 +46,7 @@ class Meter:
         traceback: TracebackType | None,
     ) -> None:
         self.seconds = time.perf_counter() - self._began
+        self.cpu_seconds = time.process_time() - self._worked
         self._look()
         self._done.set()
         if self._watcher.is_alive():

@@ -15,17 +15,18 @@ from stratarag.opening import build_index
 
 
 class MethodRanker:
-    """One method of an index."""
+    """One method of an index, in one view."""
 
-    def __init__(self, index: Index, name: str, view: str) -> None:
+    def __init__(self, index: Index, name: str, method: str, view: str) -> None:
         self.name = name
-        self.description = f"method {name} of this package, view {view}"
+        self.description = f"method {method} of this package, view {view}"
         self._index = index
+        self._method = method
         self._view = view
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` hits, best first."""
-        retrieval = self._index.retrieve(question, k, view=self._view, method=self.name)
+        retrieval = self._index.retrieve(question, k, view=self._view, method=self._method)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
 
 
@@ -48,21 +49,25 @@ class MethodIndex:
         self._budget = budget
         self._calls = calls
         self._index: Index | None = None
+        self._made: set[str] = set()
         self._bytes = 0
 
-    def add(self, name: str) -> tuple[Ranker, Indexing]:
-        """Build a method; if it fails, those that are there stay."""
+    def add(self, name: str, method: str, view: str) -> tuple[Ranker, Indexing | None]:
+        """Build a method, unless it is there; if it fails, those that are there stay."""
+        if self._index is not None and method in self._made:
+            return MethodRanker(self._index, name, method, view), None
         with Meter() as meter:
             if self._index is None:
-                self._index = self._build(name)
+                self._index = self._build(method)
             else:
-                self._index.add_method(name)
+                self._index.add_method(method)
+        self._made.add(method)
         report = self._index.last_report
         size = int(self._index.stats()["bytes"])
         own, self._bytes = size - self._bytes, size
         stages = {} if report is None else report.stages
-        indexing = Indexing(meter.seconds, stages, own, meter.peak_memory)
-        return MethodRanker(self._index, name, self._bench.view), indexing
+        indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
+        return MethodRanker(self._index, name, method, view), indexing
 
     def _build(self, name: str) -> Index:
         dataset = self._bench.dataset

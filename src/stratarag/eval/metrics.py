@@ -95,6 +95,21 @@ def _contains(text: str, answer: str) -> bool:
     return answer in text if _UNSPACED.search(answer) else f" {answer} " in f" {text} "
 
 
+def fitting(texts: Sequence[str], budget: int, count_tokens: CountTokens) -> int:
+    """How many of the texts, best first, a context of so many tokens holds in full.
+
+    A text that has come before costs nothing, as in `context_of`.
+    """
+    left = budget
+    seen: set[str] = set()
+    for place, text in enumerate(texts):
+        left -= 0 if text in seen else count_tokens(text)
+        if left < 0:
+            return place
+        seen.add(text)
+    return len(texts)
+
+
 def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> str:
     """What a model would be given: the texts, best first, up to a number of tokens; the last one is cut.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -74,6 +75,14 @@ class Workbench:
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
+
+    def viewed(self, view: str) -> Workbench:
+        """The same bench with another view."""
+        if view == self.view:
+            return self
+        other = copy(self)
+        other.view = view
+        return other
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:

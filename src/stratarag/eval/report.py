@@ -12,6 +12,7 @@ from stratarag.eval.scoring import Cutoffs
 NOISE = "~"
 _ANSWER_METRICS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l", "judged")
 _NAMED = 3  # ids that a note shows
+_SHOWN = 0.05  # seconds of a stage
 
 Table = list[list[str]]
 
@@ -69,11 +70,11 @@ def _retrieval(found: Evaluation) -> Table:
         for heading, metric in summary_metrics(found).items()
         if any(found.mean(row.name, metric) is not None for row in found.rows)
     }
-    table = [["", *columns, "p50 ms", "p95 ms"]]
+    table = [["", *columns, "p50 ms", "p95 ms", "CPU ms"]]
     for row in _measured(found):
         means = [_metric(metric, found.mean(row.name, metric)) for metric in columns.values()]
         latencies = [_number(row.latency(percentile), 1) for percentile in (50, 95)]
-        table.append([row.name, *means, *latencies])
+        table.append([row.name, *means, *latencies, _number(row.cpu, 1)])
     return table
 
 
@@ -153,17 +154,22 @@ def _duels(found: Evaluation) -> Table:
 
 
 def _indexing(found: Evaluation) -> Table:
-    table = [["", "seconds", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
+    table = [["", "seconds", "CPU s", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
     for row in found.rows:
         made = row.indexing
         if made is None:
             continue
         usage = made.usage
-        stages = ", ".join(f"{stage} {each.seconds:.1f} s" for stage, each in made.stages.items())
+        stages = ", ".join(
+            f"{stage} {each.seconds:.1f} s"
+            for stage, each in made.stages.items()
+            if each.seconds >= _SHOWN or each.calls
+        )
         calls = usage.calls + usage.cached_calls
         counts = [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
         sizes = [_megabytes(made.bytes), _megabytes(made.peak_memory)]
-        table.append([row.name, _number(made.seconds, 1), *counts, *sizes, stages])
+        spent = [_number(made.seconds, 1), _number(made.cpu_seconds, 1)]
+        table.append([row.name, *spent, *counts, *sizes, stages])
     return table if len(table) > 1 else []
 
 

@@ -38,12 +38,16 @@ class Indexing:
     peak_memory
         Bytes of resident memory above what the process had before, at the highest; None where the system does
         not tell. What an earlier ranker has let go may be used again without being seen here.
+    cpu_seconds
+        What the processor spent, all threads together: other than `seconds`, it does not grow where
+        something else runs on the machine.
     """
 
     seconds: float
     stages: Mapping[str, Usage] = field(default_factory=dict)
     bytes: int | None = None
     peak_memory: int | None = None
+    cpu_seconds: float | None = None
 
     @property
     def usage(self) -> Usage:
@@ -65,6 +69,8 @@ class Row:
         By metric, one value per question in their order; None where a metric does not apply.
     latency_ms
         Milliseconds of each search, without the embedding of the question.
+    cpu_ms
+        Milliseconds of processor time of each search.
     indexing
         What making it ready took.
     differences
@@ -82,6 +88,7 @@ class Row:
     error: str = ""
     scores: Scores = field(default_factory=dict)
     latency_ms: tuple[float, ...] = ()
+    cpu_ms: tuple[float, ...] = ()
     indexing: Indexing | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
     answers: tuple[str | None, ...] = ()
@@ -91,6 +98,11 @@ class Row:
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""
         return float(np.percentile(self.latency_ms, percentile)) if self.latency_ms else None
+
+    @property
+    def cpu(self) -> float | None:
+        """Mean of `cpu_ms`."""
+        return _mean(self.cpu_ms)
 
 
 @dataclass(frozen=True)
@@ -185,6 +197,7 @@ class Evaluation:
                 for metric, each in row.differences.items()
             },
             "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
+            "cpu_ms": {"mean": row.cpu},
             "indexing": None if row.indexing is None else asdict(row.indexing),
             "usage": asdict(row.usage),
             "duels": {
@@ -223,12 +236,20 @@ class Evaluation:
                 line |= {metric: _cell(self.mean(row.name, metric, type_)) for metric in row.scores}
                 if type_ is None:
                     line |= {"p50_ms": _cell(row.latency(50)), "p95_ms": _cell(row.latency(95))}
+                    line |= {"cpu_ms": _cell(row.cpu)}
                     line |= _indexing_cells(row.indexing)
                 yield line
 
 
-_LATENCIES = ("p50_ms", "p95_ms")
-_INDEXING = ("index_seconds", "index_calls", "index_tokens", "index_bytes", "index_peak_memory")
+_LATENCIES = ("p50_ms", "p95_ms", "cpu_ms")
+_INDEXING = (
+    "index_seconds",
+    "index_cpu_seconds",
+    "index_calls",
+    "index_tokens",
+    "index_bytes",
+    "index_peak_memory",
+)
 
 
 def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:
@@ -237,6 +258,7 @@ def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:
     usage = indexing.usage
     values = (
         _cell(indexing.seconds),
+        _cell(indexing.cpu_seconds),
         usage.calls + usage.cached_calls,
         usage.input_tokens + usage.output_tokens,
         _cell(indexing.bytes),

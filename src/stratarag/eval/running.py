@@ -51,7 +51,7 @@ class Run:
             ranker, indexing = self._ready(wanted)
             row = replace(row, description=ranker.description, indexing=indexing)
             asked = self._ask(ranker)
-            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms)
+            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
             return self._answered(row, asked)
         except Exception as error:
             notes = " ".join(getattr(error, "__notes__", ()))
@@ -60,17 +60,18 @@ class Run:
     def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
         if not isinstance(wanted, str):
             return wanted, None
-        if wanted in NAMES:
-            return self.index.add(wanted)
+        base, view = parted(wanted, self.bench.view)
+        if base in NAMES:
+            return self.index.add(wanted, base, view)
         before = dict(self.bench.gate.ledger.stages)
         with Meter() as meter:
-            ranker = baselines()[wanted](self.bench)
+            ranker = baselines()[base](self.bench.viewed(view))
         stages = {
             stage: usage
             for stage, usage in self.bench.gate.ledger.stages.items()
             if usage != before.get(stage)
         }
-        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory)
+        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
 
     def _ask(self, ranker: Ranker) -> Asked:
         questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
@@ -125,6 +126,12 @@ class Run:
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
         return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage])
+
+
+def parted(name: str, view: str) -> tuple[str, str]:
+    """The ranker and the view that a name such as `hirag/nodes` means; without one, it is `view`."""
+    base, _, own = name.partition("/")
+    return base, own or view
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:

@@ -12,6 +12,7 @@ from stratarag.eval.metrics import (
     all_recall_at,
     contains_answer,
     context_of,
+    fitting,
     is_yes_no,
     ndcg_at,
     recall_at,
@@ -63,6 +64,7 @@ class Asked:
 
     scores: dict[str, tuple[float | None, ...]]
     latency_ms: tuple[float, ...]
+    cpu_ms: tuple[float, ...]
     texts: tuple[tuple[str, ...], ...]
 
 
@@ -76,7 +78,8 @@ def ask_all(
 ) -> Asked:
     """Ask every question once for the largest k, timed, and once as deep as the token budgets need.
 
-    The first question is asked once before, untimed, since much is opened only then.
+    The first question is asked once before, untimed, since much is opened only then. Where what comes is
+    shorter than a passage, and so does not fill the largest budget, more is asked for.
 
     Raises
     ------
@@ -85,15 +88,18 @@ def ask_all(
     """
     results: list[dict[str, float | None]] = []
     latency: list[float] = []
+    cpu: list[float] = []
     texts: list[tuple[str, ...]] = []
     for number, question in enumerate(questions):
         try:
             if number == 0:
                 ranker.rank(question.question, cutoffs.k[-1])
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.process_time()
             found = ranker.rank(question.question, cutoffs.k[-1])
             latency.append(1000 * (time.perf_counter() - began))
+            cpu.append(1000 * (time.process_time() - worked))
             deep = found if depth <= cutoffs.k[-1] else ranker.rank(question.question, depth)
+            deep = _filled(ranker, question, deep, max(depth, cutoffs.k[-1]), cutoffs, count_tokens)
         except Exception as error:
             error.add_note(f"at question {question.id!r}, {number + 1} of {len(questions)}")
             raise
@@ -101,7 +107,25 @@ def ask_all(
         results.append(score(question, found, deep, cutoffs, count_tokens))
         advance()
     scores = {metric: tuple(result[metric] for result in results) for metric in results[0]}
-    return Asked(scores, tuple(latency), tuple(texts))
+    return Asked(scores, tuple(latency), tuple(cpu), tuple(texts))
+
+
+def _filled(
+    ranker: Ranker,
+    question: Question,
+    found: Sequence[Passage],
+    asked: int,
+    cutoffs: Cutoffs,
+    count_tokens: CountTokens,
+) -> Sequence[Passage]:
+    """A ranking that fills the largest budget, or has no more to give."""
+    budget = max(cutoffs.budgets, default=0)
+    while budget and len(found) >= asked:
+        if fitting([passage.text for passage in found], budget, count_tokens) < len(found):
+            break
+        asked *= 2
+        found = ranker.rank(question.question, asked)
+    return found
 
 
 def score(
@@ -122,7 +146,8 @@ def score(
         The ranking for the largest k. Each passage takes one place, or if it stands for several documents,
         one for each, so that a summary of a whole corpus does not find everything at once.
     deep
-        The ranking from which contexts are filled.
+        The ranking from which contexts are filled. `recall@1000t` is the recall of what a context of 1,000
+        tokens holds in full, whatever the number of passages.
     """
     scores: dict[str, float | None] = {}
     ranking = [document for passage in found for document in passage.documents]
@@ -138,6 +163,20 @@ def score(
     for budget in cutoffs.budgets:
         context = context_of(texts, budget, count_tokens) if answerable else ""
         scores[f"answer@{budget}"] = float(contains_answer(context, question.answers)) if answerable else None
+        scores[f"recall@{budget}t"] = _within(budget, gold, deep, texts, count_tokens) if gold else None
     for k in cutoffs.k:
         scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in found[:k]))
     return scores
+
+
+def _within(
+    budget: int,
+    gold: Sequence[str],
+    deep: Sequence[Passage],
+    texts: Sequence[str],
+    count_tokens: CountTokens,
+) -> float:
+    """Recall of the passages that a token budget has room for; a summary is none of its documents."""
+    held = deep[: fitting(texts, budget, count_tokens)]
+    ranking = [passage.documents[0] for passage in held if len(passage.documents) == 1]
+    return recall_at(ranking, gold, len(ranking)) if ranking else 0.0

@@ -1,0 +1,245 @@
+"""Measure everything that can be measured here, and write it up as cookbook/RESULTS.md.
+
+usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--small] [--list] [--assemble]
+
+DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
+hotpotqa_train100, 2wiki_dev164, lihua_world. Each section runs in a process of its own; what it prints or
+writes stays in FOLDER, with its date, so that sections can be run on different days and in any order, and
+--assemble writes RESULTS.md from what is there without running anything. A section that failed, or was not
+run, is reported as missing. --small makes all sections quick, and their figures no more than a smoke test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from results_tables import page
+
+HERE = Path(__file__).resolve().parent
+METHODS = ("lshtree", "archrag", "noderag", "hirag")
+BASELINES = ("raptor", "ppr", "hybrid", "dense", "bm25")
+SMALL_QUESTIONS = 5
+
+
+@dataclass(frozen=True)
+class Section:
+    """Something that is measured: a corpus, if `corpus` is named, else a benchmark script."""
+
+    name: str
+    title: str
+    command: tuple[str, ...] = ()
+    small: tuple[str, ...] = ("--small",)
+    corpus: str = ""
+    extraction: str = ""
+
+
+def corpus(name: str, title: str, folder: str, extraction: str = "") -> Section:
+    return Section(name, title, corpus=folder, extraction=extraction)
+
+
+def script(name: str, title: str, *command: str, small: tuple[str, ...] = ("--small",)) -> Section:
+    return Section(name, title, command, small)
+
+
+SECTIONS = (
+    corpus("musique", "MuSiQue, no language model", "musique_train100"),
+    corpus("musique-given", "MuSiQue, given extraction (gpt-3.5)", "musique_train100", "openie.jsonl"),
+    corpus("hotpotqa", "HotpotQA, no language model", "hotpotqa_train100"),
+    corpus("2wiki", "2WikiMultiHopQA, no language model", "2wiki_dev164"),
+    corpus("lihua", "LiHua-World, never used for tuning, no language model", "lihua_world"),
+    script("indexing", "Indexing, each method alone", "indexing.py", "DATA/musique_train100"),
+    script(
+        "construction",
+        "Construction times (LSH tree, Table 1)",
+        *("construction.py", "DATA/musique_train100", "DATA/2wiki_dev164", "--limit", "120"),
+    ),
+    script(
+        "chunk-size",
+        "Chunk sizes (LSH tree, Figure 5)",
+        *("chunk_size.py", "DATA/lihua_world", "--sizes", "200,400,800,1400"),
+    ),
+    script("chnsw", "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)", "chnsw.py"),
+    script("communities", "Community quality (ArchRAG, Table 7)", "communities.py", "DATA/musique_train100"),
+    script(
+        "archrag",
+        "ArchRAG's clustering and search at size",
+        "archrag.py",
+        small=("--entities", "4000", "--relations", "3100"),
+    ),
+    script(
+        "noderag",
+        "NodeRAG's ablations and statistics (Tables 2 and 4, Figure 4)",
+        *("noderag.py", "tables", "DATA/musique_train100"),
+        small=(),
+    ),
+    script("noderag-speed", "NodeRAG at size", "noderag.py", "speed"),
+    script(
+        "hirag",
+        "HiRAG's hierarchy and ablations (Figures 4 to 6, Table 7)",
+        *("hirag.py", "figures", "DATA/musique_train100"),
+        small=("--embedder", "hashing", "--questions", "10"),
+    ),
+    script("hirag-times", "HiRAG at size", "hirag.py", "times"),
+    script("hirag-insert", "What an insert costs HiRAG", "hirag.py", "insert"),
+    script("lshtree", "The LSH tree at size: build, insert, open, retrieve", "lshtree.py"),
+    script("lsh", "Hashing and grouping", "lsh.py"),
+    script("gate", "Many model calls at once", "gate.py"),
+    script("extraction", "Extraction without a model", "extraction.py", "DATA/musique_train100", small=()),
+)
+CACHED = ("indexing.py", "construction.py", "chunk_size.py", "communities.py")
+"""Scripts that keep vectors in a folder."""
+
+
+def command(section: Section, given: argparse.Namespace) -> list[str]:
+    """What is run for a section."""
+    data = str(given.data)
+    if section.corpus:
+        names = [*METHODS, *(f"{name}/nodes" for name in METHODS), *BASELINES]
+        out = str(given.work / f"{section.name}.scores.json")
+        parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
+        parts += ["--methods", ",".join(names), "--out", out, "--cache", str(given.cache)]
+        parts += ["--extraction", section.extraction] if section.extraction else []
+        return parts + (["--questions", str(SMALL_QUESTIONS)] if given.small else [])
+    name, *rest = (part.replace("DATA", data) for part in section.command)
+    parts = [sys.executable, str(HERE / "benchmarks" / name), *rest]
+    parts += ["--cache", str(given.cache)] if name in CACHED else []
+    return parts + (list(section.small) if given.small else [])
+
+
+def run(section: Section, given: argparse.Namespace) -> dict[str, Any]:
+    """Run a section in its own process; what came of it."""
+    began, load = time.perf_counter(), os.getloadavg()[0]
+    parts = command(section, given)
+    with (given.work / f"{section.name}.log").open("w+", encoding="utf-8") as log:
+        try:
+            done = subprocess.run(
+                parts, stdout=subprocess.PIPE, stderr=log, text=True, timeout=given.timeout, check=False
+            )
+            log.seek(0)
+            output, errors, failed = done.stdout, log.read(), done.returncode != 0
+        except subprocess.TimeoutExpired:
+            output, errors, failed = "", f"stopped after {given.timeout:g} seconds", True
+    return {
+        "name": section.name,
+        "date": date.today().isoformat(),
+        "seconds": time.perf_counter() - began,
+        "load": [load, os.getloadavg()[0]],
+        "small": given.small,
+        "command": shown(section, given.small),
+        "output": without_paths(output, given),
+        "error": without_paths(errors, given).strip().splitlines()[-1:] if failed else [],
+        "machine": machine(),
+    }
+
+
+def shown(section: Section, small: bool = False) -> str:
+    """The command as a reader would type it."""
+    if section.corpus:
+        extraction = f" --extraction {section.extraction}" if section.extraction else ""
+        questions = f" --questions {SMALL_QUESTIONS}" if small else ""
+        return f"stratarag eval DATA/{section.corpus}{extraction}{questions}"
+    return f"python cookbook/benchmarks/{' '.join([*section.command, *(section.small if small else ())])}"
+
+
+def without_paths(text: str, given: argparse.Namespace) -> str:
+    """What a section printed, without the folders of this machine; `main` has made them absolute."""
+    for path, name in (
+        (given.data, "DATA"),
+        (given.cache, "CACHE"),
+        (given.work, "WORK"),
+        (HERE, "cookbook"),
+    ):
+        text = text.replace(str(path), name)
+    return text
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on, without names or paths of the machine."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for name in (
+        "stratarag",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "igraph",
+        "leidenalg",
+        "bm25s",
+        "onnxruntime",
+    ):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    processor = platform.processor() or platform.machine()
+    memory = 0.0
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = models[0] if models else processor
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": processor,
+        "cpus": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def collected(work: Path) -> dict[str, dict[str, Any]]:
+    """What is there of each section, with the scores of the corpora."""
+    found = {}
+    for section in SECTIONS:
+        kept, scores = work / f"{section.name}.json", work / f"{section.name}.scores.json"
+        if kept.exists():
+            found[section.name] = json.loads(kept.read_text("utf-8"))
+            if section.corpus and scores.exists() and not found[section.name]["error"]:
+                found[section.name]["scores"] = json.loads(scores.read_text("utf-8"))
+    return found
+
+
+def main() -> None:
+    names = [section.name for section in SECTIONS]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, required=True, help="keeps what each section found")
+    parser.add_argument("--cache", type=Path, help="keeps vectors; WORK/cache if not given")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="SECTION")
+    parser.add_argument("--small", action="store_true", help="a smoke test of every section")
+    parser.add_argument("--assemble", action="store_true", help="run nothing")
+    parser.add_argument("--list", action="store_true", help="name the sections and what they run")
+    parser.add_argument("--timeout", type=float, default=3 * 3600, help="seconds of one section")
+    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
+    given = parser.parse_args()
+    given.data, given.work = given.data.resolve(), given.work.resolve()
+    given.cache = (given.cache or given.work / "cache").resolve()
+    given.work.mkdir(parents=True, exist_ok=True)
+    if given.list:
+        print("\n".join(f"{section.name:14} {shown(section)}" for section in SECTIONS))
+        return
+    for section in () if given.assemble else SECTIONS:
+        if section.name in given.only:
+            found = run(section, given)
+            (given.work / f"{section.name}.json").write_text(json.dumps(found, indent=1), "utf-8")
+            print(f"{section.name}: {found['seconds']:.0f} s {' '.join(found['error'])}", flush=True)
+    order = [(section.name, section.title, shown(section), bool(section.corpus)) for section in SECTIONS]
+    given.out.write_text(page(order, collected(given.work), METHODS, BASELINES), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
