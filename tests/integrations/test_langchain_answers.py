@@ -23,6 +23,10 @@ class Calls(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.count = 0
+        self.chains: list[str] = []
+
+    def on_chain_start(self, *args: Any, **kwargs: Any) -> None:
+        self.chains.append(kwargs.get("name") or "")
 
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
         self.count += 1
@@ -69,3 +73,16 @@ def test_it_is_part_of_a_chain_and_takes_options(retriever: TreeRetriever) -> No
     assert "comet" not in answering.invoke(QUESTION, where={"topic": "orchard"})
     with pytest.raises(TypeError, match="kk"):
         answering.invoke(QUESTION, kk=3)
+
+
+async def test_streams_are_runs_of_their_own(retriever: TreeRetriever) -> None:
+    answering = retriever.as_answer_runnable(writer())
+    calls = Calls()
+    config: Any = {"callbacks": [calls], "run_name": "mine"}
+    list(answering.stream(QUESTION, config))
+    _ = [piece async for piece in answering.astream(QUESTION, config)]
+    assert calls.chains == ["mine", "mine"]
+    events = [event["event"] async for event in answering.astream_events(QUESTION, version="v2")]
+    assert events[0] == "on_chain_start"
+    assert events[-1] == "on_chain_end"
+    assert "on_chat_model_end" in events

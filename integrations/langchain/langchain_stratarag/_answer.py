@@ -35,22 +35,37 @@ class AnswerRunnable(Runnable[str, str]):
 
     def stream(self, input: str, config: RunnableConfig | None = None, **options: Any) -> Iterator[str]:
         """The answer in pieces, as the model writes them."""
-        with use_callbacks((config or {}).get("callbacks")):
-            pieces = self._retriever.index.stream(input, **self._request(options))
-            first = next(pieces, "")  # the model is called here, while the callbacks are in force
-        yield first
-        yield from pieces
+        yield from self._transform_stream_with_config(iter([input]), self._pieces, config, **options)
 
     async def astream(
         self, input: str, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        with use_callbacks((config or {}).get("callbacks")):
-            pieces = self._retriever.index.astream(input, **self._request(options))
-            first = await anext(pieces, "")
-        yield first
-        async for piece in pieces:
+        async for piece in self._atransform_stream_with_config(
+            _alone(input), self._apieces, config, **options
+        ):
             yield piece
+
+    def _pieces(
+        self, questions: Iterator[str], run_manager: CallbackManagerForChainRun, **options: Any
+    ) -> Iterator[str]:
+        for question in questions:
+            with use_callbacks(run_manager.get_child()):
+                pieces = self._retriever.index.stream(question, **self._request(options))
+                first = next(pieces, "")  # the model is called here, while the callbacks are in force
+            yield first
+            yield from pieces
+
+    async def _apieces(
+        self, questions: AsyncIterator[str], run_manager: AsyncCallbackManagerForChainRun, **options: Any
+    ) -> AsyncIterator[str]:
+        async for question in questions:
+            with use_callbacks(run_manager.get_child()):
+                pieces = self._retriever.index.astream(question, **self._request(options))
+                first = await anext(pieces, "")
+            yield first
+            async for piece in pieces:
+                yield piece
 
     def _answer(self, question: str, run_manager: CallbackManagerForChainRun, **options: Any) -> str:
         with use_callbacks(run_manager.get_child()):
@@ -64,3 +79,7 @@ class AnswerRunnable(Runnable[str, str]):
 
     def _request(self, options: dict[str, Any]) -> dict[str, Any]:
         return {**self._retriever.request(**options), **self._arguments}
+
+
+async def _alone(question: str) -> AsyncIterator[str]:
+    yield question
