@@ -174,7 +174,6 @@ def machine() -> dict[str, Any]:
         "scipy",
         "scikit-learn",
         "igraph",
-        "leidenalg",
         "bm25s",
         "onnxruntime",
     ):
