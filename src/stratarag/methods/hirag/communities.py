@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.layers import Entities, Work
 from stratarag.methods.hirag.naming import PACKAGE
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.reports import CommunityReport, support_rating, write_reports
+from stratarag.pipeline.reports import CommunityReport, carried, write_reports
 from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL, Group
 from stratarag.protocols import Rows, Stored, Vectors
@@ -224,13 +223,12 @@ class _Writer:
         for place, (draft, identity) in enumerate(zip(drafts, ids, strict=True)):
             if identity in known:
                 node, vector = known[identity]
-                extra = {**node.extra, **_support(node, draft), "members": draft.ids}
+                extra = {**carried(node, len(draft.sources)), "members": draft.ids}
                 node = replace(node, level=draft.level, sources=draft.sources, extra=extra)
             else:
                 report, vector = made[place]
-                node = Node(
-                    identity, KIND, draft.level, report.text, draft.sources, _extra(report, draft.ids)
-                )
+                extra = {**report.extra, "members": draft.ids}
+                node = Node(identity, KIND, draft.level, report.text, draft.sources, extra)
             self.nodes.append(node)
             self.members.append(draft.rows)
             self._vectors.append(vector)
@@ -275,21 +273,3 @@ def _groups(labels: Labels) -> list[Rows]:
     """Ascending members of each label from 0 on."""
     order = np.argsort(labels, kind="stable").astype(np.int64)
     return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if len(labels) else []
-
-
-def _support(node: Node, draft: _Draft) -> dict[str, Any]:
-    """The rating of a report taken over, counted anew where support is what rates it."""
-    if node.extra["by"] == MODEL:
-        return {}
-    count = len(draft.sources)
-    return {"rating": support_rating(count), "reason": f"{count} passages support it"}
-
-
-def _extra(report: CommunityReport, members: Sequence[str]) -> dict[str, Any]:
-    return {
-        "title": report.title,
-        "rating": report.rating,
-        "reason": report.reason,
-        "by": report.by,
-        "members": list(members),
-    }

@@ -16,6 +16,7 @@ from stratarag.models.gateway import Gate
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL, Group, Summary, summarize
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node, content_id
@@ -51,7 +52,7 @@ async def build(
     """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []
-    work = _Work(corpus, gate, config, previous)
+    work = _Work(corpus, gate, config, Reuse(previous, gate))
     while len(layers) <= config.max_levels and layers[-1].size >= config.min_level:
         level = len(layers)
         groups = await asyncio.to_thread(partition, layers[-1], config)
@@ -81,7 +82,7 @@ class _Work:
     corpus: Corpus
     gate: Gate
     config: LSHTreeConfig
-    previous: Stored | None
+    reuse: Reuse
 
 
 async def _next_layer(work: _Work, layer: Layer, groups: Sequence[Rows], level: int) -> Layer:
@@ -92,7 +93,10 @@ async def _next_layer(work: _Work, layer: Layer, groups: Sequence[Rows], level: 
     remade: set[str] = set()
     for start in range(0, len(groups), _BATCH):
         batch = range(start, min(start + _BATCH, len(groups)))
-        known = _taken_over(work, [ids[row] for row in batch])
+        known = {
+            identity: (Summary(node.text, node.extra["by"]), vector)
+            for identity, (node, vector) in work.reuse.take([ids[row] for row in batch]).items()
+        }
         # A summary whose members were written anew under their old names is out of date as well.
         stale = [
             ids[row] for row in batch if any(layer.ids[member] in layer.remade for member in groups[row])
@@ -117,20 +121,6 @@ async def _summaries(
     written = await summarize(gathered, work.gate, prompt=PROMPT, max_tokens=work.config.summary_tokens)
     vectors = await work.gate.embed("embed summaries", [summary.text for summary in written])
     return dict(zip(rows, zip(written, vectors, strict=True), strict=True))
-
-
-def _taken_over(work: _Work, ids: Sequence[str]) -> dict[str, tuple[Summary, Vectors]]:
-    """Summaries and vectors that the previous index has, unless the model there is now would do better."""
-    if work.previous is None:
-        return {}
-    rows = work.previous.rows(ids)
-    nodes = work.previous.nodes(list(rows.values()))
-    vectors = work.previous.arrays["vectors"]
-    return {
-        identity: (Summary(node.text, node.extra["by"]), vectors[row])
-        for (identity, row), node in zip(rows.items(), nodes, strict=True)
-        if node.extra["by"] == MODEL or not work.gate.has_llm
-    }
 
 
 def _node_id(level: int, config: LSHTreeConfig, members: Sequence[str]) -> str:
