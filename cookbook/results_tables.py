@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-Found = Mapping[str, Any]
+Ranking = Mapping[str, Any]
 BARS = {"musique": 0.08, "2wiki": 0.10}
 """By how much the best method is to beat dense and BM25 in recall@5."""
 JUDGED = ("musique", "hotpotqa", "2wiki")
@@ -36,7 +36,7 @@ in the context at a token budget, is above. The papers' accuracies are not compa
 
 def page(
     order: Sequence[tuple[str, str, str, bool]],
-    found: Mapping[str, Found],
+    found: Mapping[str, Ranking],
     methods: Sequence[str],
     baselines: Sequence[str],
 ) -> str:
@@ -59,7 +59,7 @@ def page(
     return "\n".join(parts).rstrip() + "\n"
 
 
-def machines(found: Mapping[str, Found]) -> Iterator[str]:
+def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
     distinct: dict[str, list[str]] = {}
     for name, each in found.items():
         about = each["machine"]
@@ -80,14 +80,14 @@ def machines(found: Mapping[str, Found]) -> Iterator[str]:
         )
 
 
-def glance(scored: Mapping[str, Found], titles: Mapping[str, str], names: Sequence[str]) -> str:
+def glance(scored: Mapping[str, Ranking], titles: Mapping[str, str], names: Sequence[str]) -> str:
     rows = [["recall@5, view `chunks`", *(titles[key] for key in scored)]]
     for name in names:
         rows.append([name, *(marked(scored[key], name, "recall@5") for key in scored)])
     return markdown(rows)
 
 
-def marked(scores: Found, name: str, metric: str) -> str:
+def marked(scores: Ranking, name: str, metric: str) -> str:
     row = row_of(scores, name)
     if not row or row["means"].get(metric) is None:
         return "missing"
@@ -96,7 +96,7 @@ def marked(scores: Found, name: str, metric: str) -> str:
     return f"{short(row['means'][metric])}{mark}"
 
 
-def bars(scored: Mapping[str, Found], methods: Sequence[str]) -> Iterator[str]:
+def bars(scored: Mapping[str, Ranking], methods: Sequence[str]) -> Iterator[str]:
     """What was asked for, and what was measured."""
     rows = [["data set", "bar", *methods, "met"]]
     for key in (*JUDGED, "musique-given"):
@@ -119,7 +119,7 @@ def bars(scored: Mapping[str, Found], methods: Sequence[str]) -> Iterator[str]:
 
 
 def dataset(
-    name: str, found: Mapping[str, Found], methods: Sequence[str], baselines: Sequence[str]
+    name: str, found: Mapping[str, Ranking], methods: Sequence[str], baselines: Sequence[str]
 ) -> Iterator[str]:
     each = found.get(name)
     if each is None or "scores" not in each:
@@ -157,7 +157,7 @@ def budget_columns() -> dict[str, str]:
     return columns | {"tokens of 10 hits": "tokens@10"}
 
 
-def table(scores: Found, names: Sequence[str], columns: Mapping[str, str]) -> str:
+def table(scores: Ranking, names: Sequence[str], columns: Mapping[str, str]) -> str:
     rows = [["", *columns]]
     for name in names:
         row = row_of(scores, name)
@@ -167,7 +167,7 @@ def table(scores: Found, names: Sequence[str], columns: Mapping[str, str]) -> st
     return markdown(rows)
 
 
-def differences(scores: Found, names: Sequence[str]) -> str:
+def differences(scores: Ranking, names: Sequence[str]) -> str:
     metrics = {"R@2": "recall@2", "R@5": "recall@5", "R@10": "recall@10", "answer@1k": "answer@1000"}
     rows = [["difference to dense, 95 % interval", *metrics]]
     for name in names:
@@ -177,13 +177,13 @@ def differences(scores: Found, names: Sequence[str]) -> str:
     return markdown(rows)
 
 
-def interval(each: Found | None) -> str:
+def interval(each: Ranking | None) -> str:
     if each is None:
         return ""
     return f"{each['mean']:+.3f} [{each['low']:+.3f}, {each['high']:+.3f}]{' ~' if each['is_noise'] else ''}"
 
 
-def by_type(scores: Found, names: Sequence[str]) -> str:
+def by_type(scores: Ranking, names: Sequence[str]) -> str:
     types: dict[str, int] = {}
     for question in scores["questions"]:
         types[question["type"]] = types.get(question["type"], 0) + 1
@@ -202,11 +202,11 @@ def by_type(scores: Found, names: Sequence[str]) -> str:
     return markdown(rows)
 
 
-def any_mean(scores: Found, kind: str) -> bool:
+def any_mean(scores: Ranking, kind: str) -> bool:
     return any(row["by_type"][kind].get("recall@5") is not None for row in scores["rows"] if row["by_type"])
 
 
-def times(scores: Found, names: Sequence[str]) -> str:
+def times(scores: Ranking, names: Sequence[str]) -> str:
     rows = [["", "CPU ms", "p50 ms", "p95 ms", "build s", "build CPU s", "MB on disk", "peak MB"]]
     for name in names:
         row = row_of(scores, name)
@@ -221,7 +221,7 @@ def times(scores: Found, names: Sequence[str]) -> str:
     return markdown(rows)
 
 
-def benchmark(each: Found | None, command: str) -> Iterator[str]:
+def benchmark(each: Ranking | None, command: str) -> Iterator[str]:
     if each is None:
         yield f"Missing: `{command}` was not run.\n"
         return
@@ -232,11 +232,11 @@ def benchmark(each: Found | None, command: str) -> Iterator[str]:
         yield f"```text\n{each['output'].strip()}\n```\n"
 
 
-def row_of(scores: Found, name: str) -> Found | None:
+def row_of(scores: Ranking, name: str) -> Ranking | None:
     return next((row for row in scores["rows"] if row["name"] == name), None)
 
 
-def mean(scores: Found, name: str, metric: str = "recall@5") -> float | None:
+def mean(scores: Ranking, name: str, metric: str = "recall@5") -> float | None:
     row = row_of(scores, name)
     value: float | None = row["means"].get(metric) if row else None
     return value

@@ -16,9 +16,9 @@ from stratarag.importing import (
     read_graphrag,
     read_openie,
 )
+from stratarag.loaders import read_documents
 from stratarag.pipeline.merge import finish, merge
-from stratarag.pipeline.names import canonical
-from stratarag.reading import read_documents
+from stratarag.pipeline.names.index import canonical
 from stratarag.records import Chunk, Document, EntityMention, Extraction, RelationMention, SemanticUnit
 
 

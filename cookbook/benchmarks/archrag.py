@@ -23,7 +23,7 @@ import numpy as np
 
 from stratarag.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.base import Graph, Query
-from stratarag.pipeline.names import NameIndex
+from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.reports import ReportSchema
 from stratarag.records import Node
 from stratarag.store.nodes import compressed_sources

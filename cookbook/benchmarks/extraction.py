@@ -3,7 +3,7 @@
     python cookbook/benchmarks/extraction.py DATA_FOLDER
 
 The folder has `corpus.jsonl` (id, title, text) and `openie.jsonl` (passage_id, entities). Names are compared
-by their words (`stratarag.pipeline.names.words`) without articles; strict: equal; loose: equal, or one
+by their words (`stratarag.pipeline.names.index.words`) without articles; strict: equal; loose: equal, or one
 contains the other as whole words. Recall is the share of the model's entities of a passage that one of ours
 in the same passage matches, precision the share of ours that one of the model's matches.
 """
@@ -13,8 +13,8 @@ import json
 import time
 from pathlib import Path
 
-from stratarag.pipeline.extract_nlp import extract
-from stratarag.pipeline.names import words
+from stratarag.pipeline.extraction.by_rules import extract
+from stratarag.pipeline.names.index import words
 
 ARTICLES = {"the", "a", "an"}
 Name = tuple[str, ...]

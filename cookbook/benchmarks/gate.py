@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import time
 
-from stratarag.models.gateway import CallItem, ModelGate, Prompt, Task
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
+from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
 from stratarag.models.structured import plain_text
 from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel
 

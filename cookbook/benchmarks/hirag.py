@@ -31,7 +31,7 @@ import numpy as np
 import stratarag as sr
 from stratarag.eval import load_dataset
 from stratarag.kernels.mixture import soft_clusters
-from stratarag.pipeline.names import words
+from stratarag.pipeline.names.index import words
 
 DIMENSION = 384
 
@@ -47,7 +47,7 @@ def figures(arguments: argparse.Namespace) -> None:
 def show(index: sr.Index, questions: Sequence[Any]) -> None:
     """All figures of one index."""
     snapshot = index._serve().snapshot
-    graph, own = snapshot.method("graph"), snapshot.method("hirag")
+    graph, own = snapshot.part("graph"), snapshot.part("hirag")
     layers(own.arrays)
     coefficients(graph.arrays, own.arrays)
     coverage(index, questions)

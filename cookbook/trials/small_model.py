@@ -36,9 +36,9 @@ from langchain_stratarag._models import to_chat_model as to_langchain
 from llama_index_stratarag import LSHTreeIndex
 from llama_index_stratarag._models import to_chat_model as to_llama_index
 from stratarag import demo
-from stratarag.models.gateway import CallItem, ModelGate
+from stratarag.models.gate import CallItem, ModelGate
 from stratarag.models.structured import is_refusal
-from stratarag.pipeline.extract_llm import EXTRACT
+from stratarag.pipeline.extraction.by_model import EXTRACT
 
 DOCUMENTS = 12
 PASSAGES, WORDS = 6, 60  # what is extracted from: the beginnings of so many documents

@@ -17,6 +17,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from stratarag import errors as errors
+    from stratarag.api import abuild_index as abuild_index
+    from stratarag.api import aestimate as aestimate
+    from stratarag.api import aopen_index as aopen_index
+    from stratarag.api import build_index as build_index
+    from stratarag.api import estimate as estimate
+    from stratarag.api import open_index as open_index
     from stratarag.config import Config as Config
     from stratarag.importing import Imported as Imported
     from stratarag.importing import from_graph_documents as from_graph_documents
@@ -25,30 +31,19 @@ if TYPE_CHECKING:
     from stratarag.importing import read_graphrag as read_graphrag
     from stratarag.importing import read_openie as read_openie
     from stratarag.index import Index as Index
+    from stratarag.loaders import read_documents as read_documents
     from stratarag.methods.archrag import register_augmentation as register_augmentation
     from stratarag.methods.archrag import register_clustering as register_clustering
     from stratarag.methods.lshtree import LSHTreeConfig as LSHTreeConfig
+    from stratarag.models.budget import Budget as Budget
+    from stratarag.models.budget import Limits as Limits
+    from stratarag.models.budget import Prices as Prices
     from stratarag.models.estimate import Estimate as Estimate
-    from stratarag.models.limits import Budget as Budget
-    from stratarag.models.limits import Limits as Limits
-    from stratarag.models.limits import Prices as Prices
     from stratarag.models.local import HashingEmbedder as HashingEmbedder
     from stratarag.models.local import MiniLMEmbedder as MiniLMEmbedder
     from stratarag.models.local import OnnxEmbedder as OnnxEmbedder
-    from stratarag.opening import abuild_index as abuild_index
-    from stratarag.opening import aestimate as aestimate
-    from stratarag.opening import aopen_index as aopen_index
-    from stratarag.opening import build_index as build_index
-    from stratarag.opening import estimate as estimate
-    from stratarag.opening import open_index as open_index
-    from stratarag.picture import Picture as Picture
-    from stratarag.pipeline.answer import Answer as Answer
     from stratarag.pipeline.chunk import ChunkConfig as ChunkConfig
-    from stratarag.pipeline.context import Citation as Citation
-    from stratarag.pipeline.context import Context as Context
-    from stratarag.pipeline.context import Retrieval as Retrieval
-    from stratarag.pipeline.extract import ExtractionConfig as ExtractionConfig
-    from stratarag.reading import read_documents as read_documents
+    from stratarag.pipeline.extraction.stage import ExtractionConfig as ExtractionConfig
     from stratarag.records import BuildReport as BuildReport
     from stratarag.records import Chunk as Chunk
     from stratarag.records import Document as Document
@@ -58,12 +53,17 @@ if TYPE_CHECKING:
     from stratarag.records import GraphEntity as GraphEntity
     from stratarag.records import GraphRelation as GraphRelation
     from stratarag.records import GraphUnit as GraphUnit
-    from stratarag.records import Hit as Hit
     from stratarag.records import MethodNode as MethodNode
     from stratarag.records import RelationMention as RelationMention
     from stratarag.records import SemanticUnit as SemanticUnit
     from stratarag.records import StreamedDocument as StreamedDocument
     from stratarag.records import Usage as Usage
+    from stratarag.results import Answer as Answer
+    from stratarag.results import Citation as Citation
+    from stratarag.results import Context as Context
+    from stratarag.results import Hit as Hit
+    from stratarag.results import Picture as Picture
+    from stratarag.results import Retrieval as Retrieval
 
 _HOMES = {
     "stratarag.config": ("Config",),
@@ -76,7 +76,7 @@ _HOMES = {
         "read_openie",
     ),
     "stratarag.index": ("Index",),
-    "stratarag.opening": (
+    "stratarag.api": (
         "abuild_index",
         "aestimate",
         "aopen_index",
@@ -87,14 +87,12 @@ _HOMES = {
     "stratarag.methods.archrag": ("register_augmentation", "register_clustering"),
     "stratarag.methods.lshtree": ("LSHTreeConfig",),
     "stratarag.models.estimate": ("Estimate",),
-    "stratarag.models.limits": ("Budget", "Limits", "Prices"),
+    "stratarag.models.budget": ("Budget", "Limits", "Prices"),
     "stratarag.models.local": ("HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder"),
-    "stratarag.pipeline.answer": ("Answer",),
     "stratarag.pipeline.chunk": ("ChunkConfig",),
-    "stratarag.pipeline.context": ("Citation", "Context", "Retrieval"),
-    "stratarag.pipeline.extract": ("ExtractionConfig",),
-    "stratarag.picture": ("Picture",),
-    "stratarag.reading": ("read_documents",),
+    "stratarag.results": ("Answer", "Citation", "Context", "Hit", "Picture", "Retrieval"),
+    "stratarag.pipeline.extraction.stage": ("ExtractionConfig",),
+    "stratarag.loaders": ("read_documents",),
     "stratarag.records": (
         "BuildReport",
         "Chunk",
@@ -105,7 +103,6 @@ _HOMES = {
         "GraphEntity",
         "GraphRelation",
         "GraphUnit",
-        "Hit",
         "MethodNode",
         "RelationMention",
         "SemanticUnit",

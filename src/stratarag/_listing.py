@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.pipeline.extract import NAME as EXTRACTION
-from stratarag.pipeline.extract import extractions as stored_extractions
+from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
+from stratarag.pipeline.extraction.stage import extractions as stored_extractions
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Stored
@@ -54,7 +54,7 @@ class Origins:
 
 def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:
     """The entities of the graph by name; those of these ids that exist, if `ids` is given."""
-    graph = Graph(snapshot.method(GRAPH))
+    graph = Graph(snapshot.part(GRAPH))
     if ids is None:
         return entities_at(snapshot, range(graph.entities))
     found = graph.stored.rows(list(ids)).values()
@@ -63,7 +63,7 @@ def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[G
 
 def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
     """The entities at these rows of the graph."""
-    for batch, origins in _batches(snapshot, snapshot.method(GRAPH), rows):
+    for batch, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
         for _, node in batch:
             extra = node.extra
             yield GraphEntity(node.id, extra["name"], extra["type"], extra["description"], *origins.of(node))
@@ -71,7 +71,7 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
 
 def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
     """The relations of the graph, or those at these rows (counted from the first relation)."""
-    graph = Graph(snapshot.method(GRAPH))
+    graph = Graph(snapshot.part(GRAPH))
     wanted = range(graph.relations) if rows is None else rows
     places = [graph.entities + row for row in wanted]
     for batch, origins in _batches(snapshot, graph.stored, places):
@@ -83,7 +83,7 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
     """The semantic units of the graph."""
-    graph = Graph(snapshot.method(GRAPH))
+    graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
     for batch, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
@@ -97,13 +97,13 @@ def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
 def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
     """What was extracted from each chunk, with the chunk's id, in the order of the corpus."""
     ids = snapshot.ids(range(snapshot.size))
-    for row, extraction in stored_extractions(snapshot.method(EXTRACTION), snapshot.size):
+    for row, extraction in stored_extractions(snapshot.part(EXTRACTION), snapshot.size):
         yield ids[row], extraction
 
 
 def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
     """The nodes of a method's index, in their order."""
-    stored = snapshot.method(method)
+    stored = snapshot.part(method)
     for batch, origins in _batches(snapshot, stored, range(stored.size)):
         members = _members(snapshot, stored, batch)
         for (_, node), own in zip(batch, members, strict=True):

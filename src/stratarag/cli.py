@@ -285,7 +285,7 @@ def query(
 @command
 def stats(index: str, output: Output) -> None:
     """What INDEX holds."""
-    from stratarag._models import AnyEmbedder
+    from stratarag._gates import AnyEmbedder
 
     # Whatever embedder it was built with, no question is asked of it.
     with sr.open_index(index, embedder=AnyEmbedder()) as opened:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from stratarag.methods import NAMES, get_method
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
 from stratarag.pipeline.chunk import ChunkConfig
-from stratarag.pipeline.extract import ExtractionConfig
+from stratarag.pipeline.extraction.stage import ExtractionConfig
 from stratarag.pipeline.prompts import prompt_names
 from stratarag.pipeline.tokens import NAMES as TOKENIZERS
 
@@ -77,7 +77,7 @@ class Config:
         return native
 
 
-def resolve(config: Any) -> Config:
+def as_config(config: Any) -> Config:
     """A `Config` from what callers give: one, a method's own settings, a mapping of fields, or None.
 
     In a mapping, a method's name may stand beside the fields: `{"lshtree": {"max_cluster": 20}}`.

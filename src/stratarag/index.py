@@ -12,26 +12,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stratarag import _sync
-from stratarag._contents import Contents, listed
-from stratarag._intake import Documents
-from stratarag._models import Models
-from stratarag._serving import VIEWS, Reader, Request
-from stratarag._surroundings import Drawer
-from stratarag._update import Change, Workshop, settings_of, update
+from stratarag import _listing, _sync, viz
+from stratarag._build import Change, Workshop, settings_of, update
+from stratarag._documents import Documents
+from stratarag._gates import Models
+from stratarag._reader import VIEWS, Reader, Request
+from stratarag._subgraph import Drawer
 from stratarag.config import Config
+from stratarag.export import export
 from stratarag.methods import NAMES, get_method
+from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
-from stratarag.models.gateway import Gate
-from stratarag.models.limits import Prices
-from stratarag.pipeline.answer import Answer, Draft, extract_answer, generate
+from stratarag.models.gate import Gate
+from stratarag.pipeline.answer import Draft, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
-from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.decompose import decompose as name_entities
-from stratarag.pipeline.extract import Given
+from stratarag.pipeline.extraction.stage import Given
 from stratarag.pipeline.filters import Where
-from stratarag.records import BuildReport
-from stratarag.store.snapshot import IndexFolder
+from stratarag.records import (
+    BuildReport,
+    Chunk,
+    Extraction,
+    GraphEntity,
+    GraphRelation,
+    GraphUnit,
+    Metadata,
+    MethodNode,
+)
+from stratarag.results import Answer, Picture, Retrieval
+from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
 _SEARCH = ("view", "where", "method", "decompose")  # arguments of a search that are no method's own
@@ -47,7 +56,7 @@ def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(get_method(name).name for name in names)
 
 
-class Index(Contents):
+class Index:
     """An open index. Made by `build_index` and `open_index`; a context manager.
 
     Questions may be asked from several threads and tasks at once. They see the generation that was
@@ -315,6 +324,119 @@ class Index(Contents):
 
     # What it holds
 
+    @property
+    def generation(self) -> int:
+        """Number of the generation that questions see; each update publishes the next."""
+        return self._serve().snapshot.manifest.generation
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods in the folder, the default one first."""
+        return self._serve().methods
+
+    def documents(self) -> dict[str, Metadata]:
+        """The documents in the index with their metadata, by id."""
+        return self._serve().snapshot.document_metadata()
+
+    def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
+        """The chunks of these documents, or of all, in their order; unknown ids are left out."""
+        return self._serve().chunks_of(None if document_ids is None else set(listed(document_ids)))
+
+    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
+        """The chunks with these ids, ours or the caller's own (`Chunk.ref`), in the order of the corpus.
+
+        Unknown ids are left out; several chunks may share an id of the caller's.
+        """
+        return self._serve().find_chunks(listed(ids))
+
+    def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
+        """The entities of the index's graph, by normalised name, with what they came from.
+
+        With `ids`, those of them that exist.
+        """
+        return _listing.entities(self._serve().snapshot, None if ids is None else listed(ids))
+
+    def relations(self) -> Iterator[GraphRelation]:
+        """The relations of the index's graph, with what they came from."""
+        return _listing.relations(self._serve().snapshot)
+
+    def units(self) -> Iterator[GraphUnit]:
+        """The semantic units of the index's graph: facts, with the entities in them and their sources."""
+        return _listing.units(self._serve().snapshot)
+
+    def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
+        """The nodes of a method (None: the first), with their members, sources and documents.
+
+        What a node's members are (nodes of the level below, entities, chunks) depends on the method and
+        the level.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder holds no index of that method.
+        """
+        reader = self._serve()
+        return _listing.method_nodes(reader.snapshot, reader.method_name(method))
+
+    def extractions(self) -> Iterator[tuple[str, Extraction]]:
+        """What was extracted from each chunk, with the chunk's id, in the order of the corpus.
+
+        As a dictionary it is what `extraction=` takes, for the same chunks in another index.
+        """
+        return _listing.extractions(self._serve().snapshot)
+
+    def export(
+        self, path: str | os.PathLike[str], format: str = "jsonl", *, method: str | None = None
+    ) -> Path:
+        """Write what the index holds to a file or, for Parquet, a folder; returns its path.
+
+        Parameters
+        ----------
+        path
+            Where to write. Files that are there under these names are replaced once the new ones are whole.
+        format
+            `"jsonl"`: everything, the extraction included, which `read_extraction` reads back.
+            `"graphml"`: chunks, entities, relations and the methods' nodes as one graph.
+            `"parquet"`: a table for each kind of thing, in a folder. `"html"`: the page of `show`.
+        method
+            Whose nodes go along; None means those of all methods (for a page: of the first).
+
+        Raises
+        ------
+        ValueError
+            If there is no such format.
+        MethodMissing
+            If the folder holds no index of that method.
+        MissingExtra
+            For Parquet, if pyarrow is not installed.
+        """
+        return export(self, path, format, method=method)
+
+    def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
+        """A method's hierarchy as a page, which a notebook shows and `save` writes to a file.
+
+        A click on a cell opens its text and sources. Of a hierarchy with more than `most` nodes the largest
+        are shown, and the page says so. See `viz.hierarchy`.
+        """
+        return viz.hierarchy(self, self._serve().method_name(method), most=most)
+
+    def show_report(self) -> Picture:
+        """Tokens and seconds, stage by stage, of the last build, insert or delete through this object.
+
+        Raises
+        ------
+        ValueError
+            If this object has built or changed nothing; a report is not kept in the folder.
+        """
+        if self.last_report is None:
+            raise ValueError(
+                "there is no report: this object has only opened the index. build_index, insert, delete and "
+                "add_method make one"
+            )
+        return viz.build_report(self.last_report)
+
+    # The folder
+
     def copy_to(self, path: StrPath) -> None:
         """Copy the current generation and the cache of calls to another folder, as an index of its own.
 
@@ -369,6 +491,19 @@ class Index(Contents):
         if self._reader is None or self._folder.closed:
             self._reader = Reader(self._folder.snapshot(), self._config)
         return self._reader
+
+
+def listed(ids: str | Iterable[str]) -> list[str]:
+    """Ids as a list; a single one is a list of one.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an id nor a collection of ids.
+    """
+    if not isinstance(ids, Iterable):
+        raise TypeError(f"ids must be a string or a list of strings, not {type(ids).__name__} {ids!r}")
+    return [ids] if isinstance(ids, str) else list(ids)
 
 
 def _checked(q: str, k: int, view: str) -> int:

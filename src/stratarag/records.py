@@ -198,26 +198,6 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One retrieved thing and where it comes from.
-
-    `sources` are ids of chunks, `documents` ids of documents, both in the order of the corpus.
-    `score` is comparable within one retrieval only; higher is better. `ref` is the caller's own id
-    of a chunk, where it gave one.
-    """
-
-    id: str
-    kind: str
-    level: int
-    text: str
-    score: float
-    sources: tuple[str, ...]
-    documents: tuple[str, ...]
-    metadata: Metadata = field(default_factory=dict)
-    ref: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class GraphEntity:
     """An entity of an index's graph. `id` is its normalised name; `sources` are chunk ids."""
 

@@ -24,7 +24,7 @@ from stratarag.eval import (
 )
 from stratarag.eval.judging import CRITERIA
 from stratarag.methods import NAMES
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
 from stratarag.records import Document
 from stratarag.testing import FakeEmbedder, ScriptedChatModel
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stratarag as sr
-from stratarag.config import Config, resolve
+from stratarag.config import Config, as_config
 from stratarag.errors import MissingExtra, ModelError
 from stratarag.eval.baselines import Bm25, Dense, Hybrid, HyDE, baselines, fuse
 from stratarag.eval.datasets import Dataset, Question
@@ -17,7 +17,7 @@ from stratarag.eval.gmm_tree import GmmTree, clusters
 from stratarag.eval.measuring import Meter
 from stratarag.eval.rankers import Workbench
 from stratarag.eval.walk import EntityWalk
-from stratarag.models.gateway import ModelGate
+from stratarag.models.gate import ModelGate
 from stratarag.pipeline.tokens import choose
 from stratarag.records import Document, EntityMention, Extraction
 from stratarag.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
@@ -41,7 +41,7 @@ def bench(
         object.__setattr__(dataset, name, value)
     gate = ModelGate(llm, None, cache=MemoryCalls())
     shared = SharedEmbedder(FakeEmbedder(256))
-    return Workbench(dataset, shared, config or resolve(None), gate, lambda text: len(text.split()), view)
+    return Workbench(dataset, shared, config or as_config(None), gate, lambda text: len(text.split()), view)
 
 
 @pytest.mark.parametrize("name", sorted(set(baselines()) - {"hyde"}))
@@ -155,7 +155,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_passages_are_those_of_an_index() -> None:
     long = tuple(Document(key, " ".join([text] * 9)) for key, text in TEXTS.items())
-    config = resolve({"chunking": {"size": 40, "overlap": 5}})
+    config = as_config({"chunking": {"size": 40, "overlap": 5}})
     shared = bench(config=config, documents=long)
     ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, choose()).chunks
     with sr.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:

@@ -139,7 +139,7 @@ PARTITIONED = ("archrag", "noderag", "hirag")
 def assert_sound(index: sr.Index, method: str) -> None:
     """Every node is made of members that are there, and of all their sources."""
     snapshot = index._serve().snapshot
-    own, graph = snapshot.method(method), snapshot.method("graph")
+    own, graph = snapshot.part(method), snapshot.part("graph")
     nodes = own.nodes(range(own.size))
     sources = {node.id: set(node.sources) for node in (*graph.nodes(range(graph.size)), *nodes)}
     for node in nodes:
@@ -162,7 +162,7 @@ def _corpus(index: sr.Index) -> dict[str, Any]:
 
 def _table(index: sr.Index, name: str) -> dict[str, Any]:
     snapshot = index._serve().snapshot
-    stored = snapshot.method(name)
+    stored = snapshot.part(name)
     ids = snapshot.ids(range(snapshot.size))
     return {
         "nodes": [

@@ -26,7 +26,7 @@ def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sr.
 def stored(index: sr.Index) -> tuple[list[Node], list[Node], dict[str, np.ndarray]]:
     """The graph's nodes, the method's nodes and its arrays."""
     snapshot = index._serve().snapshot
-    graph, own = snapshot.method("graph"), snapshot.method("hirag")
+    graph, own = snapshot.part("graph"), snapshot.part("hirag")
     return graph.nodes(range(graph.size)), own.nodes(range(own.size)), dict(own.arrays)
 
 

@@ -74,8 +74,8 @@ def built(given: Mapping[str, Any], **kwargs: Any) -> sr.Index:
 
 def tables(index: sr.Index) -> tuple[Graph, list[Node], list[Node]]:
     snapshot = index._serve().snapshot
-    graph = Graph(snapshot.method("graph"))
-    own = snapshot.method("archrag")
+    graph = Graph(snapshot.part("graph"))
+    own = snapshot.part("archrag")
     return graph, graph.stored.nodes(range(graph.entities)), own.nodes(range(own.size))
 
 

@@ -34,7 +34,7 @@ def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("step", ["add", "assemble", "put_method", "publish"])
+@pytest.mark.parametrize("step", ["add", "assemble", "put_part", "publish"])
 async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
     step: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import BudgetExceeded
-from stratarag.pipeline.extract import distribute, from_json, to_json
+from stratarag.pipeline.extraction.stage import distribute, from_json, to_json
 from stratarag.testing import FakeEmbedder
 from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
 

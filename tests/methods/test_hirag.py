@@ -89,7 +89,7 @@ def test_a_model_that_finds_no_summary_entity(names):
     assert index.last_report.failures
     _, own, arrays = stored(index)
     assert not any(node.extra["by"] == "model" for node in own if node.kind == "summary_entity")
-    assert arrays["layered.edges"].max() >= index._serve().snapshot.method("graph").arrays["counts"][1]
+    assert arrays["layered.edges"].max() >= index._serve().snapshot.part("graph").arrays["counts"][1]
     check(index, max_cluster=5, max_community=6)
     model._summaries = lambda prompt: [f"group {hash_of(prompt)}"]
     assert index.insert(documents(30)).failures == ()

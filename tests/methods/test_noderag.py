@@ -98,7 +98,7 @@ def searcher(index: sr.Index) -> HeterographSearcher:
 
 
 def stored(index: sr.Index) -> Any:
-    return index._serve().snapshot.method("noderag")
+    return index._serve().snapshot.part("noderag")
 
 
 def query(text: str, k: int = 10, **options: Any) -> Query:
@@ -259,7 +259,7 @@ def test_entry_points_by_similarity_are_the_nearest_of_their_types(
 
 
 def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
-    layout, graph = searcher(index)._layout, index._serve().snapshot.method("graph")
+    layout, graph = searcher(index)._layout, index._serve().snapshot.part("graph")
     rows = [
         graph.nodes([node - layout.first("N")])[0]
         if node < layout.first("A")
@@ -357,7 +357,7 @@ def test_options_and_settings_have_defaults() -> None:
 
 def test_nodes_are_made_of_their_members(index: sr.Index) -> None:
     """Sources are those of the members, which exist; titles belong to their elements."""
-    reader, graph = index._serve(), index._serve().snapshot.method("graph")
+    reader, graph = index._serve(), index._serve().snapshot.part("graph")
     own = stored(index).nodes(range(stored(index).size))
     by_id = {node.id: node for node in own}
     for node in own:
@@ -392,7 +392,7 @@ def test_what_is_deleted_is_nowhere() -> None:
     index = plain([*documents, secret], given)
     index.delete("secret")
     for name in ("noderag", "graph"):
-        part = index._serve().snapshot.method(name)
+        part = index._serve().snapshot.part(name)
         for node in part.nodes(range(part.size)):
             assert "xylographer" not in json.dumps([node.id, node.text, dict(node.extra)]).casefold()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stratarag.models.gateway import CallItem, ModelGate, Prompt, Task
+from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
 from stratarag.models.structured import json_as, plain_text
 
 ECHO = Prompt("echo", "Say something about {{text}}.")

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from stratarag.models.budget import Limits, Prices
 from stratarag.models.estimate import CountingGate
-from stratarag.models.gateway import CallItem, Gate, ModelGate
-from stratarag.models.limits import Limits, Prices
+from stratarag.models.gate import CallItem, Gate, ModelGate
 from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from tests.models.tasks import FACT, TEXT, Pauses, items, texts
 

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from stratarag.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
-from stratarag.models.gateway import CallItem, ModelGate
-from stratarag.models.limits import Budget, Limits, Prices
+from stratarag.models.budget import Budget, Limits, Prices
+from stratarag.models.gate import CallItem, ModelGate
 from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
 from tests.models.tasks import FACT, TEXT, Fact, Pauses, Recorder, all_free, items
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stratarag.errors import EmbedderError, ModelError
-from stratarag.models.gateway import ModelGate
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
+from stratarag.models.gate import ModelGate
 from stratarag.models.wrap import embedder_name, model_name
 from stratarag.testing import FakeEmbedder, MemoryVectors, ServiceError
 from tests.models.tasks import Pauses, Recorder, all_free, texts

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from stratarag.models.gateway import ModelGate
+from stratarag.models.gate import ModelGate
 from stratarag.models.ledger import Ledger
 from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.records import Usage

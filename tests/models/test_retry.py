@@ -6,8 +6,8 @@ from email.utils import format_datetime
 import pytest
 
 from stratarag.errors import MissingExtra, ModelError
-from stratarag.models.limits import Limits
-from stratarag.models.retry import Verdict, judge, persevere, retry_after, translate
+from stratarag.models.budget import Limits
+from stratarag.models.retry import Verdict, judge, retry_after, translate, with_retries
 from stratarag.testing import ServiceError
 from tests.models.tasks import Codes, Pauses
 
@@ -96,7 +96,7 @@ async def test_pauses_grow_and_are_as_long_as_the_service_asks() -> None:
             raise errors.pop(0)
         return "done"
 
-    assert await persevere(attempt, limits=Limits(longest_wait=30), sleep=pauses) == "done"
+    assert await with_retries(attempt, limits=Limits(longest_wait=30), sleep=pauses) == "done"
     assert len(pauses.seconds) == 3
     assert pauses.seconds[1] >= 20
     assert max(pauses.seconds) <= 30
@@ -109,7 +109,7 @@ async def test_a_service_that_asks_for_too_long_is_not_waited_for() -> None:
         raise ServiceError(429, retry_after=3_600)
 
     with pytest.raises(ServiceError):
-        await persevere(attempt, limits=Limits(), sleep=pauses)
+        await with_retries(attempt, limits=Limits(), sleep=pauses)
     assert pauses.seconds == []
 
 
@@ -123,7 +123,7 @@ async def test_attempts_are_counted(retries: int, attempts: int) -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        await persevere(attempt, limits=Limits(retries=retries), sleep=Pauses())
+        await with_retries(attempt, limits=Limits(retries=retries), sleep=Pauses())
     assert made == attempts
 
 

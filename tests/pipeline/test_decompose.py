@@ -7,7 +7,7 @@ import pytest
 
 from stratarag.errors import CallFailed, ModelError
 from stratarag.pipeline.decompose import DECOMPOSE, decompose
-from stratarag.pipeline.extract_nlp import question_entities
+from stratarag.pipeline.extraction.by_rules import question_entities
 
 QUESTION = "Did Ada Lovelace know Charles Babbage?"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratarag.pipeline.merge import LONGEST_NAME, Merge, Merged, finish, merge
-from stratarag.pipeline.names import canonical
+from stratarag.pipeline.names.index import canonical
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 NAMES = ("Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R&D", "Café", "z" * 201)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from stratarag.models.estimate import CountingGate
-from stratarag.models.gateway import ModelGate, Prompt
+from stratarag.models.gate import ModelGate, Prompt
 from stratarag.pipeline.reports import (
     CommunityReport,
     carried,

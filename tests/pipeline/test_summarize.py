@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from stratarag.pipeline.summarize import extract
+from stratarag.pipeline.summarize import extractive_summary
 
 
 def words(text: str) -> int:
@@ -15,7 +15,7 @@ TEXTS = [
 
 
 def test_sentences_are_taken_word_for_word_and_in_order() -> None:
-    summary = extract(TEXTS, 20, words)
+    summary = extractive_summary(TEXTS, 20, words)
     whole = " ".join(TEXTS)
     places = [whole.index(sentence) for sentence in summary.splitlines()]
     assert places == sorted(places)
@@ -23,20 +23,20 @@ def test_sentences_are_taken_word_for_word_and_in_order() -> None:
 
 
 def test_the_common_subject_wins_over_asides() -> None:
-    summary = extract(TEXTS, 14, words)
+    summary = extractive_summary(TEXTS, 14, words)
     assert "lighthouse" in summary
     assert "Bread" not in summary
 
 
 def test_repeats_come_once() -> None:
-    assert extract(TEXTS, 500, words).count("repaired the lamp") == 1
-    assert extract(["Same words here."] * 5, 500, words) == "Same words here."
+    assert extractive_summary(TEXTS, 500, words).count("repaired the lamp") == 1
+    assert extractive_summary(["Same words here."] * 5, 500, words) == "Same words here."
 
 
 def test_one_endless_sentence_is_cut() -> None:
-    assert 0 < words(extract(["word " * 900], 30, words)) <= 30
+    assert 0 < words(extractive_summary(["word " * 900], 30, words)) <= 30
 
 
 def test_no_text_no_summary() -> None:
-    assert extract([], 30, words) == ""
-    assert extract(["   "], 30, words) == ""
+    assert extractive_summary([], 30, words) == ""
+    assert extractive_summary(["   "], 30, words) == ""

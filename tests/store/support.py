@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from stratarag.records import Chunk, Node, digest_blocks
+from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
-from stratarag.store.snapshot import IndexFolder, Snapshot
+from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 
 DIMENSION = 4
@@ -54,7 +55,7 @@ def fill(staging: Staging, documents: Mapping[str, list[str]], removed: Collecti
     ]
     nodes.append(Node("root", "summary", 1, "all", tuple(range(staging.size))))
     arrays = {"level.0.codes": np.arange(len(nodes), dtype=np.uint64), "scale": np.array(2.5)}
-    staging.put_method(METHOD, nodes, arrays)
+    staging.put_part(METHOD, nodes, arrays)
 
 
 def publish(
@@ -71,7 +72,7 @@ def publish(
 def contents(snapshot: Snapshot) -> tuple[object, ...]:
     """Everything a snapshot holds, in comparable form."""
     rows = range(snapshot.size)
-    stored = snapshot.method(METHOD)
+    stored = snapshot.part(METHOD)
     return (
         snapshot.documents(),
         snapshot.document_metadata(),

@@ -16,8 +16,8 @@ import pytest
 
 from stratarag.errors import Damaged, StoreError
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.folder import IndexFolder
 from stratarag.store.journal import Journal
-from stratarag.store.snapshot import IndexFolder
 from tests.store.support import fill, manifest, publish
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stratarag.errors import ClosedIndex, Damaged, Locked, NotAnIndex
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 from stratarag.store.view import CorpusView
 from tests.store.support import contents, files_holding, fill, publish
 
@@ -255,7 +255,7 @@ def test_calls_that_wait_for_their_purge_are_not_copied(
 CHILD = """
 import sys
 from pathlib import Path
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 folders = [IndexFolder.open(Path(name)) for name in sys.argv[1:3]]
 print("ready", flush=True)
 while True:

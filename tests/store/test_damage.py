@@ -18,8 +18,8 @@ import pytest
 from stratarag.errors import Damaged, FormatTooNew
 from stratarag.store import manifest as manifests
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest, check_inside
-from stratarag.store.snapshot import IndexFolder
 from tests.store.support import METHOD, contents, fill, manifest, publish
 
 
@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_the_previous_generation(small_disk: Path) -> None:
         with pytest.raises(OSError, match=r"No space left.*vectors\.npy"):
             staging.create_vectors(10_000_000, copy_known=False)
         with pytest.raises(OSError, match=r"No space left.*m/big\.npy"):
-            staging.put_method("m", [], {"big": np.zeros(1_000_000)})
+            staging.put_part("m", [], {"big": np.zeros(1_000_000)})
     with pytest.raises(OSError, match=r"calls\.sqlite") as raised:
         put_until_full(folder.calls)
     assert raised.value.errno == errno.ENOSPC

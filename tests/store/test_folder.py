@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from stratarag.errors import Locked, NotAnIndex
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 from tests.store.support import contents, fill, manifest, publish
 
 
@@ -105,7 +105,7 @@ def test_a_second_writer_of_this_process_is_locked_out(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 from tests.store.support import files_holding, fill, manifest, publish
 
 KILLS = 12

@@ -10,7 +10,7 @@ import pytest
 
 from stratarag.errors import ClosedIndex, MethodMissing
 from stratarag.records import Chunk, Node, content_id
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
 
 CORPUS = {"b": ["two", "one", "two", "two"], "a": ["first", "second \0 with a nul"], "ü/Ω 1": ["🙂 שלום"]}
@@ -64,7 +64,7 @@ def test_lookups_by_rows_ids_and_refs(tmp_path: Path) -> None:
     ids = snapshot.ids(range(0, 1200, 2))
     assert list(snapshot.row_of([*ids, "unknown"]).values()) == list(range(0, 1200, 2))
     assert snapshot.refs(["d/5", "d/nothing", ""]) == {"d/5": [5]}
-    stored = snapshot.method(METHOD)
+    stored = snapshot.part(METHOD)
     assert [node.id for node in stored.nodes([1200, 4])] == ["root", f"n-{snapshot.ids([4])[0]}"]
     assert stored.nodes([1200])[0].sources == tuple(range(1200))
     assert stored.rows(["root", "nobody"]) == {"root": 1200}
@@ -75,7 +75,7 @@ def test_lookups_by_rows_ids_and_refs(tmp_path: Path) -> None:
         with pytest.raises(IndexError, match="-1"):
             call([-1])
     with pytest.raises(MethodMissing, match=METHOD):
-        snapshot.method("hirag")
+        snapshot.part("hirag")
 
 
 def test_chunk_metadata_is_the_documents_under_its_own(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_staging_reads_like_the_snapshot_it_becomes(tmp_path: Path) -> None:
         fill(staging, CORPUS)
         seen = contents(staging)
         staging.publish(manifest())
-        assert (staging.document_count, staging.size, staging.method(METHOD).size) == (3, 7, 8)
+        assert (staging.document_count, staging.size, staging.part(METHOD).size) == (3, 7, 8)
     assert contents(folder.snapshot()) == seen
 
 
@@ -155,17 +155,17 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
     with folder.writer("build") as staging:
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
-        staging.put_method("m", [], arrays)
+        staging.put_part("m", [], arrays)
         with pytest.raises(ValueError, match="Python objects"):
-            staging.put_method("other", [], {"bad": np.array([{}, None], dtype=object)})
+            staging.put_part("other", [], {"bad": np.array([{}, None], dtype=object)})
         with pytest.raises(ValueError, match="letters"):
-            staging.put_method("third", [], {"../escape": np.zeros(1)})
+            staging.put_part("third", [], {"../escape": np.zeros(1)})
     with folder.writer("build") as staging:
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
-        staging.put_method("m", [], arrays)
+        staging.put_part("m", [], arrays)
         staging.publish(manifest(methods={"m": {}}))
-    stored = folder.snapshot().method("m").arrays
+    stored = folder.snapshot().part("m").arrays
     for name, array in arrays.items():
         np.testing.assert_array_equal(stored[name], array)
         assert stored[name].dtype == array.dtype
@@ -180,10 +180,10 @@ def test_methods_and_vectors_are_kept_only_over_unchanged_chunks(tmp_path: Path)
         staging.assemble(removed=())
         staging.keep_vectors()
         staging.keep_method(METHOD)
-        staging.put_method("other", [Node("o", "k", 0, "t", (1,))], {})
+        staging.put_part("other", [Node("o", "k", 0, "t", (1,))], {})
         staging.publish(manifest(methods={METHOD: {}, "other": {}}))
     assert contents(folder.snapshot()) == before
-    assert folder.snapshot().method("other").nodes([0])[0].sources == (1,)
+    assert folder.snapshot().part("other").nodes([0])[0].sources == (1,)
     assert folder.verify() == []
     with folder.writer("delete") as staging:
         staging.assemble(removed=["a"])
@@ -201,15 +201,15 @@ def test_what_a_method_may_not_put(tmp_path: Path) -> None:
         for sources in ([2], [-1], [1, 0], [0, 0]):
             nodes = [Node("ok", "k", 0, "t", (0, 1)), Node("bad", "k", 0, "t", sources)]
             with pytest.raises(ValueError, match="'bad'"):
-                staging.put_method("m", nodes, {})
+                staging.put_part("m", nodes, {})
         twice = [Node("same", "k", 0, "t", (0,)), Node("same", "k", 0, "t", (1,))]
         with pytest.raises(ValueError, match="same id"):
-            staging.put_method("m", twice, {})
+            staging.put_part("m", twice, {})
         with pytest.raises(ValueError, match="reserved"):
-            staging.put_method("m", [], {"sources.indptr": np.zeros(1)})
-        staging.put_method("m", twice[:1], {})
+            staging.put_part("m", [], {"sources.indptr": np.zeros(1)})
+        staging.put_part("m", twice[:1], {})
         with pytest.raises(ValueError, match="already"):
-            staging.put_method("m", [], {})
+            staging.put_part("m", [], {})
 
 
 def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:

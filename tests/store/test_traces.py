@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.snapshot import IndexFolder
+from stratarag.store.folder import IndexFolder
 from tests.store.support import files_holding, publish
 
 SECRET = "The key lies under the third stone"

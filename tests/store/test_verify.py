@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stratarag.errors import NotAnIndex
+from stratarag.store.folder import IndexFolder
 from stratarag.store.layout import Layout
-from stratarag.store.snapshot import IndexFolder
 from stratarag.store.verify import verify_folder
 from tests.store.support import METHOD, fill, manifest, publish
 

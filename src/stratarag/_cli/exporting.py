@@ -12,7 +12,7 @@ import stratarag as sr
 from stratarag._cli.loading import WrongOption
 from stratarag._cli.options import embedder_option, index_argument
 from stratarag._cli.output import Output, command
-from stratarag._models import AnyEmbedder
+from stratarag._gates import AnyEmbedder
 from stratarag.export import FORMATS
 
 

@@ -68,7 +68,7 @@ def load_config(
     WrongOption
         If the file is not a JSON object, or a setting is unknown or not valid.
     """
-    from stratarag.config import resolve
+    from stratarag.config import as_config
 
     values = {} if file is None else _json_object(file)
     for part, key, value in (
@@ -82,7 +82,7 @@ def load_config(
                 raise WrongOption(f"--config {file}: {part!r} is a {type(given).__name__}, not an object")
             values[part] = {**given, key: value}
     try:
-        return resolve(values) if values else None
+        return as_config(values) if values else None
     except (TypeError, ValueError) as error:
         raise WrongOption(f"settings: {error}") from error
 

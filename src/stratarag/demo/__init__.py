@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from stratarag.reading import document_of
+from stratarag.loaders import document_of
 from stratarag.records import Document
 
 _SHOWN = ("one-hop-04", "multi-hop-01", "multi-hop-07", "theme-03")

@@ -13,14 +13,14 @@ from pydantic import BaseModel, Field
 
 from stratarag import _sync
 from stratarag.eval.datasets import Dataset, Question
-from stratarag.models.gateway import CallItem, ModelGate, Task
-from stratarag.models.limits import Budget
+from stratarag.models.budget import Budget
+from stratarag.models.gate import CallItem, ModelGate, Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.context import clip
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.tokens import choose
 from stratarag.protocols import CallCache
 from stratarag.records import Chunk, Document
+from stratarag.results import clip
 
 TYPE = "abstract"
 _EXCERPTS = 40  # documents that the model is shown

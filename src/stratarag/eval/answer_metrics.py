@@ -10,7 +10,7 @@ from typing import Any
 
 from stratarag.errors import MissingExtra
 from stratarag.eval.metrics import contains_answer, normalized
-from stratarag.pipeline.spelling import UNSPACED
+from stratarag.pipeline.names.spelling import UNSPACED
 
 _PIECE = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\S)+")
 _WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+")

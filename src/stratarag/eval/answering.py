@@ -11,7 +11,7 @@ from stratarag.eval.answer_metrics import metrics
 from stratarag.eval.datasets import Question
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
-from stratarag.models.gateway import CallItem, Task
+from stratarag.models.gate import CallItem, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.records import Usage

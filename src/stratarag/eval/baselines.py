@@ -12,9 +12,9 @@ from stratarag import _sync
 from stratarag.errors import MissingExtra, ModelError
 from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.kernels.topk import top_k
-from stratarag.models.gateway import Task
+from stratarag.models.gate import Task
 from stratarag.models.structured import plain_text
-from stratarag.pipeline.names import words
+from stratarag.pipeline.names.index import words
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.protocols import Rows, Vectors
 

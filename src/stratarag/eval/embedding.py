@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from stratarag import _sync
-from stratarag.models.gateway import ModelGate
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
+from stratarag.models.gate import ModelGate
 from stratarag.models.local import default_embedder
 from stratarag.models.wrap import embedder_name
 from stratarag.protocols import VectorJournal, Vectors

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import stratarag
-from stratarag.config import Config, resolve
+from stratarag.config import Config, as_config
 from stratarag.eval.answer_metrics import has_wordnet
 from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.baselines import baselines
@@ -26,8 +26,8 @@ from stratarag.eval.results import Evaluation
 from stratarag.eval.running import Run, Settings, compared, parted
 from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
-from stratarag.models.gateway import ModelGate
-from stratarag.models.limits import Budget
+from stratarag.models.budget import Budget
+from stratarag.models.gate import ModelGate
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
@@ -118,7 +118,7 @@ def evaluate(
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
     judge = None if answering is None else answering.judge_llm
-    settled = resolve(config)
+    settled = as_config(config)
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,

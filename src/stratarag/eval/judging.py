@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from stratarag import _sync
 from stratarag.eval.datasets import Question
-from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.records import Usage

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stratarag.api import build_index
 from stratarag.eval.measuring import Meter
 from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
 from stratarag.index import Index
-from stratarag.models.limits import Budget
-from stratarag.opening import build_index
+from stratarag.models.budget import Budget
 
 
 class MethodRanker:

@@ -12,8 +12,8 @@ import string
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
-from stratarag.pipeline.context import CountTokens, clip
-from stratarag.pipeline.spelling import UNSPACED
+from stratarag.pipeline.names.spelling import UNSPACED
+from stratarag.results import CountTokens, clip
 
 _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}\u2010-\u2027\u3001-\u303f\uff01-\uff0f]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -11,11 +11,11 @@ from typing import Protocol
 from stratarag.config import Config
 from stratarag.eval.datasets import Dataset
 from stratarag.eval.embedding import SharedEmbedder
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
 from stratarag.pipeline.chunk import split
-from stratarag.pipeline.context import CountTokens
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk
+from stratarag.results import CountTokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from stratarag.eval.metrics import (
     reciprocal_rank,
 )
 from stratarag.eval.rankers import Passage, Ranker
-from stratarag.pipeline.context import CountTokens
 from stratarag.records import Chunk
+from stratarag.results import CountTokens
 
 
 @dataclass(frozen=True, slots=True)

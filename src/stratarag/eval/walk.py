@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.ppr import shallow_pagerank, transition_matrix
 from stratarag.kernels.topk import top_k
-from stratarag.pipeline.extract_nlp import extract
-from stratarag.pipeline.linking import link
-from stratarag.pipeline.names import NameIndex, canonical
+from stratarag.pipeline.extraction.by_rules import extract
+from stratarag.pipeline.names.index import NameIndex, canonical
+from stratarag.pipeline.names.linking import link
 from stratarag.protocols import Rows
 from stratarag.records import Chunk, Extraction
 

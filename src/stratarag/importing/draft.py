@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stratarag.pipeline.extract_llm import LONGEST_NAME
-from stratarag.pipeline.names import canonical
+from stratarag.pipeline.extraction.by_model import LONGEST_NAME
+from stratarag.pipeline.names.index import canonical
 from stratarag.records import (
     Chunk,
     Document,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stratarag.kernels._chnsw_layer import Layer, Matrix, Nodes
-from stratarag.kernels.topk import SCAN_LIMIT, Ranking, Sketch, top_k
+from stratarag.kernels.topk import SCAN_LIMIT, Sketch, TopK, top_k
 
 
 class Flat:
@@ -33,7 +33,7 @@ class Flat:
             into[: len(found)] = ids[order]
             how[: len(found)] = score[order]
 
-    def _best(self, query: Matrix, k: int) -> Ranking:
+    def _best(self, query: Matrix, k: int) -> TopK:
         if self._norms is not None:
             score: Matrix = np.float32(2) * (self._vectors @ query) - self._norms
             found = np.lexsort((np.arange(len(score)), -score))[:k]

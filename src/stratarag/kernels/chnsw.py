@@ -19,7 +19,7 @@ from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend, Linked, together
 from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, scanned, written
-from stratarag.kernels.topk import Ranking
+from stratarag.kernels.topk import TopK
 
 _SAMPLE = 96
 _CALIBRATED_K = 10
@@ -143,7 +143,7 @@ class CHNSW(Linked):
 
     def search_all(
         self, query: NDArray[np.floating], k: int, *, ef: int | Sequence[int] | None = None
-    ) -> list[Ranking]:
+    ) -> list[TopK]:
         """The best k of every layer, the lowest layer first.
 
         Parameters
@@ -170,7 +170,7 @@ class CHNSW(Linked):
 
     def search_layer(
         self, query: NDArray[np.floating], layer: int, k: int, *, ef: int | Sequence[int] | None = None
-    ) -> Ranking:
+    ) -> TopK:
         """As `search_all`, for one layer; those above it are passed, those below are not."""
         rows, scores, counts = self._search_one(query, k, ef, self._level(layer))
         return rows[layer, : counts[layer]], scores[layer, : counts[layer]]
@@ -182,7 +182,7 @@ class CHNSW(Linked):
         *,
         ef: int | Sequence[int] | None = None,
         threads: int = 1,
-    ) -> list[Ranking]:
+    ) -> list[TopK]:
         """`search_all` for queries of shape (m, dimension).
 
         Returns

@@ -14,7 +14,7 @@ from stratarag.kernels.lsh import hyperplanes
 Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Ranking = tuple[Rows, NDArray[np.float32]]
+TopK = tuple[Rows, NDArray[np.float32]]
 
 SCAN_LIMIT = 4_000
 """Up to this many rows a scan takes about a millisecond, and nothing has to be approximated."""
@@ -30,7 +30,7 @@ _ROUNDING = 1e-5
 _SEED = 0
 
 
-def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -> Ranking:
+def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -> TopK:
     """The rows of largest inner product with a query, exactly.
 
     Parameters
@@ -63,7 +63,7 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
 
 def top_k_many(
     vectors: Matrix, queries: Matrix, k: int, *, mask: Mask | None = None, memory: int = 64_000_000
-) -> list[Ranking]:
+) -> list[TopK]:
     """`top_k` for each of many queries, shape (m, dimension), with one matrix product per block.
 
     `memory` bounds the block of scores, in bytes.
@@ -72,7 +72,7 @@ def top_k_many(
         raise ValueError(f"expected queries of shape (m, dimension), not {queries.shape}")
     step = max(1, memory // (4 * max(len(vectors), 1)))
     rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
-    results: list[Ranking] = []
+    results: list[TopK] = []
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         _check(vectors, block[0], k, mask)
@@ -102,7 +102,7 @@ def _scores(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
     return np.asarray(vectors[rows]) @ query
 
 
-def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
+def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np.float32]) -> TopK:
     """The best k of scored rows.
 
     A matrix product rounds differently from row to row, so whatever may belong to the best k is scored again
@@ -150,7 +150,7 @@ class Sketch:
         codes = [_encode(vectors[start : start + batch], mean) for start in range(0, len(vectors), batch)]
         return cls(mean, np.concatenate(codes) if codes else _encode(vectors, mean))
 
-    def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> Ranking:
+    def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> TopK:
         """As `top_k(vectors, query, k, mask=mask)`, up to what the shortlist misses.
 
         The shortlist grows with `k`. A mask that admits few rows is scanned exactly.

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Compose, compose
-from stratarag.pipeline.found import Found, Origin
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Stored, Vectors
 from stratarag.records import Built, Metadata
 
@@ -27,12 +27,12 @@ __all__ = [
     "Compose",
     "Corpus",
     "Description",
-    "Found",
     "Graph",
     "Mask",
     "Method",
     "Origin",
     "Query",
+    "Ranking",
     "Searcher",
     "Stored",
 ]
@@ -68,11 +68,11 @@ class Description:
 class Searcher(Protocol):
     """An opened index: arrays mapped, nothing of the text loaded."""
 
-    def nodes(self, query: Query) -> Found:
+    def nodes(self, query: Query) -> Ranking:
         """The method's own ranking, at most `query.k` results, of nodes and chunks."""
         ...
 
-    def chunks(self, query: Query) -> Found:
+    def chunks(self, query: Query) -> Ranking:
         """Source passages ranked by what the method found, at most `query.k`."""
         ...
 

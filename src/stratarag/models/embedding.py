@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stratarag.errors import EmbedderError, ModelError, StrataragError
+from stratarag.models.budget import Limits, Sleep
 from stratarag.models.flights import Flight, Flights, run_workers
 from stratarag.models.limiter import Slots
-from stratarag.models.limits import Limits, Sleep
-from stratarag.models.retry import persevere, translate
+from stratarag.models.retry import translate, with_retries
 from stratarag.models.vectors import Label, excerpt, unit_rows
 from stratarag.models.wrap import Embedding, embedder_name, is_named
 from stratarag.protocols import VectorJournal, Vectors
@@ -146,7 +146,7 @@ class Embedder:
 
         try:
             async with self.slots.one():
-                return await persevere(
+                return await with_retries(
                     once, limits=self._limits, sleep=self._sleep, worthwhile=lambda: not flight.halted
                 )
         except StrataragError:

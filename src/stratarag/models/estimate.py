@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stratarag.models.budget import Limits, Prices
 from stratarag.models.flights import Flight
-from stratarag.models.gateway import ModelGate
-from stratarag.models.limits import Limits, Prices
-from stratarag.models.prompt import Order
+from stratarag.models.gate import ModelGate
 from stratarag.models.request import CountTokens, approximate_tokens
+from stratarag.models.task import Order
 from stratarag.models.wrap import embedder_name
 from stratarag.protocols import CallCache, Progress, Vectors
 from stratarag.records import Usage

@@ -1,62 +1,397 @@
-"""What the pipeline and the methods see of the models."""
+"""The gate: every model call goes through it, in one order.
+
+    cache → budget → limiter → retry → call → parse (and one repair) → ledger
+
+Pipeline and methods see the `Gate` protocol. `ModelGate` is what they get; for an estimate, the
+`CountingGate` that is derived from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from stratarag.models.ledger import Ledger
-from stratarag.models.prompt import CallItem, Prompt, Task
-from stratarag.protocols import Vectors
-from stratarag.records import Failure
+from stratarag.errors import (
+    BudgetExceeded,
+    CallFailed,
+    EmbedderError,
+    ModelError,
+    ParseFailed,
+)
+from stratarag.models.budget import Account, Budget, Limits, Sleep
+from stratarag.models.embedding import Embedder
+from stratarag.models.flights import Flight, Flights, run_workers
+from stratarag.models.ledger import Ledger, Scope
+from stratarag.models.limiter import Limiter
+from stratarag.models.protocol import Gate
+from stratarag.models.request import CountTokens, Requests, approximate_tokens
+from stratarag.models.retry import too_many
+from stratarag.models.task import CallItem, Order, Prompt, Task, repair_request
+from stratarag.models.wrap import Chat, Embedding, Threads
+from stratarag.protocols import CallCache, Progress, VectorJournal, Vectors
+from stratarag.records import Failure, Usage
+
+__all__ = ["CallItem", "Gate", "ModelGate", "Order", "Prompt", "Task"]
 
 T = TypeVar("T")
+_scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
+_STREAMED_TOKENS = 300
+_FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
-class Gate(Protocol):
-    """Model calls and embeddings: checked, counted, bounded and remembered."""
+class ModelGate:
+    """The gate to real models. May be used from several threads and event loops.
 
-    ledger: Ledger
-    failures: list[Failure]
-    prompts_used: dict[str, str]
+    Parameters
+    ----------
+    llm
+        A chat model (see `protocols.ChatModel`), or None.
+    embedder
+        An embedder (see `protocols.Embedder`), or None where nothing is embedded.
+    cache
+        Where answers are kept; None keeps none.
+    vectors
+        Where vectors are kept until they are published; None keeps none.
+    budget
+        What may be spent through this gate.
+    limits
+        How the services are treated.
+    progress
+        Told how far stages are.
+    count_tokens
+        Counts tokens as the index does.
+    max_failures
+        The share of a stage's units that may fail before the stage does.
+    dimension
+        Of vectors that exist already; new ones must match.
+    prompts
+        Templates, by the names of the prompts in whose place they are used.
+    limiter, threads
+        Shared by all gates to the same services; None: this gate's own.
+    sleep
+        Replaced in tests.
+    """
+
+    def __init__(
+        self,
+        llm: object | None,
+        embedder: object | None,
+        *,
+        cache: CallCache | None = None,
+        vectors: VectorJournal | None = None,
+        budget: Budget | None = None,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+        count_tokens: CountTokens = approximate_tokens,
+        max_failures: float = 0.2,
+        dimension: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        limiter: Limiter | None = None,
+        threads: Threads | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if not 0 <= max_failures <= 1:
+            raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
+        self.ledger = Ledger()
+        self.failures: list[Failure] = []
+        self.prompts_used: dict[str, str] = {}
+        self.limits = limits or Limits()
+        self._cache = cache
+        self._progress = progress
+        self._count_tokens = count_tokens
+        self._max_failures = max_failures
+        self._templates = dict(prompts or {})
+        self._units = 0
+        self._answered = False
+        self._flights = Flights()
+        threads = threads or Threads(self.limits)
+        self._requests = (
+            None
+            if llm is None
+            else Requests(
+                Chat(llm, threads),
+                account=Account(budget or Budget()),
+                limits=self.limits,
+                limiter=limiter or Limiter(self.limits, sleep=sleep),
+                sleep=sleep,
+                count=count_tokens,
+            )
+        )
+        self._embedder = (
+            None
+            if embedder is None
+            else Embedder(
+                Embedding(embedder, threads),
+                journal=vectors,
+                limits=self.limits,
+                sleep=sleep,
+                flights=self._flights,
+                dimension=dimension,
+            )
+        )
 
     @property
     def has_llm(self) -> bool:
-        """Whether there is a language model; `call`, `map` and `stream` need one."""
-        ...
+        """Whether there is a language model."""
+        return self._requests is not None
 
     @property
     def dimension(self) -> int | None:
         """Dimension of the vectors; None before the first embedding."""
-        ...
+        return None if self._embedder is None else self._embedder.dimension
+
+    @property
+    def embedder(self) -> str | None:
+        """The embedder's fingerprint, complete once `dimension` is known."""
+        return None if self._embedder is None else self._embedder.name
+
+    @property
+    def zero_vectors(self) -> list[str]:
+        """The texts whose vectors are zero: stage, index and excerpt."""
+        return [] if self._embedder is None else self._embedder.zero_vectors
 
     def count_tokens(self, text: str) -> int:
-        """Tokens in a text."""
-        ...
+        """Tokens in a text, as the index counts them."""
+        return self._count_tokens(text)
 
-    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[None]:
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[None]:
         """The scope of a stage: its calls, seconds and progress are booked under this name."""
-        ...
+        with self._open(name, total):
+            yield
+
+    @contextmanager
+    def _open(self, name: str, total: int | None) -> Iterator[Scope]:
+        scope = Scope(self.ledger, name, total)
+        self.ledger.add(name, Usage())
+        if self._progress is not None:
+            self._progress.start(name, total)
+        token = _scope.set(scope)
+        started = time.perf_counter()
+        try:
+            yield scope
+        finally:
+            _scope.reset(token)
+            self.ledger.add(name, Usage(seconds=time.perf_counter() - started))
+            if self._progress is not None:
+                self._progress.finish(name)
+
+    @contextmanager
+    def _within(self, name: str, total: int, *, any_name: bool) -> Iterator[Scope]:
+        """The stage that is open, if it is ours and may be used; else one of this name."""
+        scope = _scope.get()
+        if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
+            yield scope
+        else:
+            with self._open(name, total) as scope:
+                yield scope
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Show that a stage that calls no model goes on."""
+        if self._progress is not None:
+            self._progress.advance(stage, count)
+
+    def _advance(self, scope: Scope, count: int) -> None:
+        scope.done += count
+        if count and self._progress is not None:
+            self._progress.advance(scope.stage, count)
 
     async def call(
         self, task: Task[T], values: Mapping[str, str], *, item: str, sources: Sequence[str] = ()
     ) -> T:
-        """One call. Raises `CallFailed`, `ModelError` or `BudgetExceeded`."""
-        ...
+        """One call: the parsed answer, from the cache where it is there.
+
+        Raises
+        ------
+        CallFailed
+            This call failed after retries; as `ParseFailed`, if its answers could not be read.
+        ModelError
+            There is no model, or it refuses every call.
+        BudgetExceeded
+            The call would go beyond the budget.
+        """
+        try:
+            return await self._call(task, CallItem(values, item, sources))
+        except CallFailed as error:
+            kind = ParseFailed if isinstance(error, ParseFailed) else CallFailed
+            raise kind(f"{task.name} of {item!r}: {error}") from error
 
     async def map(self, task: Task[T], items: Sequence[CallItem]) -> list[T | None]:
-        """A call per item, results in order; None for those that failed, which are in `failures`."""
-        ...
+        """A call per item, results in order; None for those that failed, which are in `failures`.
+
+        Raises
+        ------
+        TooManyFailures
+            As soon as more than `max_failures` of this gate's units (and more than two) have failed, and if
+            the model has not answered at all.
+        ModelError
+            No call is begun after it; those that are out come in first and are kept.
+        BudgetExceeded
+            The calls that the budget still admitted are made and kept.
+        """
+        results: list[T | None] = [None] * len(items)
+        failed: list[Failure] = []
+        over: list[BudgetExceeded] = []
+        waiting = iter(range(len(items)))
+        self._units += len(items)
+        with self._within(task.name, len(items), any_name=True) as scope:
+
+            async def worker() -> None:
+                for index in waiting:
+                    try:
+                        value = await self._call(task, items[index])
+                        results[index] = value
+                    except CallFailed as error:
+                        failed.append(Failure(scope.stage, items[index].item, str(error)))
+                        self.failures.append(failed[-1])
+                        self._check_failures()
+                    except BudgetExceeded as error:
+                        over.append(error)
+                        return
+                    self._advance(scope, 1)
+                    if over:
+                        return
+
+            # Twice as many workers as slots: while half of them wait for the model, the others
+            # prepare prompts and read answers, so that a slot never waits for us.
+            await run_workers(
+                worker,
+                min(len(items), 2 * self.limits.concurrency),
+                flights=self._flights,
+                patience=self.limits.timeout,
+                grace=self.limits.grace,
+            )
+            if failed and not self._answered and self._max_failures < 1:
+                raise too_many(self.failures, self._units, self._max_failures)
+            if over:  # said again, now that the calls which the budget admitted are done
+                raise self._sender(task.name).exceeded(scope) from over[0]
+        return results
+
+    def _check_failures(self) -> None:
+        """End the operation when too large a share of its units failed, and more than a few."""
+        if len(self.failures) > max(_FEW, self._max_failures * self._units):
+            raise too_many(self.failures, self._units, self._max_failures)
+
+    async def _call(self, task: Task[T], item: CallItem) -> T:
+        order = self._order(task, item)
+        known, value = self._known(order)
+        if not known:
+            (answer, value), joined = await self._flights.share(
+                order.key, lambda flight: self._obtain(flight, order)
+            )
+            if not joined:
+                result: T = value
+                return result
+            value = self._reread(order, answer)
+        scope = self._scope_for(task.name)
+        scope.ledger.add(scope.stage, Usage(cached_calls=1))
+        found: T = value
+        return found
+
+    def _order(self, task: Task[T], item: CallItem) -> Order[T]:
+        requests = self._sender(task.name)
+        return Order.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.name)
+
+    def _prompt(self, prompt: Prompt) -> Prompt:
+        used = prompt.replaced_by(self._templates)
+        self.prompts_used.setdefault(used.name, used.fingerprint)
+        return used
+
+    def _sender(self, task: str) -> Requests:
+        if self._requests is None:
+            raise ModelError(f"{task!r} needs a language model, and there is none: pass llm=...")
+        return self._requests
+
+    def _scope_for(self, name: str) -> Scope:
+        scope = _scope.get()
+        return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
+
+    def _known(self, order: Order[T]) -> tuple[bool, Any]:
+        """Whether the cache has an answer that can be read, and its value."""
+        answer = None if self._cache is None else self._cache.get(order.key)
+        if answer is None:
+            return False, None
+        try:
+            return True, order.task.parse(answer)
+        except ParseFailed:  # kept by a version that read it otherwise
+            return False, None
+
+    def _reread(self, order: Order[T], answer: str) -> T:
+        """The value of an answer that another call got; a copy of its own."""
+        value: T = order.task.parse(answer)
+        return value
+
+    async def _obtain(self, flight: Flight, order: Order[T]) -> tuple[str, T]:
+        """Ask the model, once more if its answer cannot be read, and keep what can."""
+        task, requests = order.task, self._sender(order.task.name)
+        scope = self._scope_for(task.name)
+
+        async def ask(prompt: str) -> str:
+            return await requests.ask(
+                prompt, schema=task.schema, expected=task.expected_output_tokens, scope=scope, flight=flight
+            )
+
+        answer = ""  # remains so if a framework read the answer itself and could not
+        try:
+            answer = await ask(order.prompt)
+            self._answered = True
+            value = task.parse(answer)
+        except ParseFailed as first:
+            self._answered = True
+            if flight.halted:
+                raise
+            try:
+                answer = await ask(repair_request(order.prompt, answer, str(first)))
+                value = task.parse(answer)
+            except ParseFailed as second:
+                raise ParseFailed(f"{second} (in the repaired answer; in the first: {first})") from second
+        if self._cache is not None:
+            self._cache.put(
+                order.key, answer, task=task.name, model=requests.chat.name, sources=order.sources
+            )
+        return answer, value
+
+    async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
+        """An answer in pieces, as the model writes it; counted, not cached."""
+        requests = self._sender(prompt.name)
+        text = self._prompt(prompt).render(values)
+        scope = Scope(self.ledger, stage, None)
+        started = time.perf_counter()
+        try:
+            pieces = requests.stream(text, expected=_STREAMED_TOKENS, scope=scope)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self.ledger.add(stage, Usage(seconds=time.perf_counter() - started))
 
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero."""
-        ...
+        """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero.
+
+        Raises
+        ------
+        EmbedderError
+            Naming the text for which the embedder did not return a usable vector.
+        """
+        embedder = self._need_embedder()
+        with self._within(stage, len(texts), any_name=False) as scope:
+
+            def advance(done: int, embedded: int) -> None:
+                self.ledger.add(stage, Usage(embedded_texts=embedded))
+                self._advance(scope, done)
+
+            return await embedder.documents(stage, texts, advance)
 
     async def embed_query(self, text: str) -> Vectors:
-        """The unit vector of a question, shape (dimension,)."""
-        ...
+        """The unit vector of a question, shape (dimension,); checked like all others."""
+        return await self._need_embedder().query(text)
 
-    def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
-        """An answer in pieces, as the model writes it."""
-        ...
+    def _need_embedder(self) -> Embedder:
+        if self._embedder is None:
+            raise EmbedderError("there is no embedder: pass embedder=...")
+        return self._embedder

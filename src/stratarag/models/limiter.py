@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from stratarag.models.limits import Limits, Sleep
+from stratarag.models.budget import Limits, Sleep
 
 
 class Bucket:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from stratarag.errors import BudgetExceeded, CallFailed, ParseFailed
+from stratarag.models.budget import Account, Limits, Sleep
 from stratarag.models.flights import Flight
 from stratarag.models.ledger import Scope
 from stratarag.models.limiter import Limiter
-from stratarag.models.limits import Account, Limits, Sleep
-from stratarag.models.retry import persevere, translate
+from stratarag.models.retry import translate, with_retries
 from stratarag.models.wrap import Chat
 from stratarag.records import Usage
 
@@ -158,6 +158,6 @@ class Requests:
             return await attempt()
 
         try:
-            return await persevere(counted, limits=self._limits, sleep=self._sleep, worthwhile=worthwhile)
+            return await with_retries(counted, limits=self._limits, sleep=self._sleep, worthwhile=worthwhile)
         except Exception as error:
             raise translate(error, who=f"model {self.chat.name!r}", attempts=attempts) from error

@@ -17,7 +17,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from tenacity.wait import wait_random_exponential
 
 from stratarag.errors import CallFailed, ModelError, StrataragError, TooManyFailures
-from stratarag.models.limits import Limits, Sleep
+from stratarag.models.budget import Limits, Sleep
 from stratarag.records import Failure
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def describe(error: BaseException, longest: int = 300) -> str:
     return f"{name}: {text}" if text else name
 
 
-async def persevere(
+async def with_retries(
     attempt: Callable[[], Awaitable[T]],
     *,
     limits: Limits,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from stratarag import _sync
 from stratarag.errors import CallFailed, ModelError
-from stratarag.models.limits import Limits
+from stratarag.models.budget import Limits
 
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")

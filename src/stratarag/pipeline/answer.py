@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from stratarag.models.gateway import Gate, Prompt, Task
+from stratarag.models.gate import Gate, Prompt, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.chunk import sentences
-from stratarag.pipeline.context import Citation, Retrieval
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.records import Hit, Usage
+from stratarag.results import Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
 NOTHING_FOUND = "Nothing in the index answers this question."
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _SENTENCES_WEIGHED = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer and what it rests on.
-
-    `citations` explain the bracketed numbers in `text`. `extractive` says that no model wrote the
-    answer: it consists of sentences of the sources, word for word.
-    """
-
-    text: str
-    citations: tuple[Citation, ...]
-    retrieval: Retrieval
-    extractive: bool
-    usage: Usage = field(default_factory=Usage)
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)

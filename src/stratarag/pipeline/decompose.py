@@ -7,11 +7,11 @@ import warnings
 from pydantic import BaseModel, field_validator
 
 from stratarag.errors import CallFailed
-from stratarag.models.gateway import Gate, Task
+from stratarag.models.gate import Gate, Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.extract_nlp import question_entities
-from stratarag.pipeline.extract_read import flat, read_name
-from stratarag.pipeline.names import canonical
+from stratarag.pipeline.extraction.by_rules import question_entities
+from stratarag.pipeline.extraction.parsing import flat, read_name
+from stratarag.pipeline.names.index import canonical
 from stratarag.pipeline.prompts import load_prompt
 
 

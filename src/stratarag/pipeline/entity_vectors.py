@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
 from stratarag.protocols import Stored, Vectors
 from stratarag.records import Node
 

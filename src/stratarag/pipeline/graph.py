@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.ppr import transition_matrix
-from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
-from stratarag.pipeline.context import clip
+from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.entity_vectors import embed_entities
-from stratarag.pipeline.extract import ExtractionConfig, extractions
-from stratarag.pipeline.extract_nlp import select_terms
+from stratarag.pipeline.extraction.by_rules import select_terms
+from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
-from stratarag.pipeline.names import NameIndex
+from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.resolve import Rule, aliases, default_rule, resolve
-from stratarag.pipeline.summarize import extract
+from stratarag.pipeline.summarize import extractive_summary
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Built, Node, content_id
+from stratarag.results import clip
 
 NAME = "graph"
 PROMPT = load_prompt("stratarag.pipeline", "describe")
@@ -142,7 +142,7 @@ class _Describer:
         joined = " ".join(relation.fragments)
         if not self._is_long(joined):
             return joined
-        return extract(relation.fragments, self._limit, self._gate.count_tokens)
+        return extractive_summary(relation.fragments, self._limit, self._gate.count_tokens)
 
     def _is_long(self, text: str) -> bool:
         """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
@@ -171,7 +171,7 @@ class _Describer:
             answers = list(answered)
         return {
             entity.key: _Description(
-                answer or extract(fragments[entity.key], self._limit, self._gate.count_tokens),
+                answer or extractive_summary(fragments[entity.key], self._limit, self._gate.count_tokens),
                 digests[entity.key],
                 by_model=answer is not None,
                 failed=self._use_llm and answer is None,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stratarag.pipeline.names import canonical
+from stratarag.pipeline.names.index import canonical
 from stratarag.records import Extraction
 
 LONGEST_NAME = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from stratarag.models.gateway import Prompt
+from stratarag.models.gate import Prompt
 
 PACKAGES = (
     "stratarag.pipeline",

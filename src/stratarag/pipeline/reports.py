@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stratarag.models.gateway import CallItem, Gate, Prompt, Task
+from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.context import CountTokens, clip
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extract
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extractive_summary
 from stratarag.records import Node
+from stratarag.results import CountTokens, clip
 
 MOST_RATING = 10.0
 _HALF = 10  # passages behind a group that an extractive report rates in the middle of the scale
@@ -122,7 +122,9 @@ def extractive_report(
 ) -> CommunityReport:
     """A report from the sentences of the members alone."""
     rating, reason = support(len(group.sources))
-    return CommunityReport(group.item, extract(group.texts, max_tokens, count_tokens), rating, reason, by)
+    return CommunityReport(
+        group.item, extractive_summary(group.texts, max_tokens, count_tokens), rating, reason, by
+    )
 
 
 def support_rating(passages: int) -> float:

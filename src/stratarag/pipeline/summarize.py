@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.models.gateway import CallItem, Gate, Prompt, Task
+from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.local import HashingEmbedder
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.chunk import sentences
-from stratarag.pipeline.context import CountTokens, clip
+from stratarag.results import CountTokens, clip
 
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "extractive, since the model failed"
 
@@ -70,7 +70,7 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
     task = summary_task(prompt, max_tokens)
     answers = await gate.map(task, list(_items(held, gate.count_tokens, max_tokens)))
     return [
-        Summary(extract(group.texts, max_tokens, gate.count_tokens), FAILED)
+        Summary(extractive_summary(group.texts, max_tokens, gate.count_tokens), FAILED)
         if answer is None
         else Summary(clip(answer, 2 * max_tokens, gate.count_tokens), MODEL)
         for group, answer in zip(held, answers, strict=True)
@@ -78,7 +78,9 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
 
 
 def _extracted(groups: Sequence[Group], max_tokens: int, count_tokens: CountTokens) -> list[Summary]:
-    return [Summary(extract(group.texts, max_tokens, count_tokens), EXTRACTIVE) for group in groups]
+    return [
+        Summary(extractive_summary(group.texts, max_tokens, count_tokens), EXTRACTIVE) for group in groups
+    ]
 
 
 def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
@@ -91,7 +93,7 @@ def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) 
         yield CallItem(values=values, item=group.item, sources=group.sources)
 
 
-def extract(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
+def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
     """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
 
     Centrality is the cosine of a sentence's vector to the sum of all sentences' vectors (degree

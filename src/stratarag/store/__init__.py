@@ -11,9 +11,10 @@
     ├── lock, lock.json         the writer's lock, and who holds it
     └── stratarag-index         marks the folder as ours from its first moment
 
-    snapshot    IndexFolder: create, open, write, verify; Snapshot: a generation opened for reading
+    folder      IndexFolder: create, open, write, verify
+    snapshot    Snapshot: a generation opened for reading
     staging     Staging: the next generation while it is made, up to its publishing
-    view        what both of these read: the corpus, and a method's nodes
+    view        what both of these read: the corpus, and the nodes of a part (the graph, a method ...)
     assembly    documents that arrive, and how they and the previous corpus become the next
     tables      the tables of a generation and the queries on them
     nodes       nodes as records, and their sources as arrays

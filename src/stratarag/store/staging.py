@@ -39,7 +39,7 @@ from stratarag.store.view import (
     INDPTR,
     VECTORS,
     CorpusView,
-    StoredMethod,
+    StoredPart,
     array_file,
 )
 
@@ -84,7 +84,7 @@ class Staging(CorpusView):
         self._assembled: Assembled | None = None
         self._writable: NDArray[Any] | None = None
         self._kept_vectors: Vectors | None = None
-        self._methods: dict[str, StoredMethod] = {}
+        self._methods: dict[str, StoredPart] = {}
         self._files: dict[str, FileEntry] = {}
 
     # Documents
@@ -218,7 +218,7 @@ class Staging(CorpusView):
 
     # Methods
 
-    def put_method(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def put_part(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Store what a method built. `sources` of nodes are rows of this generation.
 
         Raises
@@ -260,7 +260,7 @@ class Staging(CorpusView):
         if self.base is None or name not in self.base.manifest.methods:
             raise MethodMissing(f"the previous generation holds no {name!r} to keep")
         (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
-        files = [array_file(name, array) for array in self.base.method(name).arrays]
+        files = [array_file(name, array) for array in self.base.part(name).arrays]
         entries = {file: self._take_over(file) for file in files}
         with self._tables.database.transaction() as connection:
             connection.execute(
@@ -268,7 +268,7 @@ class Staging(CorpusView):
             )
         self._add_method(name, entries)
 
-    def method(self, name: str) -> StoredMethod:
+    def part(self, name: str) -> StoredPart:
         """The index of a method that was put or kept."""
         if name not in self._methods:
             raise MethodMissing(f"no {name!r} was put in this generation yet")
@@ -297,7 +297,7 @@ class Staging(CorpusView):
 
     def _add_method(self, name: str, files: Mapping[str, FileEntry]) -> None:
         arrays = {Path(file).name[: -len(".npy")]: open_array(self._directory / file) for file in files}
-        self._methods[name] = StoredMethod(name, self._tables, arrays)
+        self._methods[name] = StoredPart(name, self._tables, arrays)
         self._files.update(files)
 
     # The end

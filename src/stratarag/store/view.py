@@ -23,7 +23,7 @@ def array_file(method: str, name: str) -> str:
     return f"arrays/methods/{method}/{name}.npy"
 
 
-class StoredMethod:
+class StoredPart:
     """A method's index as it lies in the store.
 
     Attributes
@@ -92,7 +92,7 @@ class CorpusView(ABC):
         """Number of documents."""
 
     @abstractmethod
-    def method(self, name: str) -> StoredMethod:
+    def part(self, name: str) -> StoredPart:
         """The index of a method; `MethodMissing` if there is none."""
 
     @property

@@ -15,9 +15,9 @@ markup. Layouts are by the D3 modules in `assets/d3` (their licence is beside th
 
 from __future__ import annotations
 
-from stratarag.picture import Picture
+from stratarag.results import Picture
 from stratarag.viz.hierarchy import MOST_SHOWN, hierarchy
-from stratarag.viz.question import Surroundings, question
+from stratarag.viz.question import Subgraph, question
 from stratarag.viz.report import build_report
 
-__all__ = ["MOST_SHOWN", "Picture", "Surroundings", "build_report", "hierarchy", "question"]
+__all__ = ["MOST_SHOWN", "Picture", "Subgraph", "build_report", "hierarchy", "question"]

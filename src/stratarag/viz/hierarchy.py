@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from stratarag.picture import Picture
 from stratarag.records import Chunk, GraphEntity, MethodNode
+from stratarag.results import Picture
 from stratarag.viz.page import counted, page, shortened
 from stratarag.viz.tree import Branch, Shown, Texts, largest_part, members_shown, tree_of
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from stratarag.picture import Picture
-from stratarag.pipeline.context import Retrieval
-from stratarag.records import GraphEntity, GraphRelation, Hit
+from stratarag.records import GraphEntity, GraphRelation
+from stratarag.results import Hit, Picture, Retrieval
 from stratarag.viz.page import counted, page, shortened
 
 MOST_HITS = 40
@@ -53,7 +52,7 @@ _BODY = f"""<main class="split">
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Subgraph:
     """The part of an index's graph that lies around a question and its hits.
 
     `named` are ids of those of `entities` that the question names, `meant` of those that it may mean.
@@ -85,7 +84,7 @@ class _Drawing:
         self.links.append({"source": source, "target": target, "kind": kind, "text": text})
 
 
-def question(retrieval: Retrieval, surroundings: Surroundings | None = None) -> Picture:
+def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Picture:
     """The graph around a question.
 
     Drawn are the question, what it names, the hits (their area is their score within this search), the
@@ -99,7 +98,7 @@ def question(retrieval: Retrieval, surroundings: Surroundings | None = None) -> 
     surroundings
         The part of the graph around it; without it, only the question and the hits are drawn.
     """
-    around = surroundings or Surroundings()
+    around = surroundings or Subgraph()
     hits = retrieval.hits[:MOST_HITS]
     drawing = _Drawing()
     asked = drawing.add("question", "", kind="question", label="The question", text=retrieval.query)
@@ -120,7 +119,7 @@ def question(retrieval: Retrieval, surroundings: Surroundings | None = None) -> 
     )
 
 
-def _notes(retrieval: Retrieval, hits: Sequence[Hit], around: Surroundings) -> Iterator[str]:
+def _notes(retrieval: Retrieval, hits: Sequence[Hit], around: Subgraph) -> Iterator[str]:
     view = "passages" if retrieval.view == "chunks" else "nodes"
     found = counted(len(retrieval.hits), "hit")
     part = f", the first {len(hits)} are shown" if len(hits) < len(retrieval.hits) else ""
@@ -134,7 +133,7 @@ def _notes(retrieval: Retrieval, hits: Sequence[Hit], around: Surroundings) -> I
         )
 
 
-def _add_entity(drawing: _Drawing, asked: int, entity: GraphEntity, around: Surroundings) -> None:
+def _add_entity(drawing: _Drawing, asked: int, entity: GraphEntity, around: Subgraph) -> None:
     named, meant = entity.id in around.named, entity.id in around.meant
     why = (
         [["named in the question", ""]] if named else [["may be meant by the question", ""]] if meant else []
@@ -203,7 +202,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TEXT else text[:_TEXT] + "…"
 
 
-def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Surroundings) -> None:
+def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Subgraph) -> None:
     """Join hits to the entities of their passages; what no entity joins was found by similarity."""
     passages = [(entity, set(entity.sources)) for entity in around.entities]
     for hit in hits:
@@ -217,14 +216,14 @@ def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Surro
             drawing.join(asked, place, "similar")
 
 
-def _join_entities(drawing: _Drawing, around: Surroundings) -> None:
+def _join_entities(drawing: _Drawing, around: Subgraph) -> None:
     for relation in around.relations:
         ends = [drawing.places.get(("entity", each)) for each in (relation.source, relation.target)]
         if ends[0] is not None and ends[1] is not None:
             drawing.join(ends[0], ends[1], "relation", shortened(relation.text, 200))
 
 
-def _mark_paths(drawing: _Drawing, around: Surroundings, traces: Sequence[Mapping[str, Any]]) -> None:
+def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:
     """Draw the walks that traces tell of, through those of their stations that are shown."""
     known = {name: each.id for each in around.entities for name in (each.name, each.id)}
     joined = set()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from stratarag.picture import Picture
 from stratarag.records import BuildReport, Usage
+from stratarag.results import Picture
 from stratarag.viz.page import counted, page
 
 _LISTED = 50

@@ -6,9 +6,9 @@ import re
 
 from pydantic import BaseModel, Field
 
-from stratarag.models.gateway import Gate, Task
+from stratarag.models.gate import Gate, Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.extract_nlp import question_entities
+from stratarag.pipeline.extraction.by_rules import question_entities
 from stratarag.pipeline.prompts import load_prompt
 
 PROMPT = load_prompt("stratarag.methods.archrag", "judge")

@@ -18,9 +18,9 @@ from stratarag.methods.archrag.history import History, Identity
 from stratarag.methods.archrag.levels import Level, Partition, community_level, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
 from stratarag.methods.base import Built, Corpus, Graph, Stored
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Vectors
 from stratarag.records import Node
@@ -47,7 +47,7 @@ async def build(
     identity = await asyncio.to_thread(_identity, graph)
     before = previous if previous is not None and _same_recipe(previous, recipe) else None
     history = await asyncio.to_thread(History, identity, before)
-    writer = Writer(corpus, gate, Reuse(previous, gate), config.summary_tokens)
+    writer = Writer(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         found = await asyncio.to_thread(_partitioned, level, recipe, history, config.min_shrink)

@@ -10,10 +10,10 @@ import numpy as np
 
 from stratarag.methods.archrag.clustering import Weights
 from stratarag.methods.archrag.levels import Level, Partition, strengths, unions
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import carried, support, write_reports
-from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Corpus, Rows, Vectors
 from stratarag.records import Node, content_id
@@ -54,7 +54,7 @@ class Community:
 class Writer:
     """Makes the nodes of communities; what a previous index has of them is not made again."""
 
-    def __init__(self, corpus: Corpus, gate: Gate, reuse: Reuse, summary_tokens: int) -> None:
+    def __init__(self, corpus: Corpus, gate: Gate, reuse: CarryOver, summary_tokens: int) -> None:
         self._corpus = corpus
         self._gate = gate
         self._reuse = reuse

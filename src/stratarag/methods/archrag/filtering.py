@@ -20,13 +20,12 @@ from pydantic import (
 from stratarag.methods.archrag.abstractness import judge
 from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import level_weights
-from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.answer import Draft
 from stratarag.pipeline.answer import compose as compose_directly
-from stratarag.pipeline.context import Citation, CountTokens, Retrieval, clip
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.records import Hit
+from stratarag.results import Citation, CountTokens, Hit, Retrieval, clip
 
 FILTER_PROMPT = load_prompt("stratarag.methods.archrag", "filter")
 MERGE_PROMPT = load_prompt("stratarag.methods.archrag", "merge")

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.chnsw import CHNSW
-from stratarag.kernels.topk import Ranking, top_k
+from stratarag.kernels.topk import TopK, top_k
 from stratarag.methods.archrag.abstractness import judge_by_rule
 from stratarag.methods.archrag.build import INDEX, layer_vectors
 from stratarag.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
-from stratarag.methods.base import Corpus, Description, Found, Graph, Mask, Origin, Query, Stored
+from stratarag.methods.base import Corpus, Description, Graph, Mask, Origin, Query, Ranking, Stored
 from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.found import filled, joined_up
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.project import Projection, Seeds
+from stratarag.pipeline.ranking import concatenate, filled
+from stratarag.pipeline.walk import PassageWalk, Seeds
 from stratarag.protocols import Rows, Vectors
 
 FEWEST = 5
@@ -61,21 +61,21 @@ class HierarchySearcher:
         self._arrays = stored.arrays
         self._sources: tuple[Rows, Rows] = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
-        self._projection = Projection(corpus, graph, self._chunks)
+        self._projection = PassageWalk(corpus, graph, self._chunks)
         self._layers = self._opened_layers()
         self._admitted: tuple[Mask, _Admitted] | None = None
 
-    def nodes(self, query: Query) -> Found:
+    def nodes(self, query: Query) -> Ranking:
         """Entities, relations among them, and communities; passages where these are fewer than `k`."""
         options: ArchRAGOptions = query.options or ArchRAGOptions()
         found = self._ranked(query, options)
         if len(found) == query.k:
             return found
-        passages = Found.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
+        passages = Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
         return filled(found, passages, query.k)
 
-    def chunks(self, query: Query) -> Found:
-        """Passages by the walk of `pipeline.project`, which restarts at what the levels hold, too."""
+    def chunks(self, query: Query) -> Ranking:
+        """Passages by the walk of `pipeline.walk`, which restarts at what the levels hold, too."""
         options: ArchRAGOptions = query.options or ArchRAGOptions()
         ranked = self._projection.rank(
             query.text,
@@ -126,22 +126,22 @@ class HierarchySearcher:
     def _relations(self) -> Relations:
         return Relations(self._graph.ends, self._graph.entities)
 
-    def _ranked(self, query: Query, options: ArchRAGOptions) -> Found:
+    def _ranked(self, query: Query, options: ArchRAGOptions) -> Ranking:
         """The merged ranking of the levels, at most `k`."""
         levels, weights = self._weighed(query, options)
         if not levels:
-            return joined_up([])
+            return concatenate([])
         best = self._best(query, levels, options.k_per_level or max(FEWEST, query.k))
         found = self._scored(query, levels, weights, best)
         if levels[0] == 0 and options.relations:
-            found = joined_up([found, self._among(query, best[0][0], found.scores[: len(best[0][0])])])
+            found = concatenate([found, self._among(query, best[0][0], found.scores[: len(best[0][0])])])
         place = {level: at for at, level in enumerate(levels)}
         groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
         chosen = select(found.scores, groups, weights, query.k)
         trace = [found.trace[at] for at in chosen.tolist()]
-        return Found(found.rows[chosen], found.scores[chosen], found.origin[chosen], trace)
+        return Ranking(found.rows[chosen], found.scores[chosen], found.origin[chosen], trace)
 
-    def _scored(self, query: Query, levels: list[int], weights: list[float], best: list[Ranking]) -> Found:
+    def _scored(self, query: Query, levels: list[int], weights: list[float], best: list[TopK]) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""
         counts = [len(rows) for rows, _ in best]
         mean, unit = self._calibration.measures(query.vector)
@@ -149,7 +149,7 @@ class HierarchySearcher:
         similarities = np.concatenate([similarity for _, similarity in best])
         scores = calibrated(similarities, mean[of], unit[of], np.repeat(weights, counts))
         layers = [self._layers[level] for level in levels]
-        return Found(
+        return Ranking(
             np.concatenate([rows + layer.start for (rows, _), layer in zip(best, layers, strict=True)]),
             scores.astype(np.float32),
             np.repeat(np.array([layer.origin for layer in layers], np.int8), counts),
@@ -175,7 +175,7 @@ class HierarchySearcher:
         kept = [place for place, weight in enumerate(weights) if weight > 0]
         return [wanted[place] for place in kept], [weights[place] for place in kept]
 
-    def _best(self, query: Query, levels: list[int], k: int) -> list[Ranking]:
+    def _best(self, query: Query, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
         if not levels:
             return []
@@ -185,7 +185,7 @@ class HierarchySearcher:
         admitted = self._admitted_by(query.allowed)
         return [self._scanned(query, level, k, admitted) for level in levels]
 
-    def _scanned(self, query: Query, level: int, k: int, admitted: _Admitted) -> Ranking:
+    def _scanned(self, query: Query, level: int, k: int, admitted: _Admitted) -> TopK:
         layer = self._layers[level]
         among = admitted.graph if layer.origin == Origin.GRAPH else admitted.nodes
         mask = among[layer.start : layer.start + len(layer.vectors)]
@@ -204,14 +204,14 @@ class HierarchySearcher:
         self._admitted = (allowed, admitted)
         return admitted
 
-    def _among(self, query: Query, rows: Rows, scores: NDArray[np.float32]) -> Found:
+    def _among(self, query: Query, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
         """The relations among the entities found; each scores as the weaker of its ends."""
         found, weaker = self._relations.among(rows, scores)
         if query.allowed is not None and len(found):
             kept = self._admitted_by(query.allowed).graph[self._graph.entities + found]
             found, weaker = found[kept], weaker[kept]
         trace = [{"level": 0, "between": "entities found"} for _ in range(len(found))]
-        return Found.of(Origin.GRAPH, self._graph.entities + found, weaker, trace)
+        return Ranking.of(Origin.GRAPH, self._graph.entities + found, weaker, trace)
 
     def _seeds(self, query: Query, options: ArchRAGOptions) -> Seeds:
         """Where the walk restarts: at the entities found, and at the passages of the communities found."""

@@ -16,7 +16,7 @@ from stratarag.methods.hirag.communities import Communities, Edges, build_commun
 from stratarag.methods.hirag.config import META_TYPES, HiRAGConfig
 from stratarag.methods.hirag.layers import Layers, Work, build_layers
 from stratarag.methods.hirag.naming import META_TASK
-from stratarag.models.gateway import CallItem, Gate
+from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import FAILED, MODEL

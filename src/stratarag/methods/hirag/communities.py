@@ -19,9 +19,9 @@ from stratarag.methods.hirag.clusters import FRESH_SHARE, Keys, same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.layers import Entities, Work
 from stratarag.methods.hirag.naming import PACKAGE
+from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
-from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL, Group
 from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import Node, content_id
@@ -164,7 +164,7 @@ class _Writer:
         self._work = work
         self._entities = entities
         self._degrees = degrees
-        self._reuse = Reuse(work.previous, work.gate)
+        self._reuse = CarryOver(work.previous, work.gate)
         self.nodes: list[Node] = []
         self.members: list[Rows] = []
         self._vectors: list[Vectors] = []

@@ -7,11 +7,11 @@ from typing import Any
 
 from stratarag.methods.hirag.config import PARTS, HiRAGOptions
 from stratarag.methods.hirag.naming import PACKAGE
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Draft
-from stratarag.pipeline.context import Citation, Retrieval, clip
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.records import Hit, Metadata
+from stratarag.records import Metadata
+from stratarag.results import Citation, Hit, Retrieval, clip
 
 ANSWER = load_prompt(PACKAGE, "answer")
 HEADINGS = {

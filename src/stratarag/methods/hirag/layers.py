@@ -16,10 +16,10 @@ from stratarag.kernels.mixture import sparsity
 from stratarag.methods.hirag.clusters import Clusters, History, Keys, cluster, key
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.naming import Summary, Terms, answered, prompt_values, summary_task
-from stratarag.models.gateway import CallItem, Gate
+from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.names import canonical
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extract
+from stratarag.pipeline.names.index import canonical
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summary
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Node, content_id
 
@@ -224,7 +224,7 @@ class _Layer:
             members = [places[row] for row in self._groups[place][0]]
             name = terms.name(members, names, vectors)
             tokens, count = self._work.config.summary_tokens, self._work.gate.count_tokens
-            described = extract([texts[member] for member in members], tokens, count)
+            described = extractive_summary([texts[member] for member in members], tokens, count)
             made[place] = [Summary(self._ids[place], self._level, name, "", described, by)]
         return made
 

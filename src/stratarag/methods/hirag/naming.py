@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from stratarag.errors import ParseFailed
 from stratarag.methods.hirag.config import META_TYPES
-from stratarag.models.gateway import Task
+from stratarag.models.gate import Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.context import CountTokens
-from stratarag.pipeline.names import canonical, words
+from stratarag.pipeline.names.index import canonical, words
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import joined_members
 from stratarag.pipeline.summarize import MEMBER_TOKENS, MODEL
 from stratarag.protocols import Vectors
 from stratarag.records import Metadata
+from stratarag.results import CountTokens
 from stratarag.stopwords import ENGLISH
 
 PACKAGE = "stratarag.methods.hirag"

@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Found
+from stratarag.methods.base import Ranking
 from stratarag.methods.hirag.config import PARTS, Part
-from stratarag.pipeline.found import Origin, joined_up
+from stratarag.pipeline.ranking import Origin, concatenate
 
 Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -18,7 +18,9 @@ FOCUSED = 3
 """Passages behind a hit up to which it counts as telling what they say; with more it only mentions them."""
 
 
-def by_quota(parts: dict[Part, Found], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]) -> Found:
+def by_quota(
+    parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]
+) -> Ranking:
     """The best of each part, as many as its share of `k`; in order of their scores.
 
     Of the bridge come first what rests on a passage that no local hit, and no better one of the bridge,
@@ -36,7 +38,7 @@ def by_quota(parts: dict[Part, Found], quotas: Sequence[float], k: int, sources:
         The passages behind each row of an origin: indptr and indices.
     """
     counts = shares([len(parts[part]) if part in parts else 0 for part in PARTS], quotas, k)
-    chosen: dict[Part, Found] = {}
+    chosen: dict[Part, Ranking] = {}
     for part, count in zip(PARTS, counts, strict=True):
         if part not in parts:
             continue
@@ -45,7 +47,7 @@ def by_quota(parts: dict[Part, Found], quotas: Sequence[float], k: int, sources:
             told = _passages(chosen["local"], sources) if "local" in chosen else []
             places = fresh(_passages(parts[part], sources), told, count)
         chosen[part] = taken(parts[part], places)
-    return ordered(joined_up(list(chosen.values())))
+    return ordered(concatenate(list(chosen.values())))
 
 
 def shares(available: Sequence[int], quotas: Sequence[float], total: int) -> list[int]:
@@ -78,18 +80,18 @@ def fresh(passages: Sequence[Sequence[int]], told: Sequence[Sequence[int]], coun
     return sorted(islice([*new, *rest], count))
 
 
-def taken(found: Found, places: Sequence[int]) -> Found:
+def taken(found: Ranking, places: Sequence[int]) -> Ranking:
     """Some results of a ranking."""
     rows = np.array(places, np.int64)
-    return Found(found.rows[rows], found.scores[rows], found.origin[rows], [found.trace[i] for i in places])
+    return Ranking(found.rows[rows], found.scores[rows], found.origin[rows], [found.trace[i] for i in places])
 
 
-def ordered(found: Found) -> Found:
+def ordered(found: Ranking) -> Ranking:
     """Results in order of their scores; equals as they stand."""
     return taken(found, np.argsort(-found.scores, kind="stable").tolist())
 
 
-def _passages(found: Found, sources: dict[Origin, Csr]) -> list[list[int]]:
+def _passages(found: Ranking, sources: dict[Origin, Csr]) -> list[list[int]]:
     """The passages behind each result."""
     told = []
     for row, origin in zip(found.rows.tolist(), found.origin.tolist(), strict=True):

@@ -9,15 +9,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Description, Found, Mask, Origin, Query, Stored
+from stratarag.methods.base import Corpus, Description, Mask, Origin, Query, Ranking, Stored
 from stratarag.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratarag.methods.hirag.config import MODES, HiRAGConfig, HiRAGOptions, Part
 from stratarag.methods.hirag.ranking import Csr, by_quota, ordered
 from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.found import filled, joined_up
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.project import Projection, Seeds
+from stratarag.pipeline.ranking import concatenate, filled
+from stratarag.pipeline.walk import PassageWalk, Seeds
 from stratarag.protocols import Rows
 from stratarag.records import Metadata
 
@@ -57,12 +57,12 @@ class BridgeSearcher:
         self._stored = stored
         self._layered = LayeredGraph(graph, stored)
         self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
-        self._projection = Projection(corpus, graph, self._chunks)
+        self._projection = PassageWalk(corpus, graph, self._chunks)
         self._frequency = np.diff(graph.sources[0][: graph.entities + 1])
         own = (stored.arrays["sources.indptr"], stored.arrays["sources.indices"])
         self._sources: dict[Origin, Csr] = {Origin.GRAPH: graph.sources, Origin.NODE: own}
 
-    def nodes(self, query: Query) -> Found:
+    def nodes(self, query: Query) -> Ranking:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results.
 
         A part that has less than its quota leaves the rest to the others; what is missing then are passages
@@ -76,11 +76,11 @@ class BridgeSearcher:
         found = self._explained(chosen, known)
         if len(found) >= query.k:
             return found
-        passages = Found.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
+        passages = Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
         return filled(found, passages, query.k)
 
-    def chunks(self, query: Query) -> Found:
-        """Passages by the walk of `pipeline.project`, which restarts at what the parts hold too."""
+    def chunks(self, query: Query) -> Ranking:
+        """Passages by the walk of `pipeline.walk`, which restarts at what the parts hold too."""
         options: HiRAGOptions = query.options or HiRAGOptions()
         known = self._knowledge(query, options, self._admitted(query.allowed))
         ranked = self._projection.rank(
@@ -143,22 +143,22 @@ class BridgeSearcher:
             communities, likeness = found[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
-    def _part(self, part: Part, known: Knowledge, query: Query, admitted: _Admitted | None) -> Found:
+    def _part(self, part: Part, known: Knowledge, query: Query, admitted: _Admitted | None) -> Ranking:
         if part == "local":
             trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
             return self._entities(known.entities, known.similarity, trace)
         if part == "global":
             trace = [{"part": part, "similarity": float(score)} for score in known.likeness]
-            return Found.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
+            return Ranking.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
         return self._triples(known, query, admitted)
 
-    def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Found:
+    def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Ranking:
         """Entities of all layers as rows of their tables, in their order."""
         base = rows < self._layered.base
         origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
-        return Found(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
+        return Ranking(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
 
-    def _triples(self, known: Knowledge, query: Query, admitted: _Admitted | None) -> Found:
+    def _triples(self, known: Knowledge, query: Query, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples: relations, and summary entities for relations with them, best first.
 
         A triple is as similar to the question as its two ends are on average.
@@ -177,14 +177,14 @@ class BridgeSearcher:
         hubs = hubs[~np.isin(hubs, known.entities)]
         graph_rows = numbers[related] + layered.base
         trace = [{"part": "bridge", "ends": pair} for pair in ends[related].tolist()]
-        of_relations = Found.of(Origin.GRAPH, graph_rows, scores[related], trace)
+        of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
         told = [{"part": "bridge", "ends": [int(hub)]} for hub in hubs[best]]
-        of_hubs = Found.of(Origin.NODE, hubs[best] - layered.base, likeness[best], told)
-        return ordered(joined_up([of_relations, of_hubs]))
+        of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], told)
+        return ordered(concatenate([of_relations, of_hubs]))
 
-    def _explained(self, found: Found, known: Knowledge) -> Found:
+    def _explained(self, found: Ranking, known: Knowledge) -> Ranking:
         """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
@@ -205,7 +205,7 @@ class BridgeSearcher:
             summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
             pairs = [[names[one], names[two]] for one, two in missing]
             trace[0] |= {"bridge": {**summary, "unreachable": len(bridge.unreachable), "without_path": pairs}}
-        return Found(found.rows, found.scores, found.origin, trace)
+        return Ranking(found.rows, found.scores, found.origin, trace)
 
     def _names(self, rows: set[int]) -> dict[int, str]:
         """The names of a few entities, read now."""

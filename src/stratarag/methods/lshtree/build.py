@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL, Group, Summary, summarize
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node, content_id
@@ -52,7 +52,7 @@ async def build(
     """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []
-    work = _Work(corpus, gate, config, Reuse(previous, gate))
+    work = _Work(corpus, gate, config, CarryOver(previous, gate))
     while len(layers) <= config.max_levels and layers[-1].size >= config.min_level:
         level = len(layers)
         groups = await asyncio.to_thread(partition, layers[-1], config)
@@ -82,7 +82,7 @@ class _Work:
     corpus: Corpus
     gate: Gate
     config: LSHTreeConfig
-    reuse: Reuse
+    reuse: CarryOver
 
 
 async def _next_layer(work: _Work, layer: Layer, groups: Sequence[Rows], level: int) -> Layer:

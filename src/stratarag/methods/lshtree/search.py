@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Description, Found, Mask, Origin, Query, Stored
+from stratarag.methods.base import Corpus, Description, Mask, Origin, Query, Ranking, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.found import merged
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.project import Projection, Seeds
+from stratarag.pipeline.ranking import merged
+from stratarag.pipeline.walk import PassageWalk, Seeds
 
 SUMMARIES = 5
 """Summaries whose passages a walk restarts at (view `chunks`)."""
@@ -29,9 +29,9 @@ class TreeSearcher:
         self._indices: NDArray[np.int64] = stored.arrays["sources.indices"]
         self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
         self._summaries = Nearest(stored.arrays["vectors"], stored.arrays, "nodes")
-        self._projection = Projection(corpus, graph, self._chunks)
+        self._projection = PassageWalk(corpus, graph, self._chunks)
 
-    def nodes(self, query: Query) -> Found:
+    def nodes(self, query: Query) -> Ranking:
         """Chunks and summaries by cosine similarity, best first."""
         options: LSHTreeOptions = query.options or LSHTreeOptions()
         levels = self._searched(options)
@@ -40,8 +40,8 @@ class TreeSearcher:
         k = options.k_per_level or query.k
         return merged([self._level(query, (level,), k) for level in levels], query.k)
 
-    def chunks(self, query: Query) -> Found:
-        """Passages by the walk of `pipeline.project`, which restarts at the summaries' passages too."""
+    def chunks(self, query: Query) -> Ranking:
+        """Passages by the walk of `pipeline.walk`, which restarts at the summaries' passages too."""
         ranked = self._projection.rank(
             query.text,
             query.vector,
@@ -82,16 +82,16 @@ class TreeSearcher:
     def _admitted(self, query: Query) -> Mask | None:
         return None if query.allowed is None else nodes_allowed(self._indptr, self._indices, query.allowed)
 
-    def _level(self, query: Query, levels: tuple[int, ...], k: int) -> Found:
+    def _level(self, query: Query, levels: tuple[int, ...], k: int) -> Ranking:
         """The nearest members of some levels, as one ranking."""
         found = []
         if 0 in levels:
-            found.append(Found.of(Origin.CHUNK, *self._chunks.search(query.vector, k, query.allowed)))
+            found.append(Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, k, query.allowed)))
         above = [level for level in levels if level > 0]
         if above:
             admitted = self._admitted(query)
             if len(above) < int(self._levels.max(initial=0)):
                 wanted = np.isin(self._levels, above)
                 admitted = wanted if admitted is None else admitted & wanted
-            found.append(Found.of(Origin.NODE, *self._summaries.search(query.vector, k, admitted)))
+            found.append(Ranking.of(Origin.NODE, *self._summaries.search(query.vector, k, admitted)))
         return merged(found, k)

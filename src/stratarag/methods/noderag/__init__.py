@@ -4,7 +4,7 @@
 paper                           here
 ==============================  =============================================================
 2.1 heterograph                 `heterograph`: types, numbering, edges by kind, Table 4
-2.2 graph decomposition         `pipeline.extract`, `pipeline.graph`; `heterograph.decomposition`
+2.2 graph decomposition         `pipeline.extraction.stage`, `pipeline.graph`; `heterograph.decomposition`
 2.3 important entities, Alg. 1  `importance`, `kernels.centrality`
 2.3 attributes                  `attributes`
 2.3 communities                 `communities`, `kernels.leiden`

@@ -10,12 +10,19 @@ import numpy as np
 
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.material import Material
-from stratarag.models.gateway import CallItem, Gate
-from stratarag.pipeline.context import clip
+from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extract, summary_task
+from stratarag.pipeline.summarize import (
+    EXTRACTIVE,
+    FAILED,
+    MEMBER_TOKENS,
+    MODEL,
+    extractive_summary,
+    summary_task,
+)
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
+from stratarag.results import clip
 
 PROMPT = load_prompt("stratarag.methods.noderag", "attribute")
 STAGE = "attributes"
@@ -113,7 +120,7 @@ async def write_attributes(
 async def _text(plan: Plan, answer: str | None, gate: Gate, config: NodeRAGConfig) -> tuple[str, str]:
     if answer is not None:
         return clip(answer, 2 * config.attribute_tokens, gate.count_tokens), MODEL
-    text = await asyncio.to_thread(extract, plan.texts, config.attribute_tokens, gate.count_tokens)
+    text = await asyncio.to_thread(extractive_summary, plan.texts, config.attribute_tokens, gate.count_tokens)
     return text or plan.name, FAILED if gate.has_llm else EXTRACTIVE
 
 

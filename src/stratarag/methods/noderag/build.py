@@ -29,10 +29,10 @@ from stratarag.methods.noderag.heterograph import (
 from stratarag.methods.noderag.importance import Important, important_entities
 from stratarag.methods.noderag.matching import cluster, matches, semantic_links
 from stratarag.methods.noderag.material import Keys, Material, key_of, lookup
-from stratarag.models.gateway import Gate
-from stratarag.pipeline.names import NameIndex
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.reuse import Reuse
 from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
@@ -47,7 +47,7 @@ async def build(
 
     Attributes and high-level elements whose inputs did not change are taken over from `previous`.
     """
-    reuse = Reuse(previous, gate)
+    reuse = CarryOver(previous, gate)
     with gate.stage("important entities"):
         material = await asyncio.to_thread(Material.read, corpus, graph)
         found = await asyncio.to_thread(_important, material, config, previous)
@@ -97,7 +97,9 @@ def _communities(
     return communities(ends, keys, config, previous)
 
 
-async def _embedded(nodes: Sequence[Node], count: int, dimension: int, reuse: Reuse, gate: Gate) -> Vectors:
+async def _embedded(
+    nodes: Sequence[Node], count: int, dimension: int, reuse: CarryOver, gate: Gate
+) -> Vectors:
     """Vectors of the nodes; of those after the first `count`, which are titles, they are zero (2.4)."""
     vectors = np.zeros((len(nodes), dimension), np.float32)
     known = reuse.take([node.id for node in nodes[:count]])

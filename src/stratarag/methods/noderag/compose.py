@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stratarag.models.gateway import Gate
+from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Draft
-from stratarag.pipeline.context import Retrieval
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.results import Retrieval
 
 PROMPT = load_prompt("stratarag.methods.noderag", "answer")
 

@@ -11,13 +11,13 @@ from pydantic import BaseModel, Field
 from stratarag.methods.noderag.communities import Community
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.material import Material
-from stratarag.models.gateway import CallItem, Gate, Task
+from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
-from stratarag.pipeline.context import clip
+from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.reuse import Reuse
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extract
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extractive_summary
 from stratarag.records import Node, content_id
+from stratarag.results import clip
 
 PROMPT = load_prompt("stratarag.methods.noderag", "elements")
 STAGE = "high-level elements"
@@ -55,7 +55,7 @@ class _Draft(NamedTuple):
 async def write_elements(
     found: Sequence[Community],
     attributes: Sequence[Node],
-    reuse: Reuse,
+    reuse: CarryOver,
     material: Material,
     gate: Gate,
     config: NodeRAGConfig,
@@ -75,7 +75,9 @@ async def write_elements(
     ]
 
 
-def _taken_over(found: Sequence[Community], reuse: Reuse, config: NodeRAGConfig) -> dict[str, list[_Draft]]:
+def _taken_over(
+    found: Sequence[Community], reuse: CarryOver, config: NodeRAGConfig
+) -> dict[str, list[_Draft]]:
     """What the previous index has of these very communities."""
     ids = {each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in found}
     nodes = {
@@ -131,7 +133,7 @@ async def _drafts(
     written = [] if answer is None else list(_written(answer, title, gate, config))
     if written:
         return written
-    text = await asyncio.to_thread(extract, each.texts, config.element_tokens, gate.count_tokens)
+    text = await asyncio.to_thread(extractive_summary, each.texts, config.element_tokens, gate.count_tokens)
     return [_Draft(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from stratarag.methods.base import Corpus, Graph, Mask, Query, Stored
 from stratarag.methods.noderag.config import NodeRAGOptions
 from stratarag.methods.noderag.heterograph import Layout
-from stratarag.pipeline.extract_nlp import question_entities
-from stratarag.pipeline.linking import link
-from stratarag.pipeline.names import NameIndex
+from stratarag.pipeline.extraction.by_rules import question_entities
+from stratarag.pipeline.names.index import NameIndex
+from stratarag.pipeline.names.linking import link
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.project import NEAR_SHARE
+from stratarag.pipeline.walk import NEAR_SHARE
 from stratarag.protocols import Rows
 
 TITLES = 20

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.methods.base import Graph, Origin
 from stratarag.methods.noderag.config import TYPES
-from stratarag.pipeline.name_arrays import ranges
+from stratarag.pipeline.names.arrays import ranges
 from stratarag.protocols import Rows
 
 Arrays = Mapping[str, NDArray[Any]]

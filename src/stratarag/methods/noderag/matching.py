@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.hamming import native_available
 from stratarag.kernels.knn import knn_graph
-from stratarag.pipeline.name_arrays import ranges
+from stratarag.pipeline.names.arrays import ranges
 from stratarag.protocols import Rows, Vectors
 
 _ROUNDS = 8

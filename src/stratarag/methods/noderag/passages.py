@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.methods.noderag.heterograph import Layout
-from stratarag.pipeline.name_arrays import ranges
+from stratarag.pipeline.names.arrays import ranges
 from stratarag.protocols import Rows
 
 _Sources = tuple[Rows, Rows]

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.ppr import shallow_pagerank
-from stratarag.methods.base import Corpus, Description, Found, Graph, Origin, Query, Stored
+from stratarag.methods.base import Corpus, Description, Graph, Origin, Query, Ranking, Stored
 from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.entries import Admitted, DualSearch, Entries
 from stratarag.methods.noderag.heterograph import Heterograph
 from stratarag.methods.noderag.passages import Support
 from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.found import filled
-from stratarag.pipeline.project import Projection, Seeds
+from stratarag.pipeline.ranking import filled
+from stratarag.pipeline.walk import PassageWalk, Seeds
 from stratarag.protocols import Rows
 
 PASSAGE_SHARE = 0.01
@@ -37,9 +37,9 @@ class HeterographSearcher:
         self._graph_sources = graph.sources
         self._own_sources = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         self._support = Support(self._layout, self._graph_sources, self._own_sources)
-        self._projection = Projection(corpus, graph, self._entries.chunks)
+        self._projection = PassageWalk(corpus, graph, self._entries.chunks)
 
-    def nodes(self, query: Query) -> Found:
+    def nodes(self, query: Query) -> Ranking:
         """Entry points and cross nodes by the mass of the walk, or the entry points alone (see the options).
 
         What is missing to `k` are passages by similarity.
@@ -53,11 +53,13 @@ class HeterographSearcher:
         )
         if len(found) >= query.k:
             return filled(found, found, query.k)
-        passages = Found.of(Origin.CHUNK, *self._entries.chunks.search(query.vector, query.k, query.allowed))
+        passages = Ranking.of(
+            Origin.CHUNK, *self._entries.chunks.search(query.vector, query.k, query.allowed)
+        )
         return filled(found, passages, query.k)
 
-    def chunks(self, query: Query) -> Found:
-        """Passages by the walk of `pipeline.project`.
+    def chunks(self, query: Query) -> Ranking:
+        """Passages by the walk of `pipeline.walk`.
 
         Those that hold most mass of the heterograph, their own and that of what they support, are a little of
         its restart.
@@ -88,7 +90,7 @@ class HeterographSearcher:
         """The paper's Table 4: nodes by type, edges of similarity and others."""
         return Description(self._heterograph.counts(), self._heterograph.edge_counts())
 
-    def _retrieval(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Found:
+    def _retrieval(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Ranking:
         """Section 2.5: the retrievable ones of entry and cross nodes."""
         entries = self._entries.search(query, options, admitted)
         if not len(entries.nodes):
@@ -103,7 +105,7 @@ class HeterographSearcher:
         chosen = chosen[_of(kinds[chosen], options.types or RETRIEVABLE)]
         return self._found(entries, reached[chosen], mass[chosen])
 
-    def _entry_points(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Found:
+    def _entry_points(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""
         enough = replace(options, similar=max(options.similar, query.k))
         entries = self._entries.search(query, enough, admitted)
@@ -121,7 +123,7 @@ class HeterographSearcher:
             steps=options.steps,
         )
 
-    def _found(self, entries: Entries, nodes: Rows, scores: _Mass, measure: str = "mass") -> Found:
+    def _found(self, entries: Entries, nodes: Rows, scores: _Mass, measure: str = "mass") -> Ranking:
         """A ranking of nodes by score; the trace tells the type, the score, and how it was entered."""
         order = np.lexsort((nodes, -scores))
         nodes, scores = nodes[order], scores[order]
@@ -138,7 +140,7 @@ class HeterographSearcher:
                     told["similarity"] = similarity
             trace.append(told)
         origin, rows = self._layout.place(nodes)
-        return Found(rows, scores.astype(np.float32), origin, trace)
+        return Ranking(rows, scores.astype(np.float32), origin, trace)
 
     def _admitted(self, query: Query) -> Admitted:
         if query.allowed is None:

@@ -1,0 +1,313 @@
+"""The one recipe behind build, insert, delete, add_method and estimate.
+
+Take in documents, assemble the corpus, embed what is new, extract and merge its graph, let each method
+build over it with its former index at hand, publish. What the recipe needs of the world is the gate and a
+staging area, so an estimate is the same recipe with a gate that only counts, and without the last step.
+
+What a change means is decided under the writer's lock, from the generation that it follows, whatever an
+index object that was opened earlier may believe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+
+from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
+from stratarag._gates import Models
+from stratarag._sync import in_thread, stoppable
+from stratarag.config import Config, as_config
+from stratarag.errors import IndexExists
+from stratarag.methods import get_method
+from stratarag.models.gate import ModelGate
+from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
+from stratarag.pipeline.extraction.stage import Given, extract_corpus
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.pipeline.graph import Graph, build_graph
+from stratarag.protocols import Stored
+from stratarag.records import BuildReport, Built
+from stratarag.store.folder import IndexFolder
+from stratarag.store.manifest import Manifest
+from stratarag.store.snapshot import Snapshot
+from stratarag.store.staging import Staging
+
+T = TypeVar("T")
+STAGES = (EXTRACTION, GRAPH)
+TAKING = ("build", "insert", "estimate")  # operations that take documents
+NO_VECTOR = "texts without a vector, not found by similarity"
+_EMBED_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done.
+
+    `methods` and `config` are those of a build; of `add method` they are what comes to those there are;
+    any other operation keeps what the folder has.
+    """
+
+    operation: str
+    documents: Documents | None = None
+    removed: Collection[str] = ()
+    missing_ok: bool = False
+    methods: Sequence[str] = ()
+    config: Config = field(default_factory=Config)
+    extraction: Given | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation in TAKING:
+            check_documents(self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What an update works with."""
+
+    folder: IndexFolder
+    gate: ModelGate
+    models: Models
+    publish: bool = True
+
+
+def methods_of(manifest: Manifest) -> tuple[str, ...]:
+    """The methods in a generation, the default one first; its other parts are the stages before them."""
+    return tuple(name for name in manifest.methods if name not in STAGES)
+
+
+def settings_of(manifest: Manifest, running: Config) -> Config:
+    """The recorded settings, with those of `running` that say how models are called."""
+    return replace(as_config(manifest.config), limits=running.limits, max_failures=running.max_failures)
+
+
+async def update(shop: Workshop, change: Change) -> BuildReport:
+    """Carry out a change and publish it as the folder's next generation."""
+    writer = shop.folder.writer(change.operation)
+    staging = await in_thread(writer.__enter__)
+    try:
+        with stoppable() as stop:
+            report = await _Update(shop, change, staging, stop).run()
+    except BaseException as error:
+        await in_thread(writer.__exit__, type(error), error, error.__traceback__)
+        raise
+    await in_thread(writer.__exit__, None, None, None)
+    return report
+
+
+class _Update:
+    """One update under way."""
+
+    def __init__(self, shop: Workshop, change: Change, staging: Staging, stop: Event) -> None:
+        self._shop = shop
+        self._gate = shop.gate
+        self._change = change
+        self._staging = staging
+        self._before = staging.base
+        self._stop = stop
+        self._methods, self._config = self._wanted()
+        self._intake = Intake()
+        self._removed: tuple[str, ...] = ()
+        self._notes: Counter[str] = Counter()
+        self._complete: dict[str, bool] = {}
+
+    def _wanted(self) -> tuple[tuple[str, ...], Config]:
+        """The methods and settings that the next generation has."""
+        change, before = self._change, self._before
+        if before is None:
+            return tuple(change.methods), change.config
+        self._shop.models.check_embedder(before.manifest, before.path)
+        recorded = settings_of(before.manifest, change.config)
+        if change.operation == "build":
+            return tuple(change.methods), change.config
+        present = methods_of(before.manifest)
+        added = {name: change.config.method(name) for name in change.methods}
+        config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
+        return tuple(dict.fromkeys([*present, *change.methods])), config
+
+    async def run(self) -> BuildReport:
+        """The recipe."""
+        self._intake = await in_thread(self._take_in)
+        self._removed = (*self._known_ids(), *self._intake.emptied)
+        if self._before is not None:
+            if self._change.operation == "build":
+                self._refuse_other(self._before)
+            if self._nothing_to_do(self._before):
+                return self._report(self._before, self._before.manifest.generation)
+        await in_thread(self._staging.assemble, removed=self._removed)
+        await self._embed()
+        await self._lay_out_graph()
+        for name in self._methods:
+            built = await get_method(name).build(
+                self._staging,
+                Graph(self._staging.part(GRAPH)),
+                self._gate,
+                config=self._config.method(name),
+                previous=self._previous(name),
+            )
+            await self._put(name, built)
+        generation = await in_thread(self._publish) if self._shop.publish else 0
+        return self._report(self._staging, generation)
+
+    def _take_in(self) -> Intake:
+        if self._change.documents is None:
+            return Intake()
+        existing = {} if self._before is None else self._before.documents()
+        with self._gate.stage("read"):
+            models = self._shop.models
+            coming = arrivals(self._change.documents, self._config.chunking, models.count_tokens)
+            return take_in(self._until_stopped(coming), existing, self._add)
+
+    def _add(self, arrival: Arrival) -> bool:
+        """Store a document; False if it has no text."""
+        self._gate.advance("read")
+        chunks = self._until_stopped(arrival.chunks())
+        first = next(chunks, None)
+        if first is None:
+            return False
+        self._staging.add(arrival.id, arrival.digest, arrival.metadata, chain([first], chunks))
+        return True
+
+    def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
+        """The items, until the operation is cancelled; whoever waits for the thread raises that."""
+        for item in items:
+            if self._stop.is_set():
+                raise InterruptedError("the operation was cancelled")
+            yield item
+
+    def _known_ids(self) -> list[str]:
+        """Those documents to be removed that are there."""
+        present = {} if self._before is None else self._before.documents()
+        missing = [identity for identity in self._change.removed if identity not in present]
+        if missing and not self._change.missing_ok:
+            raise KeyError(
+                f"no document {missing[0]!r} in the index ({len(missing)} of {len(self._change.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+        return [identity for identity in self._change.removed if identity in present]
+
+    def _refuse_other(self, before: Snapshot) -> None:
+        """A build may meet an index of the very same things, left by one that was not seen to finish."""
+        intake = self._intake
+        changed = intake.added or intake.updated or intake.emptied
+        same = {
+            "documents": not changed and len(intake.unchanged) == before.document_count,
+            "methods": self._methods == methods_of(before.manifest),
+            "settings": self._config.to_dict() == before.manifest.config,
+        }
+        if not all(same.values()):
+            differs = " and ".join(name for name, agrees in same.items() if not agrees)
+            raise IndexExists(
+                f"{str(before.path)!r} holds an index already, of other {differs}. Open it with "
+                "open_index and use insert, delete or add_method, or build in another folder"
+            )
+
+    def _nothing_to_do(self, before: Snapshot) -> bool:
+        same_corpus = not (self._removed or self._intake.added or self._intake.updated)
+        same_methods = self._methods == methods_of(before.manifest)
+        same_settings = self._config.to_dict() == before.manifest.config
+        return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
+
+    def _is_complete(self, manifest: Manifest) -> bool:
+        """Whether the model, if there is one, has nothing to make or to try again."""
+        parts = (*self._methods, *STAGES) if self._extracts_by_model() else self._methods
+        return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
+
+    def _extracts_by_model(self) -> bool:
+        mode = self._config.extraction.mode
+        if mode == "llm" and not self._gate.has_llm and self._before is None:
+            raise ValueError("extraction mode 'llm' needs a model: pass llm=..., or mode 'auto' or 'nlp'")
+        needed = any(get_method(name).needs_graph for name in self._methods)
+        return self._gate.has_llm and (mode == "llm" or (mode == "auto" and needed))
+
+    async def _embed(self) -> None:
+        """Fill the vectors of the corpus: those of known chunks are copied, the others computed."""
+        staging = self._staging
+        fresh = np.ones(staging.size, dtype=np.bool_)
+        fresh[staging.known_rows()[0]] = False
+        rows = np.flatnonzero(fresh)
+        vectors = None
+        if self._before is not None:
+            vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
+        with self._gate.stage("embed chunks", len(rows)):
+            for start in range(0, len(rows), _EMBED_ROWS):
+                batch = rows[start : start + _EMBED_ROWS]
+                texts = await in_thread(staging.texts, batch.tolist())
+                embedded = await self._gate.embed("embed chunks", texts)
+                if vectors is None:
+                    vectors = await in_thread(staging.create_vectors, embedded.shape[1])
+                vectors[batch] = embedded
+
+    async def _lay_out_graph(self) -> None:
+        """Extract, merge and lay out the graph of the corpus, which all methods share."""
+        config, use_llm = self._config.extraction, self._extracts_by_model()
+        extracted = await extract_corpus(
+            self._staging,
+            self._gate,
+            config=config,
+            previous=self._previous(EXTRACTION),
+            use_llm=use_llm,
+            given=self._change.extraction,
+        )
+        await self._put(EXTRACTION, extracted)
+        graph = await build_graph(
+            self._staging,
+            self._staging.part(EXTRACTION),
+            self._gate,
+            config=config,
+            previous=self._previous(GRAPH),
+            use_llm=use_llm,
+            embed=any(get_method(name).needs_vectors for name in self._methods),
+            rule=self._shop.models.resolve_rule,
+        )
+        await self._put(GRAPH, graph)
+
+    def _previous(self, name: str) -> Stored | None:
+        before = self._before
+        return before.part(name) if before is not None and name in before.manifest.methods else None
+
+    async def _put(self, name: str, built: Built) -> None:
+        self._notes.update(built.notes)
+        self._complete[name] = built.complete
+        await in_thread(self._staging.put_part, name, built.nodes, built.arrays)
+
+    def _publish(self) -> int:
+        recorded = {} if self._before is None else self._before.manifest.prompts
+        dimension = self._staging.vectors.shape[1]
+        return self._staging.publish(
+            Manifest(
+                methods={name: asdict(self._config.method(name)) for name in self._methods}
+                | {stage: asdict(self._config.extraction) for stage in STAGES},
+                embedder=self._shop.models.embedder_name(dimension),
+                dimension=dimension,
+                tokenizer=self._shop.models.count_tokens.name,
+                config=self._config.to_dict(),
+                prompts={**recorded, **self._gate.prompts_used},
+                complete=self._complete,
+            )
+        )
+
+    def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
+        return BuildReport(
+            operation=self._change.operation,
+            generation=generation,
+            documents=corpus.document_count,
+            chunks=corpus.size,
+            nodes={name: corpus.part(name).size for name in (*self._methods, GRAPH)},
+            added=tuple(self._intake.added),
+            updated=tuple(self._intake.updated),
+            deleted=self._removed,
+            unchanged=tuple(self._intake.unchanged),
+            skipped=tuple(self._intake.skipped),
+            failures=tuple(self._gate.failures),
+            notes=self._all_notes(),
+            stages=dict(self._gate.ledger.stages),
+        )
+
+    def _all_notes(self) -> Mapping[str, int]:
+        zeros = len(self._gate.zero_vectors)
+        return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)

@@ -1,0 +1,183 @@
+"""The models of an index: which ones they are, and a gate to them for each operation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from stratarag.config import Config
+from stratarag.errors import EmbedderMismatch
+from stratarag.models.budget import Budget
+from stratarag.models.estimate import CountingGate
+from stratarag.models.gate import ModelGate
+from stratarag.models.limiter import Limiter
+from stratarag.models.local import default_embedder
+from stratarag.models.wrap import Threads, embedder_name
+from stratarag.pipeline.entity_resolution import Rule, default_rule
+from stratarag.pipeline.tokens import TokenCounter, choose
+from stratarag.progress import TqdmProgress
+from stratarag.protocols import CallCache, Progress
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.folder import IndexFolder
+from stratarag.store.manifest import Manifest
+
+
+class AnyEmbedder:
+    """Stands in where an index is only looked at: it matches every index and embeds nothing."""
+
+
+class Models:
+    """The chat model, the embedder and what bounds them; the embedder's default depends on the folder.
+
+    Parameters
+    ----------
+    llm, embedder, budget, cache, progress, resolve_rule
+        As `build_index` takes them.
+    recorded
+        The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        embedder: Any,
+        *,
+        budget: Budget | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        progress: bool | Progress = False,
+        recorded: Manifest | None = None,
+        resolve_rule: Rule | None = None,
+    ) -> None:
+        _check_models(llm, embedder)
+        if budget is not None and not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
+        self._chosen = embedder is not None
+        self.llm = llm
+        self.resolve_rule = resolve_rule or default_rule
+        self.embedder = (
+            embedder
+            if embedder is not None
+            else default_embedder(None if recorded is None else recorded.embedder)
+        )
+        self._budget = budget
+        self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
+        self._progress = _progress(progress)
+        self._counter: TokenCounter | None = None
+        self._limiter: Limiter | None = None
+        self._threads: Threads | None = None
+        self._tokenizer = None if recorded is None else recorded.tokenizer
+
+    def prefer_tokenizer(self, name: str | None) -> None:
+        """Count tokens with this tokenizer, unless the index has always been counted with another."""
+        if self._tokenizer is None:
+            self._tokenizer = name
+
+    @property
+    def count_tokens(self) -> TokenCounter:
+        """Counts tokens as the index always has; chosen once."""
+        if self._counter is None:
+            self._counter = choose(self._tokenizer)
+        return self._counter
+
+    def embedder_name(self, dimension: int) -> str:
+        """The embedder's fingerprint."""
+        return embedder_name(self.embedder, dimension)
+
+    def check_embedder(self, recorded: Manifest, path: Path) -> None:
+        """Refuse an embedder other than the one the folder's vectors came from.
+
+        Raises
+        ------
+        EmbedderMismatch
+            Naming both and what can be done.
+        """
+        if isinstance(self.embedder, AnyEmbedder):
+            return
+        given = self.embedder_name(recorded.dimension)
+        if given != recorded.embedder:
+            which = "the embedder given" if self._chosen else "none was given, and the default"
+            raise EmbedderMismatch(
+                f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
+                f"dimensions); {which} is {given!r}. Open it with the first (embedder=...), or build a new "
+                "index with the second (model calls come from the cache if you share it; only embeddings are "
+                "computed again)"
+            )
+
+    def gate(
+        self, folder: IndexFolder, config: Config, *, journal: bool = False, llm: Any = None
+    ) -> ModelGate:
+        """A gate for one operation, with an account, a ledger and a list of failures of its own.
+
+        `llm` stands in for the index's own chat model.
+        """
+        _check_models(llm, None)
+        return ModelGate(
+            self.llm if llm is None else llm,
+            self.embedder,
+            cache=self._shared or folder.calls,
+            vectors=folder.journal if journal else None,
+            budget=self._budget,
+            limits=config.limits,
+            progress=self._progress,
+            count_tokens=self.count_tokens,
+            max_failures=config.max_failures,
+            dimension=self._dimension(folder),
+            prompts=config.prompts,
+            limiter=self._limiter_of(config),
+            threads=self._threads,
+        )
+
+    def _limiter_of(self, config: Config) -> Limiter:
+        """One limiter and one pool for all gates of the index: questions asked at once share the limits."""
+        if self._limiter is None or self._threads is None:
+            self._limiter, self._threads = Limiter(config.limits), Threads(config.limits)
+        return self._limiter
+
+    def counting_gate(self, folder: IndexFolder, config: Config) -> CountingGate:
+        """A gate that calls nothing and counts what would be called."""
+        return CountingGate(
+            self.llm,
+            self.embedder,
+            cache=self._shared or folder.calls,
+            limits=config.limits,
+            count_tokens=self.count_tokens,
+            dimension=self._dimension(folder),
+            prompts=config.prompts,
+        )
+
+    def _dimension(self, folder: IndexFolder) -> int | None:
+        return folder.snapshot().manifest.dimension if folder.generation else None
+
+
+def _check_models(llm: Any, embedder: Any) -> None:
+    """Say at once what is not a model, and not after the documents were read."""
+    for name, given in (("llm", llm), ("embedder", embedder)):
+        if isinstance(given, type):
+            raise TypeError(
+                f"{name} must be an object, not the class {given.__name__}: give {given.__name__}()"
+            )
+    if llm is not None and not (hasattr(llm, "complete") or hasattr(llm, "acomplete")):
+        raise TypeError(
+            f"llm must have complete(prompt) or acomplete(prompt), and {llm!r} has neither; a framework's "
+            "model goes to the framework's classes (langchain_stratarag, llama_index_stratarag)"
+        )
+    known = ("embed_documents", "aembed_documents")
+    if (
+        embedder is None
+        or isinstance(embedder, AnyEmbedder)
+        or any(hasattr(embedder, name) for name in known)
+    ):
+        return
+    raise TypeError(
+        f"embedder must have embed_documents(texts) and embed_query(text), and {embedder!r} has not; a "
+        "model's name is not enough: MiniLMEmbedder() is the local one, OnnxEmbedder(folder) runs yours"
+    )
+
+
+def _progress(progress: bool | Progress) -> Progress | None:
+    if isinstance(progress, bool):
+        return TqdmProgress() if progress else None
+    if progress is not None and not hasattr(progress, "start"):
+        raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
+    return progress

@@ -1,0 +1,248 @@
+"""How an index comes about: built, opened, or only estimated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stratarag import _sync
+from stratarag._build import Change, settings_of
+from stratarag._documents import Documents
+from stratarag._gates import Models
+from stratarag._sync import in_thread
+from stratarag.config import Config, as_config
+from stratarag.index import Index, method_names
+from stratarag.models.budget import Budget, Limits, Prices
+from stratarag.models.estimate import Estimate
+from stratarag.pipeline.entity_resolution import Rule
+from stratarag.pipeline.extraction.stage import Given
+from stratarag.protocols import Progress
+from stratarag.store.folder import IndexFolder
+
+StrPath = str | os.PathLike[str]
+
+
+async def abuild_index(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    path: StrPath | None = None,
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+    extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Build an index; see `build_index`."""
+    methods = method_names(method)
+    settings = as_config(config)
+    folder = await in_thread(IndexFolder.create, None if path is None else Path(path))
+    try:
+        recorded = folder.snapshot().manifest if folder.generation else None
+        models = Models(
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            recorded=recorded,
+            resolve_rule=resolve_rule,
+        )
+        models.prefer_tokenizer(settings.tokenizer)
+        index = Index(folder, models, settings)
+        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+        await index._update(change)
+    except BaseException:
+        await in_thread(folder.abandon)
+        raise
+    return index
+
+
+def build_index(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    path: StrPath | None = None,
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+    extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Build an index of documents and return it, open.
+
+    A build that was stopped or killed resumes when it is called again with the same arguments: no model
+    call that was answered is made twice. Over an index of the very same documents, methods and settings
+    it does nothing and opens that.
+
+    Parameters
+    ----------
+    documents
+        Strings, `Document`s, or `Chunk`s (already split: nothing splits them again).
+    method
+        `"lshtree"`, or a list of methods to build over one extraction; the first is the default of
+        `retrieve`.
+    path
+        The index folder; None means a private temporary one, gone when the index is closed.
+    llm
+        A chat model (see `protocols.ChatModel`); None works without one: extractive summaries.
+    embedder
+        An embedder (see `protocols.Embedder`); None means the local default.
+    config
+        A `Config`, a method's own settings, or a mapping of settings.
+    budget
+        Where to stop; see `Budget`.
+    cache
+        A file of model calls to share among indexes; None keeps them in the folder.
+    progress
+        True shows progress bars, or a `Progress` of your own.
+    extraction
+        Extractions that exist already (see `importing`), by a chunk's `ref` or a document's id; no model
+        is asked about those.
+    resolve_rule
+        Decides over each pair of entities that may be one (see `pipeline.entity_resolution.Candidate`), where
+        `ExtractionConfig.resolve` is on; None: their descriptions must be alike. Not kept in the folder.
+
+    Raises
+    ------
+    ValueError
+        If there are no documents or only blank ones, or an id comes twice with different content.
+    IndexExists
+        If the folder holds an index of something else.
+    NotAnIndex
+        If the folder holds other files.
+    BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
+        As `errors` tells. What was done is kept in the folder's cache.
+    """
+    return _sync.run(
+        abuild_index(
+            documents,
+            method,
+            path,
+            llm,
+            embedder,
+            config,
+            budget,
+            cache,
+            progress,
+            extraction,
+            resolve_rule,
+        )
+    )
+
+
+async def aopen_index(
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    *,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = False,
+    limits: Limits | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Open an index; see `open_index`."""
+    folder = await in_thread(IndexFolder.open, Path(path))
+    try:
+        manifest = folder.snapshot().manifest
+        models = Models(
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            recorded=manifest,
+            resolve_rule=resolve_rule,
+        )
+        models.check_embedder(manifest, Path(path))
+        index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
+        index._serve()
+        return index
+    except BaseException:
+        folder.close()
+        raise
+
+
+def open_index(
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    *,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = False,
+    limits: Limits | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
+
+    Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
+    say how models are called from now on, and `resolve_rule`, which is not kept there.
+
+    Raises
+    ------
+    NotAnIndex, FormatTooNew, Damaged
+        If the folder holds no index that this version can read.
+    EmbedderMismatch
+        If the embedder is not the one that the index was built with.
+    """
+    return _sync.run(
+        aopen_index(
+            path,
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            limits=limits,
+            resolve_rule=resolve_rule,
+        )
+    )
+
+
+async def aestimate(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    prices: Prices | None = None,
+    extraction: Given | None = None,
+) -> Estimate:
+    """What a build would cost; see `estimate`."""
+    settings = as_config(config)
+    models = Models(llm, None, cache=cache, progress=False)
+    models.prefer_tokenizer(settings.tokenizer)
+    index = Index(IndexFolder.create(None), models, settings)
+    change = Change(
+        "estimate", documents, methods=method_names(method), config=settings, extraction=extraction
+    )
+    try:
+        return await index._estimate(change, prices)
+    finally:
+        index.close()
+
+
+def estimate(
+    documents: Documents,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    prices: Prices | None = None,
+    extraction: Given | None = None,
+) -> Estimate:
+    """What `build_index` with the same arguments would cost, without a single model call.
+
+    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
+    from the texts and our prompts; output tokens are what each prompt asks for; the grouping of summaries
+    follows random vectors, as real ones are not known yet. Calls that `cache` holds count as cached.
+    """
+    return _sync.run(aestimate(documents, method, llm, config, cache, prices, extraction))

@@ -1,0 +1,62 @@
+"""What the pipeline and the methods see of the models."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from stratarag.models.ledger import Ledger
+from stratarag.models.task import CallItem, Prompt, Task
+from stratarag.protocols import Vectors
+from stratarag.records import Failure
+
+T = TypeVar("T")
+
+
+class Gate(Protocol):
+    """Model calls and embeddings: checked, counted, bounded and remembered."""
+
+    ledger: Ledger
+    failures: list[Failure]
+    prompts_used: dict[str, str]
+
+    @property
+    def has_llm(self) -> bool:
+        """Whether there is a language model; `call`, `map` and `stream` need one."""
+        ...
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension of the vectors; None before the first embedding."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens in a text."""
+        ...
+
+    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[None]:
+        """The scope of a stage: its calls, seconds and progress are booked under this name."""
+        ...
+
+    async def call(
+        self, task: Task[T], values: Mapping[str, str], *, item: str, sources: Sequence[str] = ()
+    ) -> T:
+        """One call. Raises `CallFailed`, `ModelError` or `BudgetExceeded`."""
+        ...
+
+    async def map(self, task: Task[T], items: Sequence[CallItem]) -> list[T | None]:
+        """A call per item, results in order; None for those that failed, which are in `failures`."""
+        ...
+
+    async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero."""
+        ...
+
+    async def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a question, shape (dimension,)."""
+        ...
+
+    def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
+        """An answer in pieces, as the model writes it."""
+        ...

@@ -1,0 +1,215 @@
+"""Extraction without a model: names, co-occurrences and units of a passage by rules.
+
+`extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. Its steps:
+the title; the names of each sentence (`spans.py`, `naming.py`; `scripts.py` for writing without capitals);
+what a sentence speaks of without naming it; relations and semantic units (`units.py`); what acronyms stand
+for (`acronyms.py`); lower-case phrases as candidates (`terms.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from operator import itemgetter
+
+from stratarag.pipeline.extraction.mentions import Mention, mentions
+from stratarag.pipeline.extraction.terms import phrases, select_terms, stop_words
+from stratarag.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
+from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
+from stratarag.pipeline.names.acronyms import acronyms
+from stratarag.pipeline.sentences import sentences
+from stratarag.records import EntityMention, Extraction, RelationMention
+from stratarag.stopwords import FUNCTION, OPENERS
+
+__all__ = ["extract", "question_entities", "question_terms", "select_terms"]
+
+_LONGEST_NAME = 120  # characters; what is longer is no name
+_LONGEST_TITLE = 100
+_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
+_QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
+# A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
+_ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
+
+
+class _Names:
+    """The names of a chunk, each in the spelling met first: capitals and an article make no other name."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, str] = {}
+        self._spelling: dict[str, str] = {}
+        self._full: dict[str, str] = {}
+
+    def add(self, name: str, type_: str = "") -> str:
+        """The spelling by which the name is known."""
+        if name in self.types:
+            return name
+        key = name.lower()
+        if key[:4] == "the ":
+            key = key[4:]
+        known = self._spelling.get(key)
+        if known is None:
+            known = self._spelling[key] = name
+            self.types[name] = type_
+            if not type_ and " " in key and " of " not in key:
+                last = key[key.rindex(" ") + 1 :]
+                self._full[last] = "" if last in self._full else name
+        return known
+
+    def spoken(self, name: str, type_: str) -> str:
+        """As `add`; but a word is taken for the one longer name before it that ends with it ("Hayek")."""
+        known = self.add(name, type_)
+        return known if " " in name else self._full.get(name.lower()) or known
+
+
+def extract(text: str, *, title: str = "") -> Extraction:
+    """What one chunk says, by rules.
+
+    Parameters
+    ----------
+    text
+        The chunk, in any language. Its first line is taken for the document's title if it looks like one.
+    title
+        The title, where it is known; it is an entity of the chunk then whether the text has it or not.
+
+    Returns
+    -------
+    Entities in the order of the text, the title first; dates and quantities have these types; an entity that
+    a sentence begins with has that sentence as its description. Relations join names of one sentence, with
+    the sentence as description and a strength in (0, 1] that falls with the distance. Units cover the text.
+    Terms are candidates for `select_terms`.
+    """
+    text = _composed(text)
+    title, begin = _titled(text, title)
+    names = _Names()
+    topic = _title_names(title, names)
+    stops, terms, foreign = _read(text)
+    spoken: list[Sentence] = []
+    for start, end in sentences(text[begin:] if begin else text):
+        start, end = start + begin, end + begin
+        found = mentions(text, start, end, stops)
+        if topic and topic in text:
+            found = _with_topic(text, start, end, topic, found)
+        if foreign and foreign.names:
+            found = sorted([*found, *occurrences(text, start, end, foreign.names)], key=itemgetter(1))
+        spoken.append(Sentence(start, end, _named(found, names)))
+    _imply(text, topic, spoken)
+
+    related: list[RelationMention] = []
+    for sentence in spoken:
+        relations(text, sentence, related)
+    for short, full, stated in dict.fromkeys(acronyms(text)):
+        related.append(RelationMention(names.add(full), names.add(short), stated))
+    described = {
+        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(spoken) if each.named
+    }
+    return Extraction(
+        units=tuple(units(text, spoken)),
+        entities=tuple(
+            [EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()]
+        ),
+        relations=tuple(related),
+        terms=tuple(terms),
+    )
+
+
+def question_entities(question: str) -> tuple[str, ...]:
+    """The names, titles, dates and quantities in a question, in its order; question words are none."""
+    question = _composed(question)
+    stops, _, foreign = _read(question)
+    names = _Names()
+    for start, end in sentences(question):
+        for name, _, _, type_ in mentions(question, start, end, stops):
+            names.add(name, type_)
+    for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
+        names.add(name)
+    return tuple(name for name in names.types if len(name) <= _LONGEST_NAME)
+
+
+def question_terms(question: str) -> tuple[str, ...]:
+    """Lower-case phrases in a question, for use where `question_entities` match nothing."""
+    return tuple(_read(_composed(question))[1])
+
+
+def _composed(text: str) -> str:
+    """With letters and accents in one character (NFC), which the patterns count on."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _read(text: str) -> tuple[frozenset[str], dict[str, None], Uncased | None]:
+    stops = stop_words(text)
+    terms = phrases(text, stops)
+    if not has_uncased(text):
+        return stops, terms, None
+    foreign = uncased(text)
+    return stops, terms | foreign.terms, foreign
+
+
+def _titled(text: str, title: str) -> tuple[str, int]:
+    """The title, and where the text after it begins."""
+    line, newline, rest = text.partition("\n")
+    head = _MARKUP.sub("", line, count=1).strip()
+    if title and head != title.strip():
+        return title.strip(), 0
+    rest = rest.lstrip()
+    if not newline or not 0 < len(head) <= _LONGEST_TITLE or not rest:
+        return title.strip(), 0
+    last = head.rpartition(" ")[2]
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    if title or (looks and last not in FUNCTION):
+        return head, len(line) + 1
+    return "", 0
+
+
+def _title_names(title: str, names: _Names) -> str:
+    """Add the title to the names, with and without its qualifier, and the names that it holds.
+
+    Returns the name by which the passage's subject is known, empty if there is no title.
+    """
+    title = " ".join(title.split())
+    if not title or len(title) > _LONGEST_NAME:
+        return ""
+    topic = names.add(_QUALIFIER.sub("", title))
+    names.add(title)
+    if " " in title:
+        for name, _, _, type_ in mentions(title, 0, len(title), frozenset()):
+            names.add(name, type_)
+    return topic
+
+
+def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
+    """With the title as one name where the sentence has it, unless as part of a longer name."""
+    at = text.find(topic, start, end)
+    if at < 0:
+        return found
+    last = at + len(topic)
+    apart = [mention for mention in found if mention[2] <= at or mention[1] >= last]
+    inside = [mention for mention in found if mention[1] >= at and mention[2] <= last]
+    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum():
+        return found
+    return sorted([*apart, (topic, at, last, "")], key=itemgetter(1))
+
+
+def _named(found: list[Mention], names: _Names) -> list[Named]:
+    named: dict[str, Named] = {}
+    for name, start, end, type_ in found:
+        if len(name) <= _LONGEST_NAME:
+            known = names.spoken(name, type_)
+            if known not in named:
+                named[known] = (known, start, end)
+    return list(named.values())
+
+
+def _imply(text: str, topic: str, spoken: list[Sentence]) -> None:
+    """Give sentences that begin with "He" or "The journal" the name that they are about."""
+    subject = topic
+    for at, (start, _, named) in enumerate(spoken):
+        anaphor = _ANAPHOR.match(text, start)
+        if anaphor and subject and all(name != subject for name, _, _ in named):
+            noun = anaphor["noun"]
+            if not noun or (at and topic and f" {noun}" in text[spoken[0].start : spoken[0].end]):
+                named.insert(0, (subject, start, start))
+        if not topic and named:
+            subject = named[0][0]

@@ -1,0 +1,96 @@
+"""Rankings of what a search found: rows with scores, and which table each row is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.protocols import Rows
+from stratarag.records import Metadata
+
+
+class Origin(IntEnum):
+    """The table that a row of a ranking is of. Of equal scores, the later origin comes first."""
+
+    NODE = 0
+    """The method's own nodes."""
+    GRAPH = 1
+    """The corpus' graph: entities, relations, units."""
+    CHUNK = 2
+    """The corpus' chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A ranking, best first: rows, scores, and the `Origin` of each row; all of shape (n,).
+
+    `trace[i]` tells why result `i` is there, in the method's own terms.
+    """
+
+    rows: Rows
+    scores: NDArray[np.float32]
+    origin: NDArray[np.int8]
+    trace: Sequence[Metadata]
+
+    @classmethod
+    def of(
+        cls,
+        origin: Origin,
+        rows: Rows,
+        scores: NDArray[np.floating],
+        trace: Sequence[Metadata] | None = None,
+    ) -> Ranking:
+        """A ranking of one origin; without a trace, scores are cosine similarities and it says so."""
+        told = [{"similarity": float(score)} for score in scores] if trace is None else trace
+        return cls(rows, scores.astype(np.float32), np.full(len(rows), origin, np.int8), told)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def merged(parts: Sequence[Ranking], k: int) -> Ranking:
+    """The best `k` of several rankings by score; of equals chunks first, then lower rows."""
+    joined = concatenate(parts)
+    order = np.lexsort((joined.rows, -joined.origin, -joined.scores))[:k]
+    return _taken(joined, order)
+
+
+def concatenate(parts: Sequence[Ranking]) -> Ranking:
+    """Rankings one after the other, in their order."""
+    return Ranking(
+        np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
+        np.concatenate([np.zeros(0, np.int8), *(part.origin for part in parts)]),
+        [entry for part in parts for entry in part.trace],
+    )
+
+
+def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
+    """The first `k` of a ranking; where it is shorter, what `rest` has beyond it follows.
+
+    Scores of what follows are brought below the last score of the ranking, so that they stay in order.
+    """
+    if len(found) >= k:
+        return _taken(found, np.arange(k))
+    there = set(zip(found.origin.tolist(), found.rows.tolist(), strict=True))
+    new = [
+        i
+        for i, key in enumerate(zip(rest.origin.tolist(), rest.rows.tolist(), strict=True))
+        if key not in there
+    ]
+    extra = _taken(rest, np.array(new[: k - len(found)], np.int64))
+    least = found.scores.min(initial=np.inf)
+    if len(extra) and extra.scores[0] > least:
+        lowered = np.minimum(extra.scores - (extra.scores[0] - least), least)
+        extra = Ranking(extra.rows, lowered, extra.origin, extra.trace)
+    return concatenate([found, extra])
+
+
+def _taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
+    return Ranking(
+        found.rows[order], found.scores[order], found.origin[order], [found.trace[i] for i in order]
+    )

@@ -1,0 +1,212 @@
+"""What a question gives back: hits, the context made of them, an answer with its citations, and pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from stratarag.records import Metadata, Usage
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved thing and where it comes from.
+
+    `sources` are ids of chunks, `documents` ids of documents, both in the order of the corpus.
+    `score` is comparable within one retrieval only; higher is better. `ref` is the caller's own id
+    of a chunk, where it gave one.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    score: float
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """What a bracketed number in a context or an answer stands for."""
+
+    number: int
+    id: str
+    kind: str
+    text: str
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text of numbered passages, `[1] ...`, and what the numbers mean. `str()` gives the text."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    tokens: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The result of a search: hits, best first, with the reasons and the cost.
+
+    `trace[i]` tells why `hits[i]` is there, in the method's own terms. `drawer` makes the picture; it comes
+    from the index that was searched.
+    """
+
+    query: str
+    method: str
+    view: str
+    hits: tuple[Hit, ...]
+    trace: tuple[Metadata, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    count_tokens: CountTokens = field(default=len, repr=False, compare=False)
+    drawer: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+    def context(self, max_tokens: int = 4000) -> Context:
+        """The hits as one text, best first, each with a number, without repeats, within `max_tokens`.
+
+        A hit whose text is contained in one that is already there is left out. A hit that does not fit
+        is skipped, and shorter ones after it may still come; if not even the best fits, it is cut.
+        """
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        return build_context(self.hits, max_tokens, self.count_tokens)
+
+    def show(self) -> Picture:
+        """The graph around the question, as a page: entry points, hits and why they are there, paths.
+
+        A notebook shows it; `save` writes it to a file. The index must still be open.
+
+        Raises
+        ------
+        ValueError
+            If no index is at hand: the retrieval was pickled, or not made by one.
+        """
+        if self.drawer is None:
+            raise ValueError(
+                "this retrieval has left its index (pickled, or made by hand), so its surroundings cannot be "
+                "read; call show() where it was retrieved, or draw it alone with stratarag.viz.question"
+            )
+        return self.drawer(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and what it rests on.
+
+    `citations` explain the bracketed numbers in `text`. `extractive` says that no model wrote the
+    answer: it consists of sentences of the sources, word for word.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+    retrieval: Retrieval
+    extractive: bool
+    usage: Usage = field(default_factory=Usage)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One HTML page with its scripts and data inside. A notebook shows it; `save` writes it to a file.
+
+    The page loads nothing and sends nothing: its content security policy forbids both.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    html
+        The whole page.
+    height
+        Pixels that a notebook gives it.
+    """
+
+    title: str
+    html: str
+    height: int = 560
+
+    def __repr__(self) -> str:
+        return f"Picture({self.title!r}, {len(self.html) // 1024 + 1} KB)"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame that shares nothing with the notebook around it."""
+        return (
+            f'<iframe sandbox="allow-scripts" title="{escape(self.title)}" '
+            f'srcdoc="{escape(self.html)}" '
+            f'style="width:100%;height:{self.height}px;border:0;display:block"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page to a file (UTF-8) and return its path. A file that is there is replaced."""
+        target = Path(path)
+        target.write_text(self.html, "utf-8")
+        return target
+
+
+def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
+    """Number the hits and join them within a token budget; see `Retrieval.context`."""
+    lines: list[str] = []
+    citations: list[Citation] = []
+    spent = 0
+    for hit in _without_repeats(hits):
+        number = len(citations) + 1
+        line = f"[{number}] {hit.text.strip()}"
+        cost = count_tokens(line) + 1
+        if spent + cost > max_tokens:
+            if citations:
+                continue
+            line = clip(line, max_tokens, count_tokens)
+            cost = count_tokens(line)
+        lines.append(line)
+        citations.append(Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents))
+        spent += cost
+    text = "\n\n".join(lines)
+    return Context(text, tuple(citations), count_tokens(text) if text else 0)
+
+
+def _without_repeats(hits: Sequence[Hit]) -> Iterator[Hit]:
+    seen: list[str] = []
+    for hit in hits:
+        text = hit.text.strip()
+        if text and not any(text in earlier for earlier in seen):
+            seen.append(text)
+            yield hit
+
+
+def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text, cut at a space where there is one, of at most `max_tokens`."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(text[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    border = text.rfind(" ", 0, low + 1)
+    return text[: border if border > low // 2 else low].rstrip()

@@ -1,0 +1,302 @@
+"""An index folder: its generations, its writer and its cache of model calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from stratarag.errors import ClosedIndex, Damaged, Locked, StoreError
+from stratarag.store.calls import SqliteCalls
+from stratarag.store.copying import copy_index
+from stratarag.store.journal import Journal, Operation, begun
+from stratarag.store.layout import MARKER, Layout, remove_ours
+from stratarag.store.lock import WriterLock
+from stratarag.store.snapshot import Snapshot
+from stratarag.store.staging import Staging
+from stratarag.store.verify import verify
+
+_RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
+
+
+class IndexFolder:
+    """A folder with one index: made by `create` or `open`.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    calls
+        The folder's private cache of model calls.
+    journal
+        What the unfinished operation has done; keeps its vectors.
+    closed
+        Whether `close` was called.
+    """
+
+    def __init__(self, path: Path, *, private: bool = False, made: bool = False) -> None:
+        self.path = path
+        self.calls = SqliteCalls(path / "calls.sqlite")
+        self.journal = Journal(path / "journal.sqlite")
+        self.closed = False
+        self._layout = Layout(path)
+        self._made = made
+        self._snapshot: tuple[int, Snapshot] | None = None
+        self._opening = threading.Lock()
+        self._finalizer = (
+            weakref.finalize(self, _remove_private, path, os.getpid(), self.calls, self.journal)
+            if private
+            else None
+        )
+
+    @classmethod
+    def create(cls, path: Path | None) -> IndexFolder:
+        """Make a folder for an index, or take one that is an index already, finished or not.
+
+        None makes a private temporary folder, which is removed when the object is closed or forgotten,
+        or at the interpreter's exit.
+
+        Raises
+        ------
+        NotAnIndex
+            If the path is a file, or a folder that holds something else.
+        FormatTooNew, Damaged
+            If it holds an index that cannot be read.
+        """
+        if path is None:
+            private = Path(tempfile.mkdtemp(prefix="stratarag-"))
+            Layout(private).claim()
+            return cls(private, private=True)
+        path = Path(path)
+        made = not path.exists()
+        Layout(path).claim()
+        return cls(path, made=made)._opened()
+
+    @classmethod
+    def open(cls, path: Path) -> IndexFolder:
+        """Open the index in a folder, creating no file there.
+
+        What a killed writer left to be purged is purged now if that is possible without waiting.
+
+        Raises
+        ------
+        NotAnIndex
+            If there is no folder, no index in it, or only one whose first build never finished.
+        FormatTooNew, Damaged
+            If it cannot be read; the message names the file.
+        """
+        path = Path(path)
+        Layout(path).require()
+        return cls(path)._opened()
+
+    def _opened(self) -> IndexFolder:
+        if self.generation:
+            self.snapshot()
+            # A reader's chance to finish a delete; it is not its duty, so whatever prevents it may.
+            if self.journal.exists() and os.access(self.path, os.W_OK):
+                with suppress(Locked, OSError), WriterLock(self.path, "recovery"):
+                    self._recover()
+        return self
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation that is published now; 0 before the first."""
+        return self._layout.current()
+
+    def snapshot(self) -> Snapshot:
+        """The generation that is published now; the same object while that does not change.
+
+        Raises
+        ------
+        ClosedIndex
+            After `close`.
+        NotAnIndex
+            Before the first generation was published.
+        Damaged, FormatTooNew
+            If it cannot be read.
+        """
+        self._require_open()
+        with self._opening:
+            for _ in range(_RACES):
+                number = self._layout.current()
+                if number == 0:
+                    self._layout.require()
+                if self._snapshot is not None and self._snapshot[0] == number:
+                    return self._snapshot[1]
+                try:
+                    self._snapshot = number, Snapshot(self.path, self._layout.generation(number))
+                except FileNotFoundError as error:
+                    if self._layout.current() == number:
+                        raise Damaged(f"{error.filename}: missing") from error
+        raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
+
+    @contextmanager
+    def writer(self, operation: str) -> Iterator[Staging]:
+        """The right to publish the next generation, for the length of a `with` block.
+
+        What a killed writer left is finished or removed first. Leaving the block without `publish`
+        discards what was staged; leaving it by an error keeps the journal, so that the same operation
+        finds its vectors again.
+
+        Raises
+        ------
+        Locked
+            If someone else is writing.
+        """
+        self._require_open()
+        with WriterLock(self.path, operation):
+            self._recover()
+            earlier = self.journal.operation()
+            base = self.snapshot() if self.generation else None
+            number = self._layout.next_number()
+            staging = Staging(self._layout, number, base, self.journal, self.calls, self._clean_up)
+            try:
+                self.journal.begin(begun(operation, number))
+                yield staging
+                if not staging.published:
+                    self._forget(earlier)
+            finally:
+                staging.discard()
+                self.journal.close()
+
+    def _recover(self) -> None:
+        """Bring the folder to where the last writer would have left it. Only under the lock."""
+        if self.journal.exists():
+            operation = self.journal.operation()
+            published = operation is not None and operation.generation <= self.generation
+            self.journal.settle(purged=self._purge(), finished=published)
+        self._layout.sweep()
+
+    def _forget(self, earlier: Operation | None) -> None:
+        """After an operation that had nothing to do: what was interrupted before it still is."""
+        if earlier is None:
+            self.journal.settle(purged=False, finished=True)
+        else:
+            self.journal.begin(earlier)
+
+    def _clean_up(self) -> None:
+        """After publishing: purge, forget the operation, remove older generations."""
+        self.journal.settle(purged=self._purge(), finished=True)
+        self._layout.sweep()
+
+    def _purge(self) -> bool:
+        """Do the purges that are due; False (and a warning) if they must wait for the next writer."""
+        due = self.journal.due(self.generation)
+        try:
+            if due:
+                self.calls.purge(due)
+        except (OSError, StoreError) as error:
+            warnings.warn(
+                f"calls of {len(due)} deleted chunks could not be purged yet ({error}); "
+                "the next operation on the index does it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        return True
+
+    def interrupted(self) -> str | None:
+        """The operation that was begun and never finished, and when; None if there is none.
+
+        An operation that is running now is not an interrupted one.
+        """
+        self._require_open()
+        if not self.journal.exists():
+            return None
+        try:
+            with WriterLock(self.path, None):
+                operation = self.journal.operation()
+                self.journal.close()
+        except Locked:
+            return None
+        except OSError:
+            return "an operation that cannot be named, since the folder is read-only"
+        return str(operation) if operation and operation.generation > self.generation else None
+
+    def bytes_on_disk(self) -> int:
+        """Size of all files in the folder, in bytes."""
+        sizes = []
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with suppress(FileNotFoundError):  # a writer may be at work
+                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
+        return sum(sizes)
+
+    def verify(self) -> list[str]:
+        """Check every file against its checksum and its meaning; one line per problem, none if sound."""
+        self._require_open()
+        return verify(self._layout, self.calls)
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the generation that is published now, and the cache of calls, to another folder.
+
+        Nothing of an unfinished operation goes along. An earlier copy is replaced at one moment, once the
+        new one is whole; its readers keep what they opened. Onto itself, nothing is copied.
+
+        Raises
+        ------
+        NotAnIndex
+            If the path holds something else, or nothing was published here yet.
+        Locked
+            If someone is writing in the earlier copy.
+        """
+        self._require_open()
+        copy_index(self._layout, Path(path))
+
+    def abandon(self) -> None:
+        """Close a folder whose first build failed, leaving nothing behind if nothing was kept.
+
+        What was paid for (answers of models, vectors) is kept, for the next try; an index is, too.
+        """
+        with suppress(Locked, OSError):  # the error of the build is the one to be seen
+            if not self.closed and not self.generation:
+                with WriterLock(self.path, None):
+                    self.calls.close()
+                    self._unclaim()
+        self.close()
+
+    def _unclaim(self) -> None:
+        """Remove what `create` made, as far as it holds nothing."""
+        if (self.path / "calls.sqlite").exists() or self.journal.holds_vectors():
+            return
+        self.journal.remove()
+        remove_ours(self._layout.generations)
+        for name in ("lock.json", MARKER, "lock"):
+            (self.path / name).unlink(missing_ok=True)
+        if self._made:
+            with suppress(OSError):
+                self.path.rmdir()
+
+    def close(self) -> None:
+        """Let go of the folder, and remove it if it is a private one. May be called twice."""
+        self.closed = True
+        if self._snapshot is not None:
+            self._snapshot[1].close()
+            self._snapshot = None
+        self.calls.close()
+        self.journal.close()
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            if self._finalizer is not None:
+                raise ClosedIndex(
+                    f"index '{self.path}' was closed, and is gone since it was a temporary one; "
+                    "to keep an index, build it with path=..."
+                )
+            raise ClosedIndex(f"index '{self.path}' was closed; open it again with open_index")
+
+
+def _remove_private(path: Path, owner: int, calls: SqliteCalls, journal: Journal) -> None:
+    """Remove a private folder, which nobody else knows; a forked child leaves it to its parent."""
+    if owner == os.getpid():
+        calls.close()
+        journal.close()
+        shutil.rmtree(path, ignore_errors=True)

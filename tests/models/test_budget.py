@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratarag.models.budget import Account, Budget, Limits, Prices
+from stratarag.models.limiter import Bucket, Limiter, Slots
+from stratarag.records import Usage
+from tests.models.tasks import Pauses
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"concurrency": 0}, {"requests_per_minute": 0}, {"timeout": -1}, {"retries": -1}, {"embed_batch": 0}],
+)
+def test_impossible_limits(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Limits(**wrong)
+
+
+def test_impossible_budgets() -> None:
+    with pytest.raises(ValueError, match="calls"):
+        Budget(calls=-1)
+    with pytest.raises(ValueError, match="needs prices"):
+        Budget(cost=1.0)
+
+
+def test_prices_are_per_million_tokens() -> None:
+    assert Prices(2.0, 10.0).cost(1_000_000, 500_000) == pytest.approx(7.0)
+
+
+def test_calls_under_way_count_against_the_budget() -> None:
+    account = Account(Budget(tokens=100))
+    first = Usage(1, 0, 40, 20)
+    assert account.reserve(first)
+    assert not account.reserve(Usage(1, 0, 40, 20))
+    assert account.reached == "tokens=100"
+    account.settle(first, Usage(1, 0, 40, 1))
+    assert account.idle
+    assert account.reserve(Usage(1, 0, 40, 19))
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 600))
+def test_no_minute_holds_more_than_the_rate(amounts: list[int], rate: int) -> None:
+    clock = Clock()
+    bucket = Bucket(rate, clock=clock)
+    events = []
+    for amount in amounts:
+        clock.now += bucket.take(amount)
+        events.append((clock.now, amount))
+    burst = max(1.0, rate / 60)
+    for start, _ in events:
+        inside = sum(amount for when, amount in events if start < when <= start + 60)
+        # The last request of a minute may be larger than what was left; it is paid for afterwards.
+        assert inside <= rate + burst + max(amounts) + 1e-6
+
+
+async def test_requests_are_paced() -> None:
+    clock = Clock()
+    limiter = Limiter(Limits(requests_per_minute=60, tokens_per_minute=6_000), sleep=clock.sleep, clock=clock)
+    for _ in range(30):
+        await limiter.pace(10)
+    assert clock.now == pytest.approx(29, abs=1)
+    await limiter.pace(3_000)
+    await limiter.pace(1)
+    assert clock.now > 29 + 25
+
+
+async def test_an_interrupted_wait_gives_its_share_back() -> None:
+    clock = Clock()
+    limiter = Limiter(Limits(requests_per_minute=1), sleep=asyncio.sleep, clock=clock)
+    await limiter.pace(1)
+    for _ in range(50):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await limiter.pace(1)
+    assert limiter._requests is not None
+    assert limiter._requests.take(1) == pytest.approx(60)
+
+
+async def test_slots_survive_a_thousand_errors_and_cancellations() -> None:
+    slots = Slots(7)
+    chance = random.Random(5)
+
+    async def use(number: int) -> None:
+        async with slots.one():
+            await asyncio.sleep(chance.random() / 500)
+            if number % 3 == 0:
+                raise LookupError(str(number))
+
+    tasks = [asyncio.create_task(use(number)) for number in range(1_000)]
+    for task in tasks:
+        if chance.random() < 0.4:
+            asyncio.get_running_loop().call_later(chance.random() / 5, task.cancel)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(each) for each in outcomes} == {type(None), LookupError, asyncio.CancelledError}
+    assert slots.free == 7
+
+
+async def test_a_slot_that_arrives_with_the_cancellation_is_passed_on() -> None:
+    slots = Slots(1)
+    order = []
+
+    async def use(name: str) -> None:
+        async with slots.one():
+            order.append(name)
+            await asyncio.sleep(0.01)
+
+    first = asyncio.create_task(use("first"))
+    await asyncio.sleep(0)
+    second, third = asyncio.create_task(use("second")), asyncio.create_task(use("third"))
+    await first
+    second.cancel()  # its turn has been set, and it has not run yet
+    await asyncio.gather(second, third, return_exceptions=True)
+    assert order[-1] == "third"
+    assert slots.free == 1
+
+
+def test_slots_are_shared_between_event_loops() -> None:
+    slots = Slots(2)
+    at_once, most = 0, 0
+    lock = threading.Lock()
+
+    async def use() -> None:
+        nonlocal at_once, most
+        async with slots.one():
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            await asyncio.sleep(0.001)
+            with lock:
+                at_once -= 1
+
+    async def many() -> None:
+        await asyncio.gather(*(use() for _ in range(50)))
+
+    threads = [threading.Thread(target=lambda: asyncio.run(many())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert most == 2
+    assert slots.free == 2
+
+
+async def test_nothing_waits_without_rates() -> None:
+    pauses = Pauses()
+    limiter = Limiter(Limits(), sleep=pauses)
+    for _ in range(100):
+        await limiter.pace(10_000)
+    assert pauses.seconds == []

@@ -1,0 +1,109 @@
+"""What a question may mean where no entity has the name in it: candidates, and where a walk starts then."""
+
+from __future__ import annotations
+
+import pytest
+
+import stratarag as sr
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.names.index import NameIndex
+from stratarag.pipeline.names.linking import Linked, link
+from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.walk import PassageWalk
+from stratarag.testing import FakeEmbedder
+
+NAMES = [
+    "Franz Liszt",
+    "Philbrook Museum of Art",
+    "Peter Rogers",
+    "Peter Rodgers Organization",
+    "president",
+    "Tekezé River",
+    "grand hotel",
+    *[f"John {surname}" for surname in ("Adams", "Burke", "Clay", "Dunn")],
+]
+
+
+def linked(question: str, entities: list[str] | None = None, *, fuzzy: bool = True) -> Linked:
+    return link(question, NameIndex(NameIndex.build(NAMES)), entities, fuzzy=fuzzy)
+
+
+def near(question: str, entities: list[str] | None = None) -> dict[str, float]:
+    _, _, rows, weights = linked(question, entities)
+    return {NAMES[row]: weight for row, weight in zip(rows.tolist(), weights.tolist(), strict=True)}
+
+
+def test_a_part_of_a_name_means_the_longer_one() -> None:
+    assert near("Where is the Philbrook Museum?") == {"Philbrook Museum of Art": 1.0}
+
+
+@pytest.mark.parametrize("question", ["Who taught Franz Lisszt?", "Who taught Frantz Liszt?"])
+def test_a_misspelt_name_means_the_one_most_like_it(question: str) -> None:
+    found = near(question)
+    assert list(found) == ["Franz Liszt"]
+    assert linked(question).named.tolist() == []
+
+
+def test_candidates_share_the_weight_of_their_name() -> None:
+    found = near("Who hired Peter Rodgers Organisation and Franz Lisszt?")
+    assert found.pop("Franz Liszt") == 1.0
+    assert found["Peter Rodgers Organization"] > 0.9
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_a_name_that_an_entity_has_needs_no_candidates() -> None:
+    found = linked("What did Peter Rogers produce?")
+    assert found.named.tolist() == [2]
+    assert found.near.tolist() == []
+
+
+def test_a_part_of_many_names_and_a_name_like_no_other_mean_nothing() -> None:
+    assert near("Who was John?") == {}
+    assert near("Where is Xylqua?") == {}
+    assert near("Who was Franz Ferdinand?") == {}  # one of two words
+
+
+def test_candidates_are_an_option() -> None:
+    assert linked("Who taught Franz Lisszt?", fuzzy=False).near.tolist() == []
+
+
+def test_a_question_that_names_nothing_may_mean_what_it_contains() -> None:
+    found = near("who stayed with the president in the grand hotel?")
+    assert found["grand hotel"] == 1.0
+    assert 0 < found["president"] < 0.5  # a single word is seldom what a question is about
+    assert near("Did the president meet Peter Rogers?") == {}
+
+
+def test_names_that_a_model_gives_need_not_stand_in_the_question() -> None:
+    found = linked("who taught the composer of the Faust Symphony?", ["Franz Liszt", "Tekeze River", "the"])
+    assert found.named.tolist() == [0]
+    assert [NAMES[row] for row in found.near] == ["Tekezé River"]
+
+
+@pytest.mark.parametrize("names", [[], ["", "-", "the"]])
+def test_an_index_without_names_links_nothing(names: list[str]) -> None:
+    found = link(
+        "Who taught Franz Liszt and the?", NameIndex(NameIndex.build(names)), ["Franz Liszt", "", "the"]
+    )
+    assert [part.size for part in found] == [0, 0, 0, 0]
+
+
+def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
+    texts = [f"A boat of the kind {n} is built of wood and was often sold." for n in range(30)]
+    texts += ["The Silver Heron was built by Mara Quill.", "Mara Quill lies in Tolmouth, under a stone."]
+    index = sr.build_index(
+        [sr.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
+    )
+    snapshot = index._serve().snapshot
+    nearest = Nearest(snapshot.vectors, snapshot.part("lshtree").arrays, "chunks")
+    walk = PassageWalk(snapshot, Graph(snapshot.part(GRAPH)), nearest)
+    question = "Where is the builder of the Silver Hernon?"
+    vector = snapshot.vectors[0]  # the question is like another passage
+
+    def found(*, fuzzy: bool) -> set[str]:
+        rows = walk.rank(question, vector, 3, fuzzy=fuzzy).rows.tolist()
+        return {chunk.document_id for chunk in snapshot.chunks(rows)}
+
+    assert "30" in found(fuzzy=True)
+    assert "30" not in found(fuzzy=False)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stratarag.loaders import read_documents
+from stratarag.records import Document, StreamedDocument
+from stratarag.store.layout import Layout
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "notes"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    return Path()
+
+
+class Reader:
+    """Reads paths and keeps what was skipped and warned of."""
+
+    def __init__(self):
+        self.skipped = {}
+        self.warned = {}
+
+    def __call__(self, *paths, **options):
+        listeners = {"on_skip": self.skipped.__setitem__, "on_warning": self.warned.__setitem__}
+        return list(read_documents(paths, **listeners, **options))
+
+
+@pytest.fixture
+def read():
+    return Reader()
+
+
+def write_lines(path, *records):
+    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in records), "utf-8")
+
+
+def test_a_folder_is_read_in_order_with_paths_as_ids(folder, read):
+    (folder / "b").mkdir()
+    for name in ("z.txt", "b/deep note.md", "a.rst", "b/ملاحظة 🙂.txt", "Makefile"):
+        (folder / name).write_text(f"text of {name}", "utf-8")
+    documents = read(folder)
+    assert [d.id for d in documents] == ["Makefile", "a.rst", "z.txt", "b/deep note.md", "b/ملاحظة 🙂.txt"]
+    assert documents[3] == Document("b/deep note.md", "text of b/deep note.md", {"source": "b/deep note.md"})
+    assert read.skipped == read.warned == {}
+    assert [d.id for d in read(folder)] == [d.id for d in documents]
+
+
+@pytest.mark.parametrize("given", ["notes", "./notes/", "notes/sub", ".//notes/sub", "notes/sub/b.txt"])
+def test_a_file_has_one_id_however_much_of_its_path_is_given(folder, read, given):
+    (folder / "notes" / "sub").mkdir(parents=True)
+    (folder / "notes" / "sub" / "b.txt").write_text("yes")
+    assert read(given) == [Document("notes/sub/b.txt", "yes", {"source": "notes/sub/b.txt"})]
+    whole = folder.resolve() / given
+    assert [d.id for d in read(whole)] == [f"{folder.resolve().as_posix()}/notes/sub/b.txt"]
+
+
+def test_files_of_one_name_in_two_folders_are_two_documents(folder, read):
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "readme.txt").write_text(name)
+    assert [d.id for d in read("a", "b")] == ["a/readme.txt", "b/readme.txt"]
+    assert [d.id for d in read("b")] == ["b/readme.txt"]
+
+
+def test_hidden_files_and_folders_are_left_out(folder, read):
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("no")
+    (folder / ".secret.txt").write_text("no")
+    (folder / "a.txt").write_text("yes")
+    assert [d.text for d in read(folder)] == ["yes"]
+
+
+def test_what_is_not_text_is_skipped_and_named(folder, read):
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00" * 50)
+    (folder / "paper.pdf").write_bytes(b"%PDF-1.7\nall printable")
+    (folder / "disguised.txt").write_bytes(b"%PDF-1.7\nall printable")
+    (folder / "page.html").write_text("<p>hello</p>")
+    (folder / "old.txt").write_bytes("Паром опоздал на два часа".encode("cp1251"))
+    (folder / "a.txt").write_text("yes")
+    assert [d.id for d in read(folder)] == ["a.txt"]
+    assert set(read.skipped) == {"picture.png", "paper.pdf", "disguised.txt", "page.html", "old.txt"}
+    assert read.skipped["picture.png"] == "binary; convert it to plain text first"
+    assert read.skipped["disguised.txt"].startswith("PDF;")
+    assert read.skipped["page.html"].startswith("HTML;")
+
+
+def test_invalid_utf8_is_replaced_and_named(folder, read):
+    (folder / "a.txt").write_bytes(b"The ferry left at seven, caf\xe9 closed. " * 10)
+    (document,) = read(folder)
+    assert "caf\ufffd closed" in document.text
+    assert "UTF-8" in read.warned["a.txt"]
+    assert read.skipped == {}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_byte_order_marks_are_honoured(folder, read, encoding):
+    text = "渡船 ferry 🙂\r\nsecond line\n\x01"
+    (folder / "a.txt").write_bytes(text.encode(encoding))
+    assert read(folder)[0].text == text
+    assert read.skipped == {}
+
+
+def test_a_large_file_is_streamed(folder, read, monkeypatch):
+    monkeypatch.setattr("stratarag.loaders.STREAMED_ABOVE", 1000)
+    monkeypatch.setattr("stratarag.loaders._BLOCK", 7)
+    text = "渡船 ferry 🙂 " * 200
+    (folder / "big.txt").write_text(text, "utf-8")
+    (document,) = read(folder)
+    assert isinstance(document, StreamedDocument)
+    assert (document.id, document.metadata) == ("big.txt", {"source": "big.txt"})
+    assert len(list(document.blocks())) > 100
+    assert "".join(document.blocks()) == "".join(document.blocks()) == text
+    assert document.digest == Document("x", text).digest
+
+
+def test_lines_of_a_jsonl_file_are_documents(folder, read):
+    write_lines(
+        folder / "corpus.jsonl",
+        {"id": "one", "title": "A Bridge", "text": "It fell.", "year": 1871, "metadata": {"kind": "news"}},
+        {"contents": "Second.", "id": 7},
+        "",
+        {"text": "Third 🙂"},
+        {"id": "one", "text": "Again."},
+    )
+    one, two, three, four = read(folder)
+    assert (one.id, one.text) == ("one", "A Bridge\nIt fell.")
+    assert one.metadata == {"source": "corpus.jsonl", "title": "A Bridge", "year": 1871, "kind": "news"}
+    assert (two.id, two.text) == ("7", "Second.")
+    assert (three.id, three.text) == ("corpus.jsonl:4", "Third 🙂")
+    assert (four.id, four.text) == ("one", "Again.")
+
+
+def test_bad_lines_are_skipped_and_named(folder, read):
+    bad = [
+        '{"id": 1',
+        "[1]",
+        '{"id": "x"}',
+        '{"text": 5}',
+        '{"text": "a", "id": []}',
+        '{"text": "a", "n": NaN}',
+    ]
+    bad += ['{"text": "a", "metadata": "m"}', "[" * 100_000]
+    write_lines(folder / "c.jsonl", *bad, {"id": "good", "text": "fine"})
+    assert [d.id for d in read(folder)] == ["good"]
+    assert list(read.skipped) == [f"c.jsonl:{n}" for n in range(1, len(bad) + 1)]
+    assert "character 10" in read.skipped["c.jsonl:1"]
+    assert '"text"' in read.skipped["c.jsonl:3"]
+
+
+def test_a_lone_surrogate_in_a_line_can_be_stored(folder, read):
+    write_lines(folder / "c.jsonl", '{"id": "a\\ud83d", "text": "cut \\ud83d", "tag": "\\ude00"}')
+    (document,) = read(folder)
+    assert json.dumps([document.id, document.text, document.metadata], ensure_ascii=False).encode()
+
+
+def test_files_may_be_given_by_themselves(folder, read):
+    (folder / "one file.txt").write_text("yes")
+    assert read(folder / "one file.txt")[0].id == "one file.txt"
+
+
+def test_a_file_given_twice_is_read_once(folder, read):
+    (folder / "x.txt").write_text("yes")
+    assert [d.id for d in read(folder, folder / "x.txt")] == ["x.txt"]
+    assert "same file" in read.skipped["x.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_links_and_pipes_do_not_hang(folder, read):
+    (folder / "a.txt").write_text("yes")
+    (folder / "loop").symlink_to(folder, target_is_directory=True)
+    (folder / "gone.txt").symlink_to(folder / "nothing")
+    (folder / "self").symlink_to(folder / "self")
+    os.mkfifo(folder / "pipe")
+    assert [d.id for d in read(folder)] == ["a.txt"]
+    assert set(read.skipped) == {"loop", "gone.txt", "self", "pipe"}
+    assert read.skipped["gone.txt"] == "broken link"
+    assert read.skipped["pipe"] == "not a regular file"
+
+
+def test_an_index_among_the_documents_is_not_read(folder, read):
+    (folder / "idx" / "generations" / "1").mkdir(parents=True)
+    (folder / "idx" / "CURRENT").write_text("1")
+    (folder / "a.txt").write_text("yes")
+    assert [d.id for d in read(folder)] == ["a.txt"]
+    assert read.skipped == {"idx": "a stratarag index"}
+
+
+def test_an_index_that_is_only_begun_is_not_read(folder, read):
+    Layout(folder / "idx").claim()
+    (folder / "idx" / "lock.json").write_text("{}")
+    (folder / "a.txt").write_text("yes")
+    assert [d.id for d in read(folder)] == ["a.txt"]
+    assert read.skipped == {"idx": "a stratarag index"}
+
+
+def test_what_is_excluded_is_passed_over_unless_given_by_itself(folder, read):
+    (folder / "out").mkdir()
+    for name in ("a.txt", "calls.txt", "out/x.txt"):
+        (folder / name).write_text(name)
+    excluded = ["./calls.txt", folder.resolve() / "out", "not there"]
+    assert [d.id for d in read(folder, exclude=excluded)] == ["a.txt"]
+    assert [d.id for d in read("calls.txt", "out", exclude=excluded)] == ["calls.txt", "out/x.txt"]
+    assert read.skipped == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_file_name_that_is_not_utf8_gives_an_id_that_is(folder, read):
+    with open(os.path.join(os.fsencode(folder), b"caf\xe9.txt"), "w") as file:
+        file.write("yes")
+    with open(os.path.join(os.fsencode(folder), b"caf\xe8.txt"), "w") as file:
+        file.write("no")
+    assert {d.id: d.text for d in read(folder)} == {r"caf\xe9.txt": "yes", r"caf\xe8.txt": "no"}
+
+
+def test_a_missing_path_is_named_at_once(folder, read):
+    (folder / "a.txt").write_text("yes")
+    with pytest.raises(FileNotFoundError, match="not there"):
+        read_documents([folder, folder / "not there"], on_skip=lambda name, reason: None)
+
+
+def test_nothing_readable_says_what_was_found(folder, read):
+    with pytest.raises(ValueError, match="found no files"):
+        read(folder)
+    for n in range(7):
+        (folder / f"{n}.bin").write_bytes(b"\0" * 100)
+    with pytest.raises(ValueError, match=r"0\.bin \(binary.*and 2 more"):
+        read(folder)
+    with pytest.raises(ValueError, match="empty list"):
+        read()
+
+
+def test_without_a_listener_what_is_skipped_is_a_warning(folder):
+    (folder / "a.txt").write_text("yes")
+    (folder / "b.bin").write_bytes(b"\0" * 100)
+    with pytest.warns(UserWarning, match=r"skipped b\.bin: binary"):
+        assert len(list(read_documents([folder]))) == 1
+
+
+def test_without_a_listener_a_file_with_faults_is_a_warning_and_not_called_skipped(folder):
+    (folder / "a.txt").write_bytes(b"The ferry left at seven, caf\xe9 closed. " * 10)
+    with pytest.warns(UserWarning, match=r"^a\.txt: not valid UTF-8"):
+        assert len(list(read_documents([folder], on_skip=None))) == 1
