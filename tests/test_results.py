@@ -31,7 +31,7 @@ def test_repeats_are_left_out() -> None:
 
 def test_what_does_not_fit_is_skipped_and_shorter_ones_still_come() -> None:
     context = build_context([hit("a b c"), hit("x " * 50), hit("d")], 12, words)
-    assert context.text == "[1] a b c\n\n[2] d"
+    assert context.text == "[1] a b c\n\n[3] d"
 
 
 def test_a_best_hit_that_is_too_long_is_cut() -> None:

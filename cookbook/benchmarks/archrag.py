@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from stratarag.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
-from stratarag.methods.base import Graph, Query
+from stratarag.methods.base import Graph, Opened, Question
 from stratarag.pipeline.names.index import NameIndex
+from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.reports import ReportSchema
 from stratarag.records import Node
 from stratarag.store.nodes import compressed_sources
@@ -179,7 +180,9 @@ def main() -> None:
     )
     levels = np.unique([node.level for node in built.nodes], return_counts=True)
     print("communities by level:", dict(zip(*(part.tolist() for part in levels), strict=True)))
-    searcher = METHOD.open(corpus, graph, Stored(built.nodes, built.arrays, corpus.size), ArchRAGConfig())
+    part = Stored(built.nodes, built.arrays, corpus.size)
+    passages = Nearest(corpus.vectors, Nearest.index(corpus.vectors, "chunks"), "chunks")
+    searcher = METHOD.open(Opened(corpus, graph, passages, part))
     for k in (5, 10, 30):
         told = [1000 * elapsed for elapsed in searched(searcher, questions(vectors), k)]
         print(f"query, k={k}: p50 {np.median(told):.3f} ms, p95 {np.quantile(told, 0.95):.3f} ms")
@@ -189,7 +192,7 @@ def searched(searcher: Any, asked: np.ndarray, k: int) -> list[float]:
     """Seconds of each question, the first few left out."""
     spent = []
     for vector in asked:
-        query = Query("how are they joined?", vector, k, options=ArchRAGOptions())
+        query = Question("how are they joined?", vector, k, "nodes", "archrag", ArchRAGOptions())
         began = time.perf_counter()
         searcher.nodes(query)
         spent.append(time.perf_counter() - began)

@@ -32,6 +32,7 @@ import stratarag as sr
 from stratarag.eval import load_dataset
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.pipeline.names.index import words
+from stratarag.testing.opened import searcher_of, snapshot_of
 
 DIMENSION = 384
 
@@ -46,7 +47,7 @@ def figures(arguments: argparse.Namespace) -> None:
 
 def show(index: sr.Index, questions: Sequence[Any]) -> None:
     """All figures of one index."""
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     graph, own = snapshot.part("graph"), snapshot.part("hirag")
     layers(own.arrays)
     coefficients(graph.arrays, own.arrays)
@@ -245,18 +246,17 @@ def query(entities: int) -> None:
 
 
 def searched(index: sr.Index, embedder: Synthetic, entities: int) -> None:
-    from stratarag.methods.base import Query
+    from stratarag.methods.base import Question
     from stratarag.methods.hirag import HiRAGOptions
 
-    reader = index._serve()
-    searcher = reader._searcher("hirag")
+    searcher = searcher_of(index, "hirag")
     for mode in ("hi", "no_bridge"):
         spent, paths = [], []
         for number in range(100):
             text = f"t{number * 7 % (entities // 60)} t{number * 13 % (entities // 60)}"
             vector = embedder.embed_query(text)
             vector /= np.linalg.norm(vector)
-            asked = Query(text, vector, 10, options=HiRAGOptions(mode=mode))
+            asked = Question(text, vector, 10, "nodes", "hirag", HiRAGOptions(mode=mode))
             began = time.perf_counter()
             found = searcher.nodes(asked)
             spent.append(1000 * (time.perf_counter() - began))

@@ -23,10 +23,10 @@ import stratarag as sr
 from stratarag.eval import load_dataset
 from stratarag.kernels.centrality import centrality
 from stratarag.kernels.ppr import shallow_pagerank, shallow_pagerank_many
-from stratarag.methods.base import Query
 from stratarag.methods.noderag import NodeRAGOptions
-from stratarag.methods.noderag.entries import Admitted
+from stratarag.question import Question
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratarag.testing.opened import searcher_of
 
 DIMENSION = 384
 NAMES = 60_000
@@ -158,7 +158,7 @@ def speed(chunks: int, entities: int, questions: int) -> None:
         for _ in range(5):
             began = time.perf_counter()
             index = sr.open_index(path, embedder=Synthetic())
-            searcher = index._serve()._searcher("noderag")
+            searcher = searcher_of(index, "noderag")
             opened.append(time.perf_counter() - began)
         print(f"open: {_ms(opened)}")
         described = searcher.describe()
@@ -174,20 +174,20 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     texts = [f"Where did Name{a} Of{a % 97} meet Name{b} Of{b % 97}?" for a, b in rows]
     vectors = [np.asarray(embedder.embed_query(text)) for text in texts]
     queries = [
-        Query(text, (v / np.linalg.norm(v)).astype(np.float32), 30)
+        Question(text, (v / np.linalg.norm(v)).astype(np.float32), 30, "nodes", "noderag", NodeRAGOptions())
         for text, v in zip(texts, vectors, strict=True)
     ]
     options = NodeRAGOptions()
-    entries = [searcher._entries.search(query, options, Admitted()) for query in queries]
+    entries = [searcher._entries.search(query, options) for query in queries]
     matrix = searcher._heterograph.matrix()
     starts = [each.nodes for each in entries]
-    _timed("entry points", lambda i: searcher._entries.search(queries[i], options, Admitted()), count)
+    _timed("entry points", lambda i: searcher._entries.search(queries[i], options), count)
     _timed("PPR, one question", lambda i: shallow_pagerank(matrix, starts[i]), count)
     for threads in (1, 2):
         name = f"PPR, 100 questions in a batch, {threads} thread(s)"
         _timed(name, lambda _, n=threads: shallow_pagerank_many(matrix, starts[:100], threads=n), 7)
     _timed("retrieval, view nodes", lambda i: searcher.nodes(queries[i]), count)
-    _timed("retrieval, view chunks", lambda i: searcher.chunks(queries[i]), count)
+    _timed("seeds of the walk, view chunks", lambda i: searcher.seeds(queries[i]), count)
 
 
 def _timed(name: str, run: Callable[[int], Any], count: int) -> None:

@@ -17,6 +17,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from stratarag import errors as errors
+    from stratarag._search_options import SearchOption as SearchOption
+    from stratarag._search_options import check_search_options as check_search_options
+    from stratarag._search_options import search_options as search_options
     from stratarag.api import abuild_index as abuild_index
     from stratarag.api import aestimate as aestimate
     from stratarag.api import aopen_index as aopen_index
@@ -93,6 +96,7 @@ _HOMES = {
     "stratarag.results": ("Answer", "Citation", "Context", "Hit", "Picture", "Retrieval"),
     "stratarag.pipeline.extraction.stage": ("ExtractionConfig",),
     "stratarag.loaders": ("read_documents",),
+    "stratarag._search_options": ("SearchOption", "check_search_options", "search_options"),
     "stratarag.records": (
         "BuildReport",
         "Chunk",
@@ -143,6 +147,7 @@ __all__ = [
     "Prices",
     "RelationMention",
     "Retrieval",
+    "SearchOption",
     "SemanticUnit",
     "StreamedDocument",
     "Usage",
@@ -150,6 +155,7 @@ __all__ = [
     "aestimate",
     "aopen_index",
     "build_index",
+    "check_search_options",
     "errors",
     "estimate",
     "from_graph_documents",
@@ -161,6 +167,7 @@ __all__ = [
     "read_openie",
     "register_augmentation",
     "register_clustering",
+    "search_options",
 ]
 
 

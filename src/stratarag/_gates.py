@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,37 @@ from stratarag.models.wrap import Threads, embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
 from stratarag.progress import TqdmProgress
-from stratarag.protocols import CallCache, Progress
+from stratarag.protocols import CallCache, Progress, Vectors
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
+
+
+class RecentVectors:
+    """Vectors of the questions asked last, so that one that is asked again is not embedded again.
+
+    A framework retrieves and answers in two calls. Thread-safe; the oldest goes first.
+    """
+
+    def __init__(self, most: int = 64, longest: int = 10_000) -> None:
+        self._most = most
+        self._longest = longest
+        self._vectors: dict[str, Vectors] = {}
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> Vectors | None:
+        """The vector of a question, if it is held."""
+        with self._lock:
+            return self._vectors.get(text)
+
+    def put(self, text: str, vector: Vectors) -> None:
+        """Hold a question's vector; not that of a text beyond `longest` characters."""
+        if len(text) > self._longest:
+            return
+        with self._lock:
+            if len(self._vectors) >= self._most:
+                self._vectors.pop(next(iter(self._vectors)))
+            self._vectors[text] = vector
 
 
 class AnyEmbedder:
@@ -60,6 +88,7 @@ class Models:
             if embedder is not None
             else default_embedder(None if recorded is None else recorded.embedder)
         )
+        self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
         self._progress = _progress(progress)

@@ -1,56 +1,48 @@
-"""One generation, opened for questions: searchers over mapped arrays, texts read by row for the hits."""
+"""One generation, opened for questions: searchers over mapped arrays, texts read by row for the hits.
+
+What all methods share of a search is here and once: the mask of a filter, the walk from a method's seeds to
+passages, and the passages that complete a ranking which is shorter than was asked for.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.config import Config, construct
 from stratarag.errors import MethodMissing
 from stratarag.methods import NAMES, get_method
-from stratarag.methods.base import Description, Mask, Origin, Query, Ranking, Searcher
-from stratarag.pipeline.filters import Where, compile_where
+from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
-from stratarag.protocols import Vectors
+from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.ranking import filled
+from stratarag.pipeline.walk import PassageWalk
+from stratarag.question import Allowed, Mask, Question, Sources, Where
 from stratarag.records import Chunk, Metadata
 from stratarag.results import Hit
 from stratarag.store.snapshot import Snapshot
 
-VIEWS = ("nodes", "chunks")
-_MASKS = 64  # filters remembered per generation
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A question with everything that was checked and prepared for it."""
-
-    question: str
-    vector: Vectors
-    k: int
-    view: str
-    method: str
-    where: Where | None
-    entities: tuple[str, ...] | None
-    options: Any
+PASSAGES = "chunks"
+"""Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
+_FILTERS = 64  # filters remembered per generation
 
 
 class Reader:
     """Answers searches over a snapshot. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot, config: Config) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._config = config
         self._searchers: dict[str, Searcher] = {}
-        self._masks: dict[str, Mask] = {}
+        self._allowed: dict[tuple[str, str], Allowed] = {}
         self._metadata: list[Metadata] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -75,36 +67,49 @@ class Reader:
             )
         return name
 
-    def options(self, method: str, options: dict[str, Any]) -> Any:
-        """The method's search options, checked.
-
-        Raises
-        ------
-        TypeError
-            If the method has no such option.
-        """
-        known = [item.name for item in fields(get_method(method).options_type)]
-        if unknown := sorted(set(options) - set(known)):
-            raise TypeError(
-                f"a search has no argument {unknown[0]!r}: it takes k, view, where, method and decompose, "
-                f"and with {method} {', '.join(known)}"
-            )
-        return construct(get_method(method).options_type, options, f"a search with {method}")
-
-    def search(self, request: Request) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+    def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and their traces, best first."""
-        method = request.method
-        searcher = self._searcher(method)
-        query = Query(
-            request.question,
-            request.vector,
-            request.k,
-            self._admitted(request.where),
-            request.entities,
-            request.options,
+        searcher = self._searcher(question.method)
+        question = replace(question, allowed=self._allowed_by(question))
+        if question.view == "nodes":
+            ranking = self._completed(searcher.nodes(question), question)
+        else:
+            ranking = self._passages_by_walk(searcher, question)
+        return self._hits(ranking, question.method), tuple(ranking.trace)
+
+    def _completed(self, ranking: Ranking, question: Question) -> Ranking:
+        """A ranking with passages by similarity in place of what it lacks, unless that is not wanted."""
+        if len(ranking) >= question.k or not question.fill or question.options.narrowed:
+            return ranking
+        allowed = None if question.allowed is None else question.allowed.chunks
+        passages = self._nearest.search(question.vector, question.k, allowed)
+        return filled(ranking, Ranking.of(Origin.CHUNK, *passages), question.k)
+
+    def _passages_by_walk(self, searcher: Searcher, question: Question) -> Ranking:
+        ranked = self._walk.rank(
+            question.text,
+            question.vector,
+            question.k,
+            allowed=None if question.allowed is None else question.allowed.chunks,
+            entities=question.entities,
+            seeds=searcher.seeds(question),
         )
-        found = searcher.nodes(query) if request.view == "nodes" else searcher.chunks(query)
-        return self._hits(found, method), tuple(found.trace)
+        return ranked.found
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return Graph(self.snapshot.part(GRAPH))
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
+        parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
+        arrays = next(part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays)
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, self._graph, self._nearest)
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""
@@ -130,33 +135,40 @@ class Reader:
     def _origin(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(self.snapshot.ids(rows)), self._documents(rows)
 
+    def opened(self, method: str) -> Opened:
+        """What the searcher of a method is made over."""
+        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
+
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
             if name not in self._searchers:
-                graph = Graph(self.snapshot.part(GRAPH))
-                self._searchers[name] = get_method(name).open(
-                    self.snapshot, graph, self.snapshot.part(name), self._config.method(name)
-                )
+                self._searchers[name] = get_method(name).open(self.opened(name))
             return self._searchers[name]
 
-    def _admitted(self, where: Where | None) -> Mask | None:
-        """The chunks that a filter admits; remembered for filters that are values."""
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits; remembered for filters that are values."""
+        where = question.where
         if where is None:
             return None
         if callable(where):
-            return self._evaluate(where)
-        key = json.dumps(where, sort_keys=True, default=repr)
+            return self._evaluated(where, question.method)
+        key = question.method, json.dumps(where, sort_keys=True, default=repr)
         with self._lock:
-            mask = self._masks.get(key)
-        if mask is None:
-            mask = self._evaluate(where)
+            allowed = self._allowed.get(key)
+        if allowed is None:
+            allowed = self._evaluated(where, question.method)
             with self._lock:
-                if len(self._masks) >= _MASKS:
-                    self._masks.pop(next(iter(self._masks)))
-                self._masks[key] = mask
-        return mask
+                if len(self._allowed) >= _FILTERS:
+                    self._allowed.pop(next(iter(self._allowed)))
+                self._allowed[key] = allowed
+        return allowed
 
-    def _evaluate(self, where: Where) -> Mask:
+    def _evaluated(self, where: Where, method: str) -> Allowed:
+        own = self.snapshot.part(method).arrays
+        sources: Sources = own["sources.indptr"], own["sources.indices"]
+        return Allowed(self._admitted(where), self._graph.sources, sources)
+
+    def _admitted(self, where: Where) -> Mask:
         """Ask a filter once for each distinct metadata; chunks share that of their document."""
         admits = compile_where(where)
         metadata = self._chunk_metadata()

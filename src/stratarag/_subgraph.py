@@ -1,4 +1,4 @@
-"""The part of the graph around a question, for its picture; made when the picture is asked for."""
+"""The subgraph around a question, for its picture; read when the picture is asked for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_SOURCES = 10
 """Passages of a hit that are looked at: a summary of a whole corpus is near everything."""
 
 
-class Drawer:
+class SubgraphPainter:
     """Draws retrievals from the generation that answered them.
 
     It holds an open index, so a copy of a retrieval shares it and a pickled one has none.
@@ -37,16 +37,16 @@ class Drawer:
 
     def __call__(self, retrieval: Retrieval) -> Picture:
         """The picture of a retrieval."""
-        return question(retrieval, surroundings(self._snapshot, retrieval))
+        return question(retrieval, subgraph(self._snapshot, retrieval))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Drawer:
+    def __deepcopy__(self, memo: dict[int, Any]) -> SubgraphPainter:
         return self
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
 
 
-def surroundings(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
+def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
     """Entities that the question names, that were found, that a path passes, or that join passages.
 
     Of those in the hits' passages, the ones in most of these passages come first, and of equals the rarer.

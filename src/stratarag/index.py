@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 import os
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +11,18 @@ from types import TracebackType
 from typing import Any
 
 from stratarag import _listing, _sync, viz
+from stratarag._asking import DEFAULT_K, Asking, SearchArguments, positive
 from stratarag._build import Change, Workshop, settings_of, update
 from stratarag._documents import Documents
 from stratarag._gates import Models
-from stratarag._reader import VIEWS, Reader, Request
-from stratarag._subgraph import Drawer
+from stratarag._reader import Reader
 from stratarag.config import Config
 from stratarag.export import export
 from stratarag.methods import NAMES, get_method
 from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
-from stratarag.models.gate import Gate
-from stratarag.pipeline.answer import Draft, extract_answer, generate
-from stratarag.pipeline.answer import stream as stream_answer
-from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.extraction.stage import Given
-from stratarag.pipeline.filters import Where
+from stratarag.question import View, Where
 from stratarag.records import (
     BuildReport,
     Chunk,
@@ -43,7 +37,7 @@ from stratarag.results import Answer, Picture, Retrieval
 from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
-_SEARCH = ("view", "where", "method", "decompose")  # arguments of a search that are no method's own
+_SEARCH = ("view", "where", "method", "decompose", "fill")  # arguments of a search that are no method's own
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -171,7 +165,7 @@ class Index:
         report = await update(Workshop(self._folder, gate, self._models), change)
         snapshot = self._folder.snapshot()
         self._config = settings_of(snapshot.manifest, change.config)
-        self._reader = Reader(snapshot, self._config)
+        self._reader = Reader(snapshot)
         self.last_report = report
         return report
 
@@ -185,37 +179,27 @@ class Index:
     async def aretrieve(
         self,
         q: str,
-        k: int = 10,
-        view: str = "nodes",
+        k: int = DEFAULT_K,
+        view: View | None = None,
         where: Where | None = None,
         method: str | None = None,
         decompose: bool = False,
+        fill: bool = True,
         **options: Any,
     ) -> Retrieval:
         """Search; see `retrieve`."""
-        k = _checked(q, k, view)
-        began = time.perf_counter()
-        reader = self._serve()
-        name = reader.method_name(method)
-        checked = reader.options(name, options)
-        gate = self._models.gate(self._folder, self._config)
-        with gate.stage("retrieve"):
-            vector = await gate.embed_query(q)
-            entities = await name_entities(q, gate) if decompose else None
-        request = Request(q, vector, k, view, name, where, entities, checked)
-        hits, trace = await asyncio.to_thread(reader.search, request)
-        usage = replace(gate.ledger.total, seconds=time.perf_counter() - began)
-        drawer = Drawer(reader.snapshot)
-        return Retrieval(q, name, view, hits, trace, usage, self._models.count_tokens, drawer)
+        arguments = SearchArguments(positive("k", k), view, where, method, decompose, fill, options)
+        return await self._asking().retrieve(q, arguments)
 
     def retrieve(
         self,
         q: str,
-        k: int = 10,
-        view: str = "nodes",
+        k: int = DEFAULT_K,
+        view: View | None = None,
         where: Where | None = None,
         method: str | None = None,
         decompose: bool = False,
+        fill: bool = True,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -225,18 +209,22 @@ class Index:
         q
             The question.
         k
-            Number of hits; fewer come back only if the index has fewer.
+            Number of hits; fewer come back only if the index has fewer, or `fill` is off.
         view
-            `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages.
+            `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages. None
+            takes nodes.
         where
             A metadata filter (see `pipeline.filters.compile_where`). A summary passes only if every
             passage below it does.
         method
             Which of the folder's methods; None means the first.
         decompose
-            Ask the model for the names in the question (one call), instead of the extractor.
+            Ask the model for the names in the question (one call), instead of the rules.
+        fill
+            Whether passages by similarity follow where the method has fewer than `k` nodes. False gives the
+            method's own results and nothing else, as do options that ask for certain levels or types.
         **options
-            The method's search options (for the LSH tree: `mode`, `k_per_level`, `levels`).
+            The method's search options; `stratarag.search_options(method)` lists them.
 
         Raises
         ------
@@ -247,80 +235,99 @@ class Index:
         EmbedderError
             If the embedder's answer is not a vector of the index's dimension.
         """
-        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, **options))
+        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, fill, **options))
 
-    async def aretrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
+    async def aretrieve_many(
+        self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
+    ) -> list[Retrieval]:
         """Search for several questions at once; see `retrieve_many`."""
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
         return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
 
-    def retrieve_many(self, questions: Iterable[str], k: int = 10, **options: Any) -> list[Retrieval]:
+    def retrieve_many(self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any) -> list[Retrieval]:
         """Search for several questions at once; results in their order. Options as in `retrieve`."""
         return _sync.run(self.aretrieve_many(questions, k, **options))
 
     async def aanswer(
-        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
+        self,
+        q: str | Retrieval,
+        k: int | None = None,
+        *,
+        llm: Any = None,
+        max_tokens: int = 4000,
+        **options: Any,
     ) -> Answer:
         """Answer a question; see `answer`."""
-        max_tokens = _positive("max_tokens", max_tokens)
-        gate = self._models.gate(self._folder, self._config, llm=llm)
-        retrieval = await self._retrieved(q, k, gate, options)
-        with gate.stage("answer"):
-            if gate.has_llm and retrieval.hits:
-                draft = await self._draft(retrieval, gate, max_tokens, options)
-                text, citations = await generate(retrieval, draft, gate)
-            else:
-                text, citations = await extract_answer(retrieval, gate)
-        usage = retrieval.usage + gate.ledger.total
-        return Answer(text, citations, retrieval, extractive=not gate.has_llm, usage=usage)
-
-    async def _retrieved(self, q: str, k: int | None, gate: Gate, options: dict[str, Any]) -> Retrieval:
-        """What an answer rests on."""
-        if k is None:
-            k = get_method(self._serve().method_name(options.get("method"))).answer_k
-        return await self.aretrieve(q, k, **{"view": "nodes" if gate.has_llm else "chunks", **options})
-
-    async def _draft(
-        self, retrieval: Retrieval, gate: Gate, max_tokens: int, options: dict[str, Any]
-    ) -> Draft:
-        own = {name: value for name, value in options.items() if name not in _SEARCH}
-        checked = self._serve().options(retrieval.method, own)
-        compose = get_method(retrieval.method).compose
-        return await compose(retrieval, gate, max_tokens=max_tokens, options=checked)
+        max_tokens = positive("max_tokens", max_tokens)
+        return await self._asking(llm).answer(q, _arguments(k, options), max_tokens=max_tokens)
 
     def answer(
-        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
+        self,
+        q: str | Retrieval,
+        k: int | None = None,
+        *,
+        llm: Any = None,
+        max_tokens: int = 4000,
+        **options: Any,
     ) -> Answer:
-        """Answer a question from what `retrieve` finds, with citations.
+        """Answer a question with citations, from what `retrieve` finds or from a retrieval that is given.
 
         With a chat model it writes the answer from a context of at most `max_tokens`; without one the
-        answer consists of the best supported sentences, word for word (`Answer.extractive`). `k` None takes
-        what suits the method; `llm` stands in for the index's own model.
-        Options as in `retrieve`; an extractive answer takes its sentences from passages (`view="chunks"`)
-        unless told otherwise.
+        answer consists of the best supported sentences, word for word (`Answer.extractive`). The numbers in
+        the text are places in `Answer.retrieval.hits`, from 1.
+
+        Parameters
+        ----------
+        q
+            The question, or a `Retrieval`: then nothing is searched again, and hits that were reranked or
+            left out (`Retrieval.with_hits`) are what the answer is made of.
+        k
+            Number of hits retrieved for it; None takes what suits the method.
+        llm
+            A chat model that stands in for the index's own, in all of this operation.
+        max_tokens
+            Bound on what the last prompt takes of the hits.
+        **options
+            As in `retrieve`. An extractive answer takes its sentences from passages (`view="chunks"`) unless
+            told otherwise.
         """
         return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, **options))
 
     async def astream(
-        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
+        self,
+        q: str | Retrieval,
+        k: int | None = None,
+        *,
+        llm: Any = None,
+        max_tokens: int = 4000,
+        **options: Any,
     ) -> AsyncIterator[str]:
         """The answer in pieces; see `stream`."""
-        max_tokens = _positive("max_tokens", max_tokens)
-        gate = self._models.gate(self._folder, self._config, llm=llm)
-        retrieval = await self._retrieved(q, k, gate, options)
-        if not gate.has_llm or not retrieval.hits:
-            yield (await extract_answer(retrieval, gate))[0]
-            return
-        draft = await self._draft(retrieval, gate, max_tokens, options)
-        async for piece in stream_answer(draft, gate):
+        max_tokens = positive("max_tokens", max_tokens)
+        async for piece in self._asking(llm).stream(q, _arguments(k, options), max_tokens=max_tokens):
             yield piece
 
     def stream(
-        self, q: str, k: int | None = None, *, llm: Any = None, max_tokens: int = 4000, **options: Any
+        self,
+        q: str | Retrieval,
+        k: int | None = None,
+        *,
+        llm: Any = None,
+        max_tokens: int = 4000,
+        **options: Any,
     ) -> Iterator[str]:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
         return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, **options))
+
+    def answer_k(self, method: str | None = None) -> int:
+        """How many hits an answer is made from where `k` is not given; it depends on the method."""
+        return get_method(self._serve().method_name(method)).answer_k
+
+    def _asking(self, llm: Any = None) -> Asking:
+        """One operation: a gate of its own, on the generation that is current now."""
+        gate = self._models.gate(self._folder, self._config, llm=llm)
+        return Asking(self._serve(), gate, self._models.count_tokens, self._models.recent_vectors)
 
     # What it holds
 
@@ -489,7 +496,7 @@ class Index:
     def _serve(self) -> Reader:
         """The reader of the current generation; made when first asked for."""
         if self._reader is None or self._folder.closed:
-            self._reader = Reader(self._folder.snapshot(), self._config)
+            self._reader = Reader(self._folder.snapshot())
         return self._reader
 
 
@@ -506,23 +513,8 @@ def listed(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(ids)
 
 
-def _checked(q: str, k: int, view: str) -> int:
-    """`k` as an int, if it and the others are what they must be."""
-    if not isinstance(q, str):
-        hint = "; for several questions there is retrieve_many" if isinstance(q, list | tuple) else ""
-        raise TypeError(f"the question must be a string, not {type(q).__name__}{hint}")
-    if not q.strip():
-        raise ValueError(f"the question is blank: {q!r}; give the words to search for")
-    number = _positive("k", k)
-    if view not in VIEWS:
-        raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
-    return number
-
-
-def _positive(name: str, value: int) -> int:
-    """A whole number of at least 1, of any integer type."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")
-    return operator.index(value)
+def _arguments(k: int | None, options: dict[str, Any]) -> SearchArguments:
+    """The search behind an answer; `options` hold the arguments of a search and the method's own."""
+    search = {name: options[name] for name in _SEARCH if name in options}
+    own = {name: value for name, value in options.items() if name not in _SEARCH}
+    return SearchArguments(k, options=own, **search)

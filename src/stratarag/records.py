@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from numpy.typing import NDArray
@@ -28,6 +29,27 @@ def digest_blocks(blocks: Iterable[str]) -> str:
     for block in blocks:
         digest.update(block.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
+
+
+def json_native(value: Any) -> Any:
+    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_native(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((json_native(item) for item in value), key=str)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [json_native(item) for item in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return json_native(value.tolist())
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

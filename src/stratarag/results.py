@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from stratarag.protocols import Vectors
 from stratarag.records import Metadata, Usage
 
 CountTokens = Callable[[str], int]
+NOTHING_FOUND = "Nothing in the index answers this question."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,21 @@ class Hit:
     metadata: Metadata = field(default_factory=dict)
     ref: str = ""
 
+    def provenance(self) -> dict[str, Any]:
+        """What is known about the hit beside its text and its own metadata, in JSON's types."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "level": self.level,
+            "score": float(self.score),
+            "sources": list(self.sources),
+            "documents": list(self.documents),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a bracketed number in a context or an answer stands for."""
+    """What a bracketed number in a context or an answer stands for: the hit at that place, from 1."""
 
     number: int
     id: str
@@ -43,6 +57,11 @@ class Citation:
     text: str
     sources: tuple[str, ...]
     documents: tuple[str, ...]
+
+    @classmethod
+    def of(cls, number: int, hit: Hit) -> Citation:
+        """The citation of a hit under a number."""
+        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +80,27 @@ class Context:
 class Retrieval:
     """The result of a search: hits, best first, with the reasons and the cost.
 
-    `trace[i]` tells why `hits[i]` is there, in the method's own terms. `drawer` makes the picture; it comes
-    from the index that was searched.
+    An answer can be made from it (`Index.answer`), also after its hits were reranked or filtered
+    (`with_hits`, `dataclasses.replace`).
+
+    Parameters
+    ----------
+    query, method, view
+        What was asked, of which method, and whether for its nodes or for passages.
+    hits
+        What was found. Citations of an answer are numbered by the places in it, from 1.
+    trace
+        `trace[i]` tells why `hits[i]` is there, in the method's own terms; empty: nothing is known.
+    usage
+        What it cost.
+    vector
+        The question's unit vector, shape (dimension,); None: it is computed where it is needed.
+    options
+        The method's search options that were in force.
+    count_tokens
+        Counts tokens as the index does.
+    picture
+        Draws the retrieval; from the index that was searched.
     """
 
     query: str
@@ -71,8 +109,16 @@ class Retrieval:
     hits: tuple[Hit, ...]
     trace: tuple[Metadata, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    vector: Vectors | None = field(default=None, repr=False, compare=False)
+    options: Any = field(default=None, repr=False, compare=False)
     count_tokens: CountTokens = field(default=len, repr=False, compare=False)
-    drawer: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
+    picture: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.trace:
+            object.__setattr__(self, "trace", tuple({} for _ in self.hits))
+        elif len(self.trace) != len(self.hits):
+            raise ValueError(f"there are {len(self.hits)} hits and {len(self.trace)} traces")
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -83,8 +129,13 @@ class Retrieval:
     def __getitem__(self, place: int) -> Hit:
         return self.hits[place]
 
+    def with_hits(self, hits: Sequence[Hit]) -> Retrieval:
+        """The same retrieval with other hits, or these in another order; each keeps its trace."""
+        traces = {hit.id: trace for hit, trace in zip(self.hits, self.trace, strict=True)}
+        return replace(self, hits=tuple(hits), trace=tuple(traces.get(hit.id, {}) for hit in hits))
+
     def context(self, max_tokens: int = 4000) -> Context:
-        """The hits as one text, best first, each with a number, without repeats, within `max_tokens`.
+        """The hits as one text, best first, within `max_tokens`, each with the number of its place in `hits`.
 
         A hit whose text is contained in one that is already there is left out. A hit that does not fit
         is skipped, and shorter ones after it may still come; if not even the best fits, it is cut.
@@ -103,12 +154,12 @@ class Retrieval:
         ValueError
             If no index is at hand: the retrieval was pickled, or not made by one.
         """
-        if self.drawer is None:
+        if self.picture is None:
             raise ValueError(
                 "this retrieval has left its index (pickled, or made by hand), so its surroundings cannot be "
                 "read; call show() where it was retrieved, or draw it alone with stratarag.viz.question"
             )
-        return self.drawer(self)
+        return self.picture(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +219,11 @@ class Picture:
 
 
 def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
-    """Number the hits and join them within a token budget; see `Retrieval.context`."""
+    """Join the hits within a token budget, numbered by their places; see `Retrieval.context`."""
     lines: list[str] = []
     citations: list[Citation] = []
     spent = 0
-    for hit in _without_repeats(hits):
-        number = len(citations) + 1
+    for number, hit in _without_repeats(hits):
         line = f"[{number}] {hit.text.strip()}"
         cost = count_tokens(line) + 1
         if spent + cost > max_tokens:
@@ -182,19 +232,20 @@ def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountToken
             line = clip(line, max_tokens, count_tokens)
             cost = count_tokens(line)
         lines.append(line)
-        citations.append(Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents))
+        citations.append(Citation.of(number, hit))
         spent += cost
     text = "\n\n".join(lines)
     return Context(text, tuple(citations), count_tokens(text) if text else 0)
 
 
-def _without_repeats(hits: Sequence[Hit]) -> Iterator[Hit]:
+def _without_repeats(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit]]:
+    """Hits with their numbers; not those whose text is part of an earlier one's."""
     seen: list[str] = []
-    for hit in hits:
+    for number, hit in enumerate(hits, 1):
         text = hit.text.strip()
         if text and not any(text in earlier for earlier in seen):
             seen.append(text)
-            yield hit
+            yield number, hit
 
 
 def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:

@@ -296,10 +296,10 @@ async def test_loading(tmp_path: Any) -> None:
 
 def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
     class OtherRetriever(TreeRetriever):
-        method = "elsewhere"
+        method = "hirag"
 
     build(path=tmp_path / "idx").index.close()
-    with pytest.raises(MethodMissing, match=r"needs the method elsewhere.*holds lshtree.*add_method"):
+    with pytest.raises(MethodMissing, match=r"needs the method hirag.*holds lshtree.*add_method"):
         OtherRetriever.load(tmp_path / "idx", embedding=HashingEmbedder())
 
 

@@ -47,6 +47,7 @@ from llama_index_stratarag import LSHTreeIndex, StrataRetriever
 from llama_index_stratarag._models import to_chat_model, to_embedder
 from stratarag import HashingEmbedder
 from stratarag.errors import EmbedderError, IndexExists, MethodMissing, ParseFailed
+from stratarag.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -274,7 +275,7 @@ async def test_answers_without_an_llm_are_extractive(index: LSHTreeIndex, ask: A
     assert response.source_nodes[0].node.ref_doc_id == "observatory-1"
     assert "llama_index.llms.openai" not in sys.modules
     nothing = index.as_query_engine(where={"topic": "none"})
-    assert str(await ask(nothing)) == "Empty Response"
+    assert str(await ask(nothing)) == NOTHING_FOUND
 
 
 async def test_extractive_answers_stream(index: LSHTreeIndex) -> None:
@@ -286,7 +287,7 @@ async def test_extractive_answers_stream(index: LSHTreeIndex) -> None:
 
 async def test_postprocessors_and_synthesizers_of_ones_own(index: LSHTreeIndex, ask: Any) -> None:
     cutoff = SimilarityPostprocessor(similarity_cutoff=2.0)
-    assert str(await ask(index.as_query_engine(node_postprocessors=[cutoff]))) == "Empty Response"
+    assert str(await ask(index.as_query_engine(node_postprocessors=[cutoff]))) == NOTHING_FOUND
     plain = get_response_synthesizer(llm=WritingLLM("Mine."), response_mode=ResponseMode.TREE_SUMMARIZE)
     assert str(await ask(index.as_query_engine(response_synthesizer=plain))) == "Mine."
 
@@ -402,10 +403,10 @@ async def test_every_way_into_one_folder(tmp_path: Any) -> None:
 
 def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
     class OtherIndex(LSHTreeIndex):
-        method = "elsewhere"
+        method = "hirag"
 
     build(path=tmp_path / "idx").close()
-    with pytest.raises(MethodMissing, match=r"needs the method elsewhere.*holds lshtree"):
+    with pytest.raises(MethodMissing, match=r"needs the method hirag.*holds lshtree"):
         OtherIndex.load(tmp_path / "idx", embed_model=HashingEmbedder())
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import stratarag as sr
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import snapshot_of
 
 TOPICS = {
     "harbour": "ferry pier captain rope tide lantern cargo gull anchor buoy",
@@ -138,7 +139,7 @@ PARTITIONED = ("archrag", "noderag", "hirag")
 
 def assert_sound(index: sr.Index, method: str) -> None:
     """Every node is made of members that are there, and of all their sources."""
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     own, graph = snapshot.part(method), snapshot.part("graph")
     nodes = own.nodes(range(own.size))
     sources = {node.id: set(node.sources) for node in (*graph.nodes(range(graph.size)), *nodes)}
@@ -150,7 +151,7 @@ def assert_sound(index: sr.Index, method: str) -> None:
 
 
 def _corpus(index: sr.Index) -> dict[str, Any]:
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     return {
         "documents": snapshot.documents(),
         "chunks": [
@@ -161,7 +162,7 @@ def _corpus(index: sr.Index) -> dict[str, Any]:
 
 
 def _table(index: sr.Index, name: str) -> dict[str, Any]:
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     stored = snapshot.part(name)
     ids = snapshot.ids(range(snapshot.size))
     return {

@@ -13,6 +13,7 @@ import numpy as np
 import stratarag as sr
 from stratarag.records import Node
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import snapshot_of
 
 SMALL = {"cluster_size": 3, "max_cluster": 5, "min_layer": 4, "max_community": 6}
 
@@ -25,7 +26,7 @@ def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sr.
 
 def stored(index: sr.Index) -> tuple[list[Node], list[Node], dict[str, np.ndarray]]:
     """The graph's nodes, the method's nodes and its arrays."""
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     graph, own = snapshot.part("graph"), snapshot.part("hirag")
     return graph.nodes(range(graph.size)), own.nodes(range(own.size)), dict(own.arrays)
 

@@ -22,6 +22,7 @@ from stratarag.methods.archrag.relations import Relations
 from stratarag.pipeline.graph import Graph
 from stratarag.records import EntityMention, Extraction, Node, RelationMention
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import snapshot_of
 from tests.methods.contract import CountingModel, documents, state, written_summary
 
 Pair = tuple[str, str]
@@ -73,7 +74,7 @@ def built(given: Mapping[str, Any], **kwargs: Any) -> sr.Index:
 
 
 def tables(index: sr.Index) -> tuple[Graph, list[Node], list[Node]]:
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     graph = Graph(snapshot.part("graph"))
     own = snapshot.part("archrag")
     return graph, graph.stored.nodes(range(graph.entities)), own.nodes(range(own.size))
@@ -333,7 +334,7 @@ def test_a_filter_is_exact_and_tight() -> None:
     even = [sr.Document(d.id, d.text, {"even": int(d.id[1:]) % 2 == 0}) for d in given["documents"]]
     index = built({**given, "documents": even})
     graph, entities, nodes = tables(index)
-    snapshot = index._serve().snapshot
+    snapshot = snapshot_of(index)
     admitted = {d for d in snapshot.documents() if int(d[1:]) % 2 == 0}
     of = [snapshot.document_ids(snapshot.chunk_documents().tolist())[row] for row in range(snapshot.size)]
 

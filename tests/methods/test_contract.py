@@ -462,7 +462,9 @@ def test_context_is_numbered_and_bounded(call: Caller, method: str) -> None:
     context = retrieval.context(max_tokens=200)
     assert context.tokens <= 200
     assert context.text.startswith("[1] ")
-    assert [c.number for c in context.citations] == list(range(1, len(context.citations) + 1))
+    numbers = [citation.number for citation in context.citations]
+    assert numbers == sorted(set(numbers))
+    assert [retrieval.hits[number - 1].id for number in numbers] == [c.id for c in context.citations]
 
 
 # Estimates

@@ -14,6 +14,7 @@ from stratarag.methods.hirag.clusters import Clusters, cluster
 from stratarag.methods.hirag.layers import _settled
 from stratarag.methods.hirag.naming import Terms
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import snapshot_of
 from tests.methods.contract import CountingModel, documents, state
 from tests.methods.hirag import SMALL, Answering, build, check, hash_of, stored
 
@@ -89,7 +90,7 @@ def test_a_model_that_finds_no_summary_entity(names):
     assert index.last_report.failures
     _, own, arrays = stored(index)
     assert not any(node.extra["by"] == "model" for node in own if node.kind == "summary_entity")
-    assert arrays["layered.edges"].max() >= index._serve().snapshot.part("graph").arrays["counts"][1]
+    assert arrays["layered.edges"].max() >= snapshot_of(index).part("graph").arrays["counts"][1]
     check(index, max_cluster=5, max_community=6)
     model._summaries = lambda prompt: [f"group {hash_of(prompt)}"]
     assert index.insert(documents(30)).failures == ()

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import stratarag as sr
-from stratarag.methods.base import Query
+from stratarag.methods.base import Question
 from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.config import LIMITS, TYPES
-from stratarag.methods.noderag.entries import Admitted
 from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
 from stratarag.methods.noderag.matching import cluster, matches, semantic_links
 from stratarag.methods.noderag.search import HeterographSearcher
+from stratarag.question import Allowed
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import opened, searcher_of, snapshot_of
 
 PEOPLE = ("Ada", "Bela", "Cyra", "Doro", "Emil", "Fred", "Gala", "Hugo")
 PLACES = ("Star Harbour", "Old Mill", "Long Bridge", "High Tower")
@@ -92,18 +93,18 @@ def index() -> sr.Index:
 
 
 def searcher(index: sr.Index) -> HeterographSearcher:
-    found = index._serve()._searcher("noderag")
+    found = searcher_of(index, "noderag")
     assert isinstance(found, HeterographSearcher)
     return found
 
 
 def stored(index: sr.Index) -> Any:
-    return index._serve().snapshot.part("noderag")
+    return snapshot_of(index).part("noderag")
 
 
-def query(text: str, k: int = 10, **options: Any) -> Query:
+def query(text: str, k: int = 10, **options: Any) -> Question:
     vector = np.asarray(FakeEmbedder().embed_query(text), np.float32)
-    return Query(text, vector, k, options=NodeRAGOptions(**options))
+    return Question(text, vector, k, "nodes", "noderag", NodeRAGOptions(**options))
 
 
 # The heterograph
@@ -180,9 +181,7 @@ def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
         weights[a, b] = weights[b, a] = weight
     totals = weights.sum(axis=1, keepdims=True)
     transition = np.divide(weights, totals, where=totals > 0, out=np.zeros_like(weights))
-    entries = searcher(index)._entries.search(
-        query("Where did Ada meet Guest 3?"), NodeRAGOptions(), Admitted()
-    )
+    entries = searcher(index)._entries.search(query("Where did Ada meet Guest 3?"), NodeRAGOptions())
     start = np.zeros(size)
     start[entries.nodes] = entries.weights / entries.weights.sum()
     mass = start
@@ -198,7 +197,7 @@ def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
 def test_a_converged_walk_is_the_pagerank_of_networkx(index: sr.Index, semantic: bool) -> None:
     matrix = Heterograph(stored(index).arrays).matrix(semantic)
     options = NodeRAGOptions(steps=None, restart=0.3, semantic_edges=semantic)
-    entries = searcher(index)._entries.search(query("What did Emil write to Bela?"), options, Admitted())
+    entries = searcher(index)._entries.search(query("What did Emil write to Bela?"), options)
     graph = nx.from_scipy_sparse_array(matrix, create_using=nx.DiGraph)
     start = dict(zip(entries.nodes.tolist(), entries.weights.tolist(), strict=True))
     expected = nx.pagerank(graph, alpha=0.7, personalization=start, dangling=start, tol=1e-12, max_iter=500)
@@ -225,9 +224,9 @@ def test_a_title_is_an_entry_point() -> None:
     own = stored(index)
     title = next(node.text for node in own.nodes(range(own.size)) if node.kind == "overview")
     text = f"Tell me about {title.lower()}."
-    entries = searcher(index)._entries.search(query(text), NodeRAGOptions(), Admitted())
+    entries = searcher(index)._entries.search(query(text), NodeRAGOptions())
     assert "O" in {TYPES[kind] for kind in layout.types(entries.nodes).tolist()}
-    without = searcher(index)._entries.search(query(text), NodeRAGOptions(names=False), Admitted())
+    without = searcher(index)._entries.search(query(text), NodeRAGOptions(names=False))
     assert {TYPES[kind] for kind in layout.types(without.nodes).tolist()} <= set("SAH")
 
 
@@ -240,10 +239,12 @@ def test_entry_points_by_similarity_are_the_nearest_of_their_types(
 ) -> None:
     """By brute force over all vectors; a filter leaves what came from admitted chunks alone."""
     own, asked = stored(index), query("Where did Ada meet Guest 3?", names=False, entry_types=types)
-    layout, size = searcher(index)._layout, index._serve().snapshot.size
+    layout, size = searcher(index)._layout, snapshot_of(index).size
     allowed = np.arange(size) % 8 == 0 if filtered else np.ones(size, np.bool_)
-    asked = replace(asked, allowed=allowed if filtered else None)
-    vectors = np.concatenate([index._serve().snapshot.vectors, own.arrays["entries.vectors"]])
+    if filtered:
+        over = opened(index, "noderag")
+        asked = replace(asked, allowed=Allowed(allowed, over.graph.sources, over.sources))
+    vectors = np.concatenate([snapshot_of(index).vectors, own.arrays["entries.vectors"]])
     nodes = np.concatenate([np.arange(size), layout.first("S") + np.arange(len(vectors) - size)])
     sources = [*([row] for row in range(size)), *_sources_of(index, nodes[size:])]
     kinds = [TYPES[kind] for kind in layout.types(nodes)]
@@ -254,12 +255,12 @@ def test_entry_points_by_similarity_are_the_nearest_of_their_types(
         )
         if kind in types and score > 0 and allowed[rows].all()
     ]
-    found = searcher(index)._entries.search(asked, asked.options, searcher(index)._admitted(asked))
+    found = searcher(index)._entries.search(asked, asked.options)
     assert found.nodes.tolist() == sorted(node for _, node in sorted(wanted)[:10])
 
 
 def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
-    layout, graph = searcher(index)._layout, index._serve().snapshot.part("graph")
+    layout, graph = searcher(index)._layout, snapshot_of(index).part("graph")
     rows = [
         graph.nodes([node - layout.first("N")])[0]
         if node < layout.first("A")
@@ -272,9 +273,8 @@ def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
 def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sr.Index) -> None:
     """A question that the embedder has no vector for, and that names nothing, starts no walk."""
     empty = replace(query("the"), vector=np.zeros_like(query("the").vector))
-    assert not len(searcher(index)._entries.search(empty, NodeRAGOptions(), Admitted()).nodes)
-    assert len(searcher(index).nodes(empty)) == 10
-    assert not any("entry" in told for told in searcher(index).nodes(empty).trace)
+    assert not len(searcher(index)._entries.search(empty, NodeRAGOptions()).nodes)
+    assert not len(searcher(index).nodes(empty))
 
 
 def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr.Index) -> None:
@@ -307,7 +307,7 @@ def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:
         {"entry_types": ("T",)},
         {"entry_types": ("A",)},
         {"entry_types": ("H",)},
-        {"mode": "entry", "names": False, "types": ("S",)},
+        {"mode": "entry", "names": False},
         {"similar": 0},
     ],
     ids=str,
@@ -315,6 +315,12 @@ def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:
 def test_ablations(index: sr.Index, options: dict[str, Any]) -> None:
     for view in ("nodes", "chunks"):
         assert len(index.retrieve("Where did Ada meet Guest 3?", k=10, view=view, **options)) == 10
+
+
+def test_types_that_are_asked_for_are_all_that_comes(index: sr.Index) -> None:
+    for mode in ("entry", "ppr"):
+        got = index.retrieve("Where did Ada meet Guest 3?", k=40, mode=mode, types=("S",))
+        assert {hit.kind for hit in got} == {"unit"}
 
 
 def test_ablations_change_the_walk(index: sr.Index) -> None:
@@ -357,7 +363,7 @@ def test_options_and_settings_have_defaults() -> None:
 
 def test_nodes_are_made_of_their_members(index: sr.Index) -> None:
     """Sources are those of the members, which exist; titles belong to their elements."""
-    reader, graph = index._serve(), index._serve().snapshot.part("graph")
+    graph = snapshot_of(index).part("graph")
     own = stored(index).nodes(range(stored(index).size))
     by_id = {node.id: node for node in own}
     for node in own:
@@ -366,7 +372,7 @@ def test_nodes_are_made_of_their_members(index: sr.Index) -> None:
         parts = [*graph.nodes(list(known.values())), *(by_id[each] for each in members if each in by_id)]
         assert len(parts) == len(members) > 0
         assert list(node.sources) == sorted({row for part in parts for row in part.sources})
-    assert reader.snapshot.size == 48
+    assert snapshot_of(index).size == 48
 
 
 def test_one_more_document_writes_little_again() -> None:
@@ -392,7 +398,7 @@ def test_what_is_deleted_is_nowhere() -> None:
     index = plain([*documents, secret], given)
     index.delete("secret")
     for name in ("noderag", "graph"):
-        part = index._serve().snapshot.part(name)
+        part = snapshot_of(index).part(name)
         for node in part.nodes(range(part.size)):
             assert "xylographer" not in json.dumps([node.id, node.text, dict(node.extra)]).casefold()
 
@@ -429,7 +435,7 @@ def test_a_name_that_thousands_of_titles_have_tells_nothing() -> None:
     given = {f"d{part}": Extraction(units[part::3], entities[part::3], ()) for part in range(3)}
     documents = [sr.Document(key, " ".join(u.text for u in each.units)) for key, each in given.items()]
     index = plain(documents, given)
-    entries = searcher(index)._entries.search(query("What is the Thing?"), NodeRAGOptions(), Admitted())
+    entries = searcher(index)._entries.search(query("What is the Thing?"), NodeRAGOptions())
     assert len(entries.nodes) <= 40
     assert len(index.retrieve("the", k=10)) == 10
 

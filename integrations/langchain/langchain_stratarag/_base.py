@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -20,15 +21,23 @@ from pydantic import ConfigDict, Field, field_validator
 from langchain_stratarag._answer import AnswerRunnable
 from langchain_stratarag._convert import IdKey, to_chunks, to_document
 from langchain_stratarag._models import to_chat_model, use_callbacks
-from stratarag import BuildReport, Index, abuild_index, aopen_index, build_index, open_index
+from stratarag import (
+    BuildReport,
+    Index,
+    abuild_index,
+    aopen_index,
+    build_index,
+    check_search_options,
+    open_index,
+    search_options,
+)
 from stratarag.errors import MethodMissing
 from stratarag.protocols import ChatModel, Embedder
+from stratarag.question import View, Where
 
 LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
 Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
-View = Literal["nodes", "chunks"]
-Where = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 
 
 class IndexRetriever(BaseRetriever):
@@ -50,7 +59,8 @@ class IndexRetriever(BaseRetriever):
     k
         Number of documents returned; fewer come back only if the index holds fewer.
     view
-        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages only.
+        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages only. None:
+        nodes for a search, and for an answer what suits it.
     where
         A metadata filter: keys with values, lists or `$`-operators, or a function on the metadata.
     id_key
@@ -66,12 +76,29 @@ class IndexRetriever(BaseRetriever):
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     fixed: ClassVar[Mapping[str, Any]] = {}
+    left_out: ClassVar[frozenset[str]] = frozenset()
 
     index: Index
     k: int = Field(default=4, ge=1)
-    view: View = "nodes"
+    view: View | None = None
     where: Where | None = None
     id_key: IdKey | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the method's search options as fields, with their defaults and descriptions."""
+        super().__init_subclass__(**kwargs)
+        if "method" not in cls.__dict__:
+            return  # a caller's own subclass inherits what its base has
+        apart = {*cls.fixed, *cls.left_out}
+        found = [option for option in search_options(cls.method) if option.name not in apart]
+        cls.options = tuple(option.name for option in found)
+        cls.__annotations__ = {**inspect.get_annotations(cls)}
+        for option in found:
+            cls.__annotations__[option.name] = option.type
+            setattr(cls, option.name, Field(default=option.default, description=option.description))
+        lines = [f"{option.name}\n    {option.description}" for option in found]
+        text = inspect.cleandoc(cls.__doc__ or "")
+        cls.__doc__ = "\n\n".join([text, "Search options, as fields and in each call:", *lines])
 
     @field_validator("index")
     @classmethod
@@ -208,6 +235,8 @@ class IndexRetriever(BaseRetriever):
         blank = cls.model_construct()
         for name, value in settings.items():
             cls.__pydantic_validator__.validate_assignment(blank, name, value)
+        own = {name: value for name, value in settings.items() if name in cls.options}
+        check_search_options(cls.method, {**cls.fixed, **own})
 
     @classmethod
     def _over(cls, index: Index, settings: Mapping[str, Any]) -> Self:
@@ -279,8 +308,14 @@ class IndexRetriever(BaseRetriever):
         with use_callbacks(run_manager.get_child()):
             return [to_document(hit) for hit in (await self.index.aretrieve(query, **request)).hits]
 
-    def as_answer_runnable(self, llm: LLM = None, *, max_tokens: int = 4000) -> Runnable[str, str]:
+    def as_answer_runnable(
+        self, llm: LLM = None, *, max_tokens: int = 4000, return_sources: bool = False
+    ) -> Runnable[Any, Any]:
         """A runnable from a question to its answer, in the method's own way (`stratarag.Index.answer`).
+
+        It retrieves as much as suits the method's answers, unless `k` was set. Instead of a question it takes
+        `{"question": ..., "documents": [...]}`, too, with documents that were retrieved before, and maybe
+        reranked: then it searches nothing and answers from these.
 
         Parameters
         ----------
@@ -288,25 +323,38 @@ class IndexRetriever(BaseRetriever):
             What writes it; None takes the index's own. Without any, the answer is extractive.
         max_tokens
             Bound on what the last prompt takes of the hits.
+        return_sources
+            Give `{"answer": text, "sources": documents}`: `[2]` in the text is the second document. Streams
+            give text alone.
         """
-        return AnswerRunnable(self, llm=llm, max_tokens=max_tokens)
+        return AnswerRunnable(self, llm=llm, max_tokens=max_tokens, return_sources=return_sources)
 
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
     ) -> dict[str, Any]:
-        """What the core is asked beside the question: a call's own arguments over the fields.
+        """What the core's `retrieve` is given beside the question: a call's own arguments over the fields."""
+        return {"k": self.k if k is None else k, **self._beside_k(view, where, options)}
 
-        Without a `view` of the caller's, searches and answers each have their own default.
-        """
+    def answer_request(
+        self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """The same for the core's `answer`, where a `k` that nobody set is left to the method."""
+        chosen = self.k if k is None and "k" in self.model_fields_set else k
+        return {"k": chosen, **self._beside_k(view, where, options)}
+
+    def _beside_k(self, view: View | None, where: Where | None, options: dict[str, Any]) -> dict[str, Any]:
         options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
+        shared: dict[str, Any] = {
+            name: options.pop(name) for name in ("decompose", "fill") if name in options
+        }
         if unknown := sorted(set(options) - set(self.options)):
-            known = ", ".join(["k", "view", "where", *self.options])
+            known = ", ".join(["k", "view", "where", "decompose", "fill", *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
         return {
-            "k": self.k if k is None else k,
-            **({"view": view or self.view} if view or "view" in self.model_fields_set else {}),
+            "view": view or self.view,
             "where": self.where if where is None else where,
             "method": self.method,
+            **shared,
             **self.fixed,
             **{name: options.get(name, getattr(self, name)) for name in self.options},
         }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from langchain_core.documents import Document
 
 from stratarag import Chunk, Hit
+from stratarag.records import json_native
 
 IdKey = str | Callable[[Document], str]
 OURS = "stratarag"
@@ -78,34 +77,24 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
 
 def to_document(hit: Hit) -> Document:
     """A hit as a document; what we know about it stands under `metadata["stratarag"]`."""
-    ours = {
-        "id": hit.id,
-        "kind": hit.kind,
-        "level": hit.level,
-        "score": float(hit.score),
-        "sources": list(hit.sources),
-        "documents": list(hit.documents),
-    }
     metadata = {key: json_native(value) for key, value in hit.metadata.items()}
-    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, OURS: ours})
+    return Document(
+        id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, OURS: hit.provenance()}
+    )
 
 
-def json_native(value: Any) -> Any:
-    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int | float):
-        return int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, Mapping):
-        return {str(key): json_native(item) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted((json_native(item) for item in value), key=str)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [json_native(item) for item in value]
-    if isinstance(value, date):
-        return value.isoformat()
-    if hasattr(value, "tolist"):
-        return json_native(value.tolist())
-    return str(value)
+def to_hit(document: Document, place: int) -> Hit:
+    """A document that a retriever of ours returned, or any other, as a hit with its present text."""
+    ours = document.metadata.get(OURS, {})
+    identity = document.id or ours.get("id") or f"document-{place}"
+    return Hit(
+        id=str(ours.get("id", identity)),
+        kind=str(ours.get("kind", "chunk")),
+        level=int(ours.get("level", 0)),
+        text=document.page_content,
+        score=float(ours.get("score", 0.0)),
+        sources=tuple(ours.get("sources", (identity,))),
+        documents=tuple(ours.get("documents", (str(document.metadata.get("source", identity)),))),
+        metadata={key: value for key, value in document.metadata.items() if key != OURS},
+        ref=document.id or "",
+    )

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from langchain_core.documents import Document
 
-from langchain_stratarag._convert import json_native
 from stratarag import Chunk, Extraction, Index
+from stratarag.records import json_native
 
 RELATED = "RELATED_TO"
 UNTYPED = "Node"

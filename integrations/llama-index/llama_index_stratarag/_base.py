@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,7 @@ from llama_index_stratarag._store import FolderStore, located
 from llama_index_stratarag._updating import UpdatingIndex
 from llama_index_stratarag.retriever import StrataRetriever
 from llama_index_stratarag.synthesizer import CoreSynthesizer
-from stratarag import Chunk, Index
+from stratarag import Chunk, Index, search_options
 from stratarag.errors import MethodMissing
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
@@ -70,6 +71,15 @@ class StrataIndex(UpdatingIndex):
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     own_answers: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the method's search options, and their descriptions, from the core."""
+        super().__init_subclass__(**kwargs)
+        found = search_options(cls.method)
+        cls.options = tuple(option.name for option in found)
+        lines = [f"{option.name}\n    {option.description}" for option in found]
+        text = inspect.cleandoc(cls.__doc__ or "")
+        cls.__doc__ = "\n\n".join([text, "Search options, as `as_retriever` takes them:", *lines])
 
     def __init__(
         self,
@@ -231,9 +241,9 @@ class StrataIndex(UpdatingIndex):
         answering of its own (`own_answers`) answers in that way, unless a `response_synthesizer` or a
         `response_mode` is given.
         """
-        retriever = self.as_retriever(**kwargs)
         model = self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
+        retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
         if model is not None and (asked_for or not self.own_answers):
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
         return RetrieverQueryEngine(
@@ -248,6 +258,14 @@ class StrataIndex(UpdatingIndex):
             node_postprocessors=kwargs.get("node_postprocessors"),
             callback_manager=self._callback_manager,
         )
+
+    def _answering_retriever(self, *, extractive: bool, **kwargs: Any) -> StrataRetriever:
+        """A retriever that finds as much, and of the kind, as the core's own answers rest on."""
+        suited = {
+            "similarity_top_k": self.core.answer_k(self.method),
+            "view": "chunks" if extractive else None,
+        }
+        return self.as_retriever(**{**suited, **kwargs})
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llama_index.core.schema import (
@@ -22,9 +21,10 @@ from llama_index.core.vector_stores.types import (
 )
 
 from stratarag import Chunk, Hit
+from stratarag.question import Where
+from stratarag.records import Metadata, json_native
 
 OURS = "stratarag"
-Where = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 
 
 def document_id(node: BaseNode) -> str:
@@ -55,20 +55,13 @@ def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
     return grouped
 
 
-def to_node(hit: Hit, held: BaseNode | None) -> NodeWithScore:
-    """A hit as a scored node; what we know about it stands under `metadata["stratarag"]`.
+def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
+    """A hit as a scored node; what we know about it stands under `metadata["stratarag"]`, with its trace.
 
     `held` is the framework's own node for the hit, if its docstore has it: then that is returned, as a
     copy, with its relationships and templates.
     """
-    ours = {
-        "id": hit.id,
-        "kind": hit.kind,
-        "level": hit.level,
-        "score": float(hit.score),
-        "sources": list(hit.sources),
-        "documents": list(hit.documents),
-    }
+    ours = {**hit.provenance(), "trace": json_native(trace)}
     if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
         node = held.model_copy()
         node.metadata = {**held.metadata, OURS: ours}
@@ -81,6 +74,29 @@ def to_node(hit: Hit, held: BaseNode | None) -> NodeWithScore:
     node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, OURS]
     node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, OURS]
     return NodeWithScore(node=node, score=float(hit.score))
+
+
+def to_hit(scored: NodeWithScore) -> Hit:
+    """A scored node, of ours or of anybody's, as a hit with its present text."""
+    node = scored.node
+    ours = node.metadata.get(OURS, {})
+    return Hit(
+        id=str(ours.get("id", node.node_id)),
+        kind=str(ours.get("kind", "chunk")),
+        level=int(ours.get("level", 0)),
+        text=node.get_content(metadata_mode=MetadataMode.NONE),
+        score=float(scored.score or 0.0),
+        sources=tuple(ours.get("sources", (node.node_id,))),
+        documents=tuple(ours.get("documents", (document_id(node),))),
+        metadata={key: value for key, value in node.metadata.items() if key != OURS},
+        ref=node.node_id,
+    )
+
+
+def trace_of(scored: NodeWithScore) -> Metadata:
+    """Why a node is there, where it came from an index of ours."""
+    trace: Metadata = scored.node.metadata.get(OURS, {}).get("trace", {})
+    return trace
 
 
 def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:
@@ -139,22 +155,3 @@ _OPERATIONS: dict[FilterOperator, Callable[[Any, Any], Any]] = {
     FilterOperator.TEXT_MATCH: lambda value, wanted: wanted in value,
     FilterOperator.TEXT_MATCH_INSENSITIVE: lambda value, wanted: wanted.lower() in value.lower(),
 }
-
-
-def json_native(value: Any) -> Any:
-    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int | float):
-        return int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, Mapping):
-        return {str(key): json_native(item) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted((json_native(item) for item in value), key=str)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [json_native(item) for item in value]
-    if isinstance(value, date):
-        return value.isoformat()
-    return json_native(value.tolist()) if hasattr(value, "tolist") else str(value)

@@ -10,8 +10,6 @@ from llama_index_stratarag._registry import register, struct_class
 class LSHTreeIndex(StrataIndex):
     """An index by the LSH tree: passages, and summaries of groups of them, level upon level.
 
-    `as_retriever` takes `mode` (`"collapsed"` or `"per_level"`), `k_per_level` and `levels`.
-
     Examples
     --------
     >>> index = LSHTreeIndex.from_documents(documents)  # doctest: +SKIP
@@ -19,7 +17,6 @@ class LSHTreeIndex(StrataIndex):
     """
 
     method = "lshtree"
-    options = ("mode", "k_per_level", "levels")
     index_struct_cls = struct_class("lshtree")
 
 
@@ -27,9 +24,8 @@ class LSHTreeIndex(StrataIndex):
 class ArchRAGIndex(StrataIndex):
     """An index by ArchRAG: communities of entities that are linked and alike, level upon level.
 
-    `as_retriever` takes `levels`, `k_per_level`, `level_weights`, `abstractness`, `relations` and, for
-    answers, `mode`. Query engines answer by adaptive filtering: the model writes scored points for each
-    level first, and the best of them make the answer.
+    Query engines answer by adaptive filtering: the model writes scored points for each level first, and the
+    best of them make the answer.
 
     Examples
     --------
@@ -38,7 +34,6 @@ class ArchRAGIndex(StrataIndex):
     """
 
     method = "archrag"
-    options = ("levels", "k_per_level", "level_weights", "abstractness", "relations", "mode")
     own_answers = True
     index_struct_cls = struct_class("archrag")
 
@@ -47,9 +42,6 @@ class ArchRAGIndex(StrataIndex):
 class NodeRAGIndex(StrataIndex):
     """An index by NodeRAG: a graph of texts, entities, relations, units, attributes and overviews.
 
-    `as_retriever` takes `mode` (`"ppr"` or `"entry"`), `names`, `entry_types`, `similar`, `restart`, `steps`,
-    `limits`, `types` and `semantic_edges`.
-
     Examples
     --------
     >>> index = NodeRAGIndex.from_documents(documents, llm=llm)  # doctest: +SKIP
@@ -57,17 +49,6 @@ class NodeRAGIndex(StrataIndex):
     """
 
     method = "noderag"
-    options = (
-        "mode",
-        "names",
-        "entry_types",
-        "similar",
-        "restart",
-        "steps",
-        "limits",
-        "types",
-        "semantic_edges",
-    )
     own_answers = True
     index_struct_cls = struct_class("noderag")
 
@@ -76,9 +57,7 @@ class NodeRAGIndex(StrataIndex):
 class HiRAGIndex(StrataIndex):
     """An index by HiRAG: entities under layers of summary entities, and communities over all of them.
 
-    `as_retriever` takes `mode` (`"hi"`, `"local"`, `"bridge"`, `"global"` or `"no_bridge"`), `entities`,
-    `communities`, `key_entities`, `quotas` and `budgets`. Query engines answer from a context in three
-    parts.
+    Query engines answer from a context in three parts.
 
     Examples
     --------
@@ -87,6 +66,5 @@ class HiRAGIndex(StrataIndex):
     """
 
     method = "hirag"
-    options = ("mode", "entities", "communities", "key_entities", "quotas", "budgets")
     own_answers = True
     index_struct_cls = struct_class("hirag")

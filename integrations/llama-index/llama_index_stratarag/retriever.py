@@ -12,8 +12,9 @@ from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from llama_index_stratarag._convert import Where, to_node, to_where
-from stratarag import Hit, Index
+from llama_index_stratarag._convert import to_node, to_where
+from stratarag import Index, Retrieval, check_search_options
+from stratarag.question import View, Where
 
 if TYPE_CHECKING:
     from llama_index_stratarag._base import StrataIndex
@@ -35,21 +36,20 @@ class StrataRetriever(BaseRetriever):
     similarity_top_k
         Number of nodes returned; fewer come back only if the index has fewer.
     view
-        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only. None: nodes
-        for a search, and for an answer what suits it.
+        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only. None: nodes.
     where
         A metadata filter in the core's form (a mapping or a function on the metadata).
     filters
         The same in LlamaIndex's form.
     options
-        The method's own search options.
+        The method's own search options (`stratarag.search_options`).
     """
 
     def __init__(
         self,
         index: StrataIndex,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
-        view: str | None = None,
+        view: View | None = None,
         where: Where | None = None,
         filters: MetadataFilters | None = None,
         options: Mapping[str, Any] | None = None,
@@ -63,13 +63,20 @@ class StrataRetriever(BaseRetriever):
             raise ValueError(f"similarity_top_k must be at least 1, not {similarity_top_k}")
         self._index = index
         self.similarity_top_k = similarity_top_k
+        self.options = dict(options or {})
+        check_search_options(index.method, self.options)
         self._request = {
-            **({} if view is None else {"view": view}),
+            "view": view,
             "where": to_where(where, filters),
             "method": index.method,
-            **(options or {}),
+            **self.options,
         }
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
+
+    @property
+    def method(self) -> str:
+        """The core's name of the method that is searched."""
+        return self._index.method
 
     @property
     def core(self) -> Index:
@@ -78,20 +85,20 @@ class StrataRetriever(BaseRetriever):
 
     @property
     def request(self) -> dict[str, Any]:
-        """What the core's `retrieve` and `answer` are given beside the question."""
+        """What the core's `retrieve` is given beside the question."""
         return {"k": self.similarity_top_k, **self._request}
 
     @dispatcher.span
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = self.core.retrieve(_question(query_bundle), **self.request).hits
-        held = self._index.docstore.get_nodes(_refs(hits), raise_error=False)
-        return _nodes(hits, held)
+        retrieval = self.core.retrieve(_question(query_bundle), **self.request)
+        held = self._index.docstore.get_nodes(_refs(retrieval), raise_error=False)
+        return _nodes(retrieval, held)
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = (await self.core.aretrieve(_question(query_bundle), **self.request)).hits
-        held = await self._index.docstore.aget_nodes(_refs(hits), raise_error=False)
-        return _nodes(hits, held)
+        retrieval = await self.core.aretrieve(_question(query_bundle), **self.request)
+        held = await self._index.docstore.aget_nodes(_refs(retrieval), raise_error=False)
+        return _nodes(retrieval, held)
 
 
 def _question(query: QueryBundle) -> str:
@@ -99,10 +106,13 @@ def _question(query: QueryBundle) -> str:
     return "\n".join(query.custom_embedding_strs) if query.custom_embedding_strs else query.query_str
 
 
-def _refs(hits: Sequence[Hit]) -> list[str]:
-    return [hit.ref for hit in hits if hit.ref]
+def _refs(retrieval: Retrieval) -> list[str]:
+    return [hit.ref for hit in retrieval.hits if hit.ref]
 
 
-def _nodes(hits: Sequence[Hit], held: Sequence[BaseNode]) -> list[NodeWithScore]:
+def _nodes(retrieval: Retrieval, held: Sequence[BaseNode]) -> list[NodeWithScore]:
     by_id = {node.node_id: node for node in held}
-    return [to_node(hit, by_id.get(hit.ref)) for hit in hits]
+    return [
+        to_node(hit, trace, by_id.get(hit.ref))
+        for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True)
+    ]

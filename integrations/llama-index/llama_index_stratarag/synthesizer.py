@@ -6,36 +6,40 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
+from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.response_synthesizers import BaseSynthesizer
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.types import RESPONSE_TEXT_TYPE
 
+from llama_index_stratarag._convert import to_hit, trace_of
 from llama_index_stratarag._models import to_chat_model
 from llama_index_stratarag.retriever import StrataRetriever
+from stratarag import Hit, Retrieval
+from stratarag.results import NOTHING_FOUND
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 
 class CoreSynthesizer(BaseSynthesizer):
-    """Gives the answer of `stratarag.Index.answer`, for the retriever's own settings.
+    """Gives the answer of `stratarag.Index.answer`, made from the nodes that it is given.
 
-    With a chat model that is the method's own way of answering (adaptive filtering for ArchRAG, the context
-    in three parts for HiRAG). Without one the answer is extractive: the best supported sentences of the
-    index, word for word, each with the number of its source. `response.metadata["stratarag"]` says which:
-    `extractive`.
+    Whatever postprocessors did to the nodes counts: the answer rests on them in their order, and `[2]` in it
+    is `response.source_nodes[1]`. Nothing is searched again. With a chat model the answer is made in the
+    method's own way (adaptive filtering for ArchRAG, the context in three parts for HiRAG). Without one it
+    is extractive: the best supported sentences of the nodes, word for word. `response.metadata["stratarag"]`
+    says which: `extractive`.
 
     Parameters
     ----------
     retriever
-        Whose index and settings (`similarity_top_k`, `view`, filters) the answer rests on. Node
-        postprocessors act on `source_nodes`, not on the answer.
+        Whose index, method and search options the answer is made with.
     llm
         What writes it; None takes the index's own.
     max_tokens
-        Bound on what the last prompt takes of the hits.
+        Bound on what the last prompt takes of the nodes.
     streaming
         Hand the answer out as a stream, as it is written.
     """
@@ -50,13 +54,18 @@ class CoreSynthesizer(BaseSynthesizer):
         callback_manager: CallbackManager | None = None,
     ) -> None:
         # The base class wants an LLM for its prompt lengths; this one is never called.
-        super().__init__(llm=llm or MockLLM(), callback_manager=callback_manager, streaming=streaming)
+        super().__init__(
+            llm=llm or MockLLM(),
+            callback_manager=callback_manager,
+            streaming=streaming,
+            empty_response=NOTHING_FOUND,
+        )
         self._retriever = retriever
-        self._arguments = {"llm": None if llm is None else to_chat_model(llm), "max_tokens": max_tokens}
-
-    @property
-    def _request(self) -> dict[str, Any]:
-        return {**self._retriever.request, **self._arguments}
+        self._arguments = {
+            "llm": None if llm is None else to_chat_model(llm),
+            "max_tokens": max_tokens,
+            **retriever.options,
+        }
 
     def _get_prompts(self) -> PromptDictType:
         return {}
@@ -64,25 +73,66 @@ class CoreSynthesizer(BaseSynthesizer):
     def _update_prompts(self, prompts: PromptDictType) -> None:
         """There are none."""
 
+    def synthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """The core's answer to the question, from these nodes."""
+        return super().synthesize(
+            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
+        )
+
+    async def asynthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """The async twin of `synthesize`."""
+        return await super().asynthesize(
+            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
+        )
+
     @dispatcher.span
     def get_response(
-        self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        retrieval: Retrieval | None = None,
+        **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
-        """The core's answer to the question."""
-        core = self._retriever.core
+        """The core's answer to the question, from a retrieval or, without one, from bare texts."""
+        core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
-            return _generator(core.stream(query_str, **self._request))
-        return core.answer(query_str, **self._request).text
+            return _generator(core.stream(given, **self._arguments))
+        return core.answer(given, **self._arguments).text
 
     @dispatcher.span
     async def aget_response(
-        self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        retrieval: Retrieval | None = None,
+        **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
         """The async twin of `get_response`."""
-        core = self._retriever.core
+        core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
-            return _async_generator(core.astream(query_str, **self._request))
-        return (await core.aanswer(query_str, **self._request)).text
+            return _async_generator(core.astream(given, **self._arguments))
+        return (await core.aanswer(given, **self._arguments)).text
+
+    def _retrieval(self, query: QueryType, nodes: Sequence[NodeWithScore]) -> Retrieval:
+        question = query.query_str if isinstance(query, QueryBundle) else query
+        hits = tuple(to_hit(node) for node in nodes)
+        return Retrieval(question, self._retriever.method, "nodes", hits, tuple(map(trace_of, nodes)))
+
+    def _of_texts(self, question: str, texts: Sequence[str]) -> Retrieval:
+        hits = (Hit(f"text-{place}", "chunk", 0, text, 0.0, (), ()) for place, text in enumerate(texts, 1))
+        return Retrieval(question, self._retriever.method, "nodes", tuple(hits))
 
     def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
         known = super()._get_metadata_for_response(nodes) or {}

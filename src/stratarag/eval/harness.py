@@ -31,6 +31,7 @@ from stratarag.models.gate import ModelGate
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
+from stratarag.question import VIEWS, View
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.journal import Journal
@@ -38,7 +39,7 @@ from stratarag.store.journal import Journal
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
 """Every method of the package, and the baselines that cost nothing."""
 REFERENCE = "dense"
-VIEWS = ("chunks", "nodes")
+
 CALLS = "calls.sqlite"
 VECTORS = "vectors.sqlite"
 
@@ -49,7 +50,7 @@ def evaluate(
     *,
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
-    view: str = "chunks",
+    view: View = "chunks",
     reference: str = REFERENCE,
     split: bool = True,
     llm: Any = None,
@@ -169,8 +170,10 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
 
 
 def _is_known(name: str, known: Sequence[str]) -> bool:
-    base, view = parted(name, VIEWS[0])
-    return base in known and view in VIEWS
+    try:
+        return parted(name, "chunks")[0] in known
+    except ValueError:
+        return False
 
 
 @contextmanager
@@ -190,7 +193,7 @@ def _bench(
     shared: SharedEmbedder,
     config: Config,
     budget: Budget | None,
-    view: str,
+    view: View,
     calls: CallCache,
 ) -> Workbench:
     """What the rankers share; `models` are the one that answers and the one that judges, or None."""

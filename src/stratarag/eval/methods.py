@@ -12,12 +12,13 @@ from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
 from stratarag.index import Index
 from stratarag.models.budget import Budget
+from stratarag.question import View
 
 
 class MethodRanker:
     """One method of an index, in one view."""
 
-    def __init__(self, index: Index, name: str, method: str, view: str) -> None:
+    def __init__(self, index: Index, name: str, method: str, view: View) -> None:
         self.name = name
         self.description = f"method {method} of this package, view {view}"
         self._index = index
@@ -52,7 +53,7 @@ class MethodIndex:
         self._made: set[str] = set()
         self._bytes = 0
 
-    def add(self, name: str, method: str, view: str) -> tuple[Ranker, Indexing | None]:
+    def add(self, name: str, method: str, view: View) -> tuple[Ranker, Indexing | None]:
         """Build a method, unless it is there; if it fails, those that are there stay."""
         if self._index is not None and method in self._made:
             return MethodRanker(self._index, name, method, view), None

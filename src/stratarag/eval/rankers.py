@@ -14,6 +14,7 @@ from stratarag.eval.embedding import SharedEmbedder
 from stratarag.models.gate import Gate
 from stratarag.pipeline.chunk import split
 from stratarag.protocols import Vectors
+from stratarag.question import View
 from stratarag.records import Chunk
 from stratarag.results import CountTokens
 
@@ -64,7 +65,7 @@ class Workbench:
         config: Config,
         gate: Gate,
         count_tokens: CountTokens,
-        view: str = "chunks",
+        view: View = "chunks",
         judge_gate: Gate | None = None,
     ) -> None:
         self.dataset = dataset
@@ -76,7 +77,7 @@ class Workbench:
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
 
-    def viewed(self, view: str) -> Workbench:
+    def viewed(self, view: View) -> Workbench:
         """The same bench with another view."""
         if view == self.view:
             return self

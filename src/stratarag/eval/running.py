@@ -16,6 +16,7 @@ from stratarag.eval.results import Indexing, Row
 from stratarag.eval.scoring import Asked, Cutoffs, ask_all
 from stratarag.methods import NAMES
 from stratarag.protocols import Progress
+from stratarag.question import VIEWS, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,19 @@ class Run:
         return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage])
 
 
-def parted(name: str, view: str) -> tuple[str, str]:
-    """The ranker and the view that a name such as `hirag/nodes` means; without one, it is `view`."""
+def parted(name: str, view: View) -> tuple[str, View]:
+    """The ranker and the view that a name such as `hirag/nodes` means; without one, it is `view`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such view.
+    """
     base, _, own = name.partition("/")
-    return base, own or view
+    named = view if not own else next((each for each in VIEWS if each == own), None)
+    if named is None:
+        raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(VIEWS)}")
+    return base, named
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:

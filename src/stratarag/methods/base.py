@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Compose, compose
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
-from stratarag.protocols import Corpus, Stored, Vectors
+from stratarag.pipeline.walk import Seeds
+from stratarag.protocols import Corpus, Stored
+from stratarag.question import Question, Sources
 from stratarag.records import Built, Metadata
 
 __all__ = [
@@ -28,33 +28,42 @@ __all__ = [
     "Corpus",
     "Description",
     "Graph",
-    "Mask",
     "Method",
+    "Opened",
     "Origin",
-    "Query",
+    "Question",
     "Ranking",
     "Searcher",
+    "Seeds",
     "Stored",
 ]
 
-Mask = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A question on its way through a search.
+class Opened:
+    """A generation opened for questions, as a method's searcher is given it.
 
-    `allowed` marks the chunks that a filter admits, shape (corpus size,); None admits all.
-    `entities` are the names in the question where a model was asked for them; None leaves that to the
-    extractor. `options` are the method's own, already validated.
+    Parameters
+    ----------
+    corpus
+        The chunks and their vectors.
+    graph
+        Entities, relations and semantic units.
+    passages
+        The nearest chunks by similarity.
+    part
+        The method's own nodes and arrays.
     """
 
-    text: str
-    vector: Vectors
-    k: int
-    allowed: Mask | None = None
-    entities: tuple[str, ...] | None = None
-    options: Any = None
+    corpus: Corpus
+    graph: Graph
+    passages: Nearest
+    part: Stored
+
+    @property
+    def sources(self) -> Sources:
+        """The chunks behind each of the method's own nodes."""
+        return self.part.arrays["sources.indptr"], self.part.arrays["sources.indices"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +75,18 @@ class Description:
 
 
 class Searcher(Protocol):
-    """An opened index: arrays mapped, nothing of the text loaded."""
+    """A method's index, opened: arrays mapped, nothing of the text loaded.
 
-    def nodes(self, query: Query) -> Ranking:
-        """The method's own ranking, at most `query.k` results, of nodes and chunks."""
+    What all methods share is done once, by the reader: filters (`Question.allowed`), the walk from seeds to
+    passages, and passages in place of what a ranking lacks.
+    """
+
+    def nodes(self, question: Question) -> Ranking:
+        """The method's own ranking, at most `question.k` results, of nodes and chunks."""
         ...
 
-    def chunks(self, query: Query) -> Ranking:
-        """Source passages ranked by what the method found, at most `query.k`."""
+    def seeds(self, question: Question) -> Seeds:
+        """Where the walk to passages starts beside the names in the question and the similar passages."""
         ...
 
     def describe(self) -> Description:
@@ -105,7 +118,7 @@ class Method:
     config_type: type[Any]
     options_type: type[Any]
     build: Build
-    open: Callable[[Corpus, Graph, Stored, Any], Searcher]
+    open: Callable[[Opened], Searcher]
     compose: Compose = compose
     answer_k: int = 10
     needs_graph: bool = True

@@ -13,10 +13,9 @@ from stratarag.models.gate import Gate, Prompt, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.chunk import sentences
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.results import Citation, Hit, Retrieval
+from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
-NOTHING_FOUND = "Nothing in the index answers this question."
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _SENTENCES_WEIGHED = 60
 
@@ -85,17 +84,16 @@ async def extract_answer(
     candidates = _candidates(retrieval.hits)
     if not candidates:
         return NOTHING_FOUND, ()
-    question = await gate.embed_query(retrieval.query)
+    question = retrieval.vector
+    if question is None:
+        question = await gate.embed_query(retrieval.query)
     vectors = await gate.embed("answer", [sentence for _, sentence in candidates])
     support = np.array([0.5 / (1 + rank) for rank, _ in candidates], dtype=np.float32)
     order = np.argsort(-(vectors @ question + support), kind="stable")[:count]
-    numbers: dict[int, int] = {}
-    parts = []
-    for index in order:
-        rank, sentence = candidates[int(index)]
-        number = numbers.setdefault(rank, len(numbers) + 1)
-        parts.append(f"{sentence} [{number}]")
-    return " ".join(parts), tuple(_citation(number, retrieval.hits[rank]) for rank, number in numbers.items())
+    chosen = [candidates[int(index)] for index in order]
+    text = " ".join(f"{sentence} [{rank + 1}]" for rank, sentence in chosen)
+    ranks = dict.fromkeys(rank for rank, _ in chosen)
+    return text, tuple(Citation.of(rank + 1, retrieval.hits[rank]) for rank in ranks)
 
 
 def _candidates(hits: Sequence[Hit]) -> list[tuple[int, str]]:
@@ -105,7 +103,3 @@ def _candidates(hits: Sequence[Hit]) -> list[tuple[int, str]]:
             seen.setdefault(" ".join(hit.text[start:end].split()), rank)
     found = [(rank, sentence) for sentence, rank in seen.items() if sentence]
     return found[:_SENTENCES_WEIGHED]
-
-
-def _citation(number: int, hit: Hit) -> Citation:
-    return Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents)

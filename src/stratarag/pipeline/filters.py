@@ -1,16 +1,13 @@
-"""Metadata filters: from a `where` to the chunks it admits, and from those to the nodes."""
+"""Metadata filters: a `where` as a predicate on a chunk's metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from stratarag.question import Where
 from stratarag.records import Metadata
 
-Where = Mapping[str, Any] | Callable[[Metadata], bool]
 Predicate = Callable[[Metadata], bool]
 _MISSING = object()
 
@@ -93,23 +90,3 @@ _OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "$in": _member,
     "$nin": _negate(_member),
 }
-
-
-def nodes_allowed(
-    indptr: NDArray[np.int64], indices: NDArray[np.int64], allowed: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """The nodes that a filter admits: those of which *every* source chunk is admitted.
-
-    Parameters
-    ----------
-    indptr, indices
-        Sources of node i are chunk rows `indices[indptr[i]:indptr[i + 1]]`.
-    allowed
-        The admitted chunks, shape (chunks,).
-
-    Returns
-    -------
-    Mask of shape (nodes,). A node without sources is admitted by no filter (`provenance.allowed_under`).
-    """
-    forbidden = np.concatenate(([0], np.cumsum(~allowed[indices], dtype=np.int64)))
-    return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))

@@ -23,6 +23,7 @@ from stratarag.pipeline.extraction.by_rules import select_terms
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names.index import NameIndex
+from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.summarize import extractive_summary
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
@@ -71,6 +72,7 @@ async def build_graph(
     ]
     condensed = [each for each in descriptions.values() if each.digest]
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
+    arrays |= Nearest.index(corpus.vectors, "chunks")
     if embed:
         entities = nodes[: len(merged.entities)]
         dimension = corpus.vectors.shape[1]

@@ -69,13 +69,18 @@ def concatenate(parts: Sequence[Ranking]) -> Ranking:
     )
 
 
+def first(found: Ranking, k: int) -> Ranking:
+    """The first `k` of a ranking, or all where there are fewer."""
+    return found if len(found) <= k else _taken(found, np.arange(k))
+
+
 def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
     """The first `k` of a ranking; where it is shorter, what `rest` has beyond it follows.
 
     Scores of what follows are brought below the last score of the ranking, so that they stay in order.
     """
     if len(found) >= k:
-        return _taken(found, np.arange(k))
+        return first(found, k)
     there = set(zip(found.origin.tolist(), found.rows.tolist(), strict=True))
     new = [
         i

@@ -17,6 +17,7 @@ from stratarag.pipeline.extraction.stage import ExtractionConfig, extract_corpus
 from stratarag.protocols import Stored
 from stratarag.records import Node
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import snapshot_of
 
 
 class _Kept:
@@ -148,7 +149,7 @@ def test_an_index_is_built_and_opened_with_it(pipeline: str, tmp_path: Path) -> 
 
 async def test_another_pipeline_or_none_extracts_again(pipeline: str) -> None:
     index = sr.build_index([sr.Document("a", "it is the mara quill of old.")], embedder=FakeEmbedder())
-    corpus = index._serve().snapshot
+    corpus = snapshot_of(index)
 
     async def extract(previous: Stored, spacy: str | None) -> tuple[Stored, list[str]]:
         built = await extract_corpus(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 import stratarag as sr
-from stratarag.pipeline.graph import NAME as GRAPH
-from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.names.linking import Linked, link
-from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.walk import PassageWalk
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.opened import opened, snapshot_of
 
 NAMES = [
     "Franz Liszt",
@@ -95,9 +93,8 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     index = sr.build_index(
         [sr.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
     )
-    snapshot = index._serve().snapshot
-    nearest = Nearest(snapshot.vectors, snapshot.part("lshtree").arrays, "chunks")
-    walk = PassageWalk(snapshot, Graph(snapshot.part(GRAPH)), nearest)
+    snapshot, over = snapshot_of(index), opened(index, "lshtree")
+    walk = PassageWalk(over.corpus, over.graph, over.passages)
     question = "Where is the builder of the Silver Hernon?"
     vector = snapshot.vectors[0]  # the question is like another passage
 

@@ -20,7 +20,6 @@ from stratarag.methods.archrag.ranking import Calibration
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import CarryOver
-from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Vectors
 from stratarag.records import Node
@@ -175,7 +174,6 @@ def _assembled(
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
         "parents": hierarchy.parents()[1],
-        **Nearest.index(corpus.vectors, "chunks"),
     }
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)

@@ -125,6 +125,11 @@ class ArchRAGOptions:
         if self.mode not in ("filter", "direct"):
             raise ValueError(f"mode must be 'filter' or 'direct', not {self.mode!r}")
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether only some levels are asked for, so that nothing else may complete the results."""
+        return self.levels is not None
+
 
 def _levels(levels: Any) -> tuple[int, ...]:
     given = [levels] if isinstance(levels, int) else list(levels)

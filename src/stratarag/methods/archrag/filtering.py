@@ -115,9 +115,8 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     if not lines:
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     values = {"points": "\n".join(lines), "question": retrieval.query}
-    return Draft(
-        MERGE_PROMPT, values, tuple(_citation(place, retrieval.hits[place]) for place in sorted(cited))
-    )
+    citations = tuple(Citation.of(place + 1, retrieval.hits[place]) for place in sorted(cited))
+    return Draft(MERGE_PROMPT, values, citations)
 
 
 async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[Point]:
@@ -198,7 +197,3 @@ def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> t
         lines.append(line)
         cited.update(point.places)
     return lines, cited
-
-
-def _citation(place: int, hit: Hit) -> Citation:
-    return Citation(place + 1, hit.id, hit.kind, hit.text, hit.sources, hit.documents)

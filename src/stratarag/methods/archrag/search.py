@@ -12,15 +12,13 @@ from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.topk import TopK, top_k
 from stratarag.methods.archrag.abstractness import judge_by_rule
 from stratarag.methods.archrag.build import INDEX, layer_vectors
-from stratarag.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
+from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
-from stratarag.methods.base import Corpus, Description, Graph, Mask, Origin, Query, Ranking, Stored
-from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.ranking import concatenate, filled
-from stratarag.pipeline.walk import PassageWalk, Seeds
+from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratarag.pipeline.ranking import concatenate
 from stratarag.protocols import Rows, Vectors
+from stratarag.question import Allowed
 
 FEWEST = 5
 """Results taken from each level at least, the paper's k."""
@@ -44,48 +42,18 @@ class _Layer:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class _Admitted:
-    """What a filter admits: rows of the graph, and nodes."""
-
-    graph: Mask
-    nodes: Mask
-
-
 class HierarchySearcher:
     """An opened hierarchy. Level 0 are the entities, levels 1 and up the communities."""
 
-    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, config: ArchRAGConfig) -> None:
-        self._corpus = corpus
-        self._graph = graph
-        self._arrays = stored.arrays
-        self._sources: tuple[Rows, Rows] = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
-        self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
-        self._projection = PassageWalk(corpus, graph, self._chunks)
+    def __init__(self, opened: Opened) -> None:
+        self._graph = opened.graph
+        self._arrays = opened.part.arrays
+        self._sources = opened.sources
         self._layers = self._opened_layers()
-        self._admitted: tuple[Mask, _Admitted] | None = None
 
-    def nodes(self, query: Query) -> Ranking:
-        """Entities, relations among them, and communities; passages where these are fewer than `k`."""
-        options: ArchRAGOptions = query.options or ArchRAGOptions()
-        found = self._ranked(query, options)
-        if len(found) == query.k:
-            return found
-        passages = Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
-        return filled(found, passages, query.k)
-
-    def chunks(self, query: Query) -> Ranking:
-        """Passages by the walk of `pipeline.walk`, which restarts at what the levels hold, too."""
-        options: ArchRAGOptions = query.options or ArchRAGOptions()
-        ranked = self._projection.rank(
-            query.text,
-            query.vector,
-            query.k,
-            allowed=query.allowed,
-            entities=query.entities,
-            seeds=self._seeds(query, options),
-        )
-        return ranked.found
+    def nodes(self, question: Question) -> Ranking:
+        """Entities, relations among them, and communities."""
+        return self._ranked(question, question.options)
 
     def describe(self) -> Description:
         """Nodes per level."""
@@ -126,25 +94,27 @@ class HierarchySearcher:
     def _relations(self) -> Relations:
         return Relations(self._graph.ends, self._graph.entities)
 
-    def _ranked(self, query: Query, options: ArchRAGOptions) -> Ranking:
+    def _ranked(self, question: Question, options: ArchRAGOptions) -> Ranking:
         """The merged ranking of the levels, at most `k`."""
-        levels, weights = self._weighed(query, options)
+        levels, weights = self._weighed(question, options)
         if not levels:
             return concatenate([])
-        best = self._best(query, levels, options.k_per_level or max(FEWEST, query.k))
-        found = self._scored(query, levels, weights, best)
+        best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
+        found = self._scored(question, levels, weights, best)
         if levels[0] == 0 and options.relations:
-            found = concatenate([found, self._among(query, best[0][0], found.scores[: len(best[0][0])])])
+            found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
         place = {level: at for at, level in enumerate(levels)}
         groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
-        chosen = select(found.scores, groups, weights, query.k)
+        chosen = select(found.scores, groups, weights, question.k)
         trace = [found.trace[at] for at in chosen.tolist()]
         return Ranking(found.rows[chosen], found.scores[chosen], found.origin[chosen], trace)
 
-    def _scored(self, query: Query, levels: list[int], weights: list[float], best: list[TopK]) -> Ranking:
+    def _scored(
+        self, question: Question, levels: list[int], weights: list[float], best: list[TopK]
+    ) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""
         counts = [len(rows) for rows, _ in best]
-        mean, unit = self._calibration.measures(query.vector)
+        mean, unit = self._calibration.measures(question.vector)
         of = np.repeat(np.array(levels), counts)
         similarities = np.concatenate([similarity for _, similarity in best])
         scores = calibrated(similarities, mean[of], unit[of], np.repeat(weights, counts))
@@ -159,7 +129,7 @@ class HierarchySearcher:
             ],
         )
 
-    def _weighed(self, query: Query, options: ArchRAGOptions) -> tuple[list[int], list[float]]:
+    def _weighed(self, question: Question, options: ArchRAGOptions) -> tuple[list[int], list[float]]:
         """The levels searched and their weights; a level of weight 0 is not searched."""
         present = range(len(self._layers))
         if options.levels is not None and self._layers:
@@ -170,55 +140,44 @@ class HierarchySearcher:
                 )
         wanted = [level for level in present if options.levels is None or level in options.levels]
         judged = options.abstractness
-        abstractness = judge_by_rule(query.text) if isinstance(judged, str) else judged
+        abstractness = judge_by_rule(question.text) if isinstance(judged, str) else judged
         weights = level_weights(wanted, len(self._layers) - 1, abstractness, options.level_weights)
         kept = [place for place, weight in enumerate(weights) if weight > 0]
         return [wanted[place] for place in kept], [weights[place] for place in kept]
 
-    def _best(self, query: Query, levels: list[int], k: int) -> list[TopK]:
+    def _best(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
         if not levels:
             return []
-        if query.allowed is None:
-            found = self._index.search_all(query.vector, k)
+        if question.allowed is None:
+            found = self._index.search_all(question.vector, k)
             return [found[level] for level in levels]
-        admitted = self._admitted_by(query.allowed)
-        return [self._scanned(query, level, k, admitted) for level in levels]
+        return [self._scanned(question.vector, question.allowed, level, k) for level in levels]
 
-    def _scanned(self, query: Query, level: int, k: int, admitted: _Admitted) -> TopK:
+    def _scanned(self, vector: Vectors, allowed: Allowed, level: int, k: int) -> TopK:
+        """The best of a level among what a filter admits; texts without a vector never are."""
         layer = self._layers[level]
-        among = admitted.graph if layer.origin == Origin.GRAPH else admitted.nodes
-        mask = among[layer.start : layer.start + len(layer.vectors)]
-        return top_k(layer.vectors, query.vector, k, mask=mask)
+        rows = allowed.graph if layer.origin == Origin.GRAPH else allowed.nodes
+        mask = rows[layer.start : layer.start + len(layer.vectors)].copy()
+        mask[self._arrays[f"zeros{level}"]] = False
+        return top_k(layer.vectors, vector, k, mask=mask)
 
-    def _admitted_by(self, allowed: Mask) -> _Admitted:
-        """What a filter admits, remembered for the filter used last; texts without a vector never are."""
-        held = self._admitted
-        if held is not None and held[0] is allowed:
-            return held[1]
-        graph, nodes = nodes_allowed(*self._graph.sources, allowed), nodes_allowed(*self._sources, allowed)
-        for level, layer in enumerate(self._layers):
-            among = graph if layer.origin == Origin.GRAPH else nodes
-            among[layer.start + self._arrays[f"zeros{level}"]] = False
-        admitted = _Admitted(graph, nodes)
-        self._admitted = (allowed, admitted)
-        return admitted
-
-    def _among(self, query: Query, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
+    def _among(self, question: Question, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
         """The relations among the entities found; each scores as the weaker of its ends."""
         found, weaker = self._relations.among(rows, scores)
-        if query.allowed is not None and len(found):
-            kept = self._admitted_by(query.allowed).graph[self._graph.entities + found]
+        if question.allowed is not None and len(found):
+            kept = question.allowed.graph[self._graph.entities + found]
             found, weaker = found[kept], weaker[kept]
         trace = [{"level": 0, "between": "entities found"} for _ in range(len(found))]
         return Ranking.of(Origin.GRAPH, self._graph.entities + found, weaker, trace)
 
-    def _seeds(self, query: Query, options: ArchRAGOptions) -> Seeds:
+    def seeds(self, question: Question) -> Seeds:
         """Where the walk restarts: at the entities found, and at the passages of the communities found."""
-        levels, weights = self._weighed(query, options)
+        options: ArchRAGOptions = question.options
+        levels, weights = self._weighed(question, options)
         entities, entity_weights = np.zeros(0, np.int64), np.zeros(0)
         chunks, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-        best = self._best(query, levels, options.k_per_level or SEEDED)
+        best = self._best(question, levels, options.k_per_level or SEEDED)
         for level, weight, (rows, similarities) in zip(levels, weights, best, strict=True):
             strength = weight * _relative(similarities)
             if level == 0:

@@ -117,7 +117,6 @@ def _arrays(
         **Nearest.index(entities.vectors[:count], "entities"),
         **Nearest.index(summaries, "summaries"),
         **Nearest.index(communities.vectors, "reports"),
-        **Nearest.index(work.corpus.vectors, "chunks"),
     }
 
 

@@ -21,17 +21,19 @@ HEADINGS = {
     "passages": "## Passages",
 }
 
+_Entry = tuple[int, Hit, Metadata]  # number, hit and trace
+
 
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
-    """A draft of the hits by their parts, numbered through; passages are what completed the hits.
+    """A draft of the hits by their parts, numbered by their places; passages are what completed the hits.
 
     Each part has its share of `max_tokens`; what a part leaves goes to the next ones. A statement of the
     bridge comes with the path that it lies on.
     """
     wanted = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
-    parts: dict[str, list[tuple[Hit, Metadata]]] = {name: [] for name in HEADINGS}
-    for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True):
-        parts[trace.get("part", "passages")].append((hit, trace))
+    parts: dict[str, list[_Entry]] = {name: [] for name in HEADINGS}
+    for number, (hit, trace) in enumerate(zip(retrieval.hits, retrieval.trace, strict=True), 1):
+        parts[trace.get("part", "passages")].append((number, hit, trace))
     writer = _Writer(gate, max_tokens)
     weights: dict[str, float] = dict(zip(PARTS, wanted.budgets, strict=True))
     open_ = [name for name in HEADINGS if parts[name]]
@@ -55,19 +57,19 @@ class _Writer:
         self.citations: list[Citation] = []
         self._seen: list[str] = []
 
-    def part(self, name: str, entries: Sequence[tuple[Hit, Metadata]], budget: int) -> None:
+    def part(self, name: str, entries: Sequence[_Entry], budget: int) -> None:
         """A heading and what fits of a part; an entry whose text is in an earlier one is left out."""
         heading = HEADINGS[name]
         spent, lines = self._count(heading) + 1, []
-        for hit, trace in entries:
+        for number, hit, trace in entries:
             text = hit.text.strip()
             if not text or any(text in earlier for earlier in self._seen):
                 continue
-            line = f"[{len(self.citations) + 1}] {_with_path(text, trace)}"
+            line = f"[{number}] {_with_path(text, trace)}"
             cost = self._count(line) + 1
             if spent + cost > budget:
                 continue
-            self._cite(hit)
+            self._cite(number, hit)
             lines.append(line)
             spent += cost
         if lines:
@@ -77,12 +79,11 @@ class _Writer:
     def cut(self, hit: Hit) -> None:
         """The best hit as far as it goes, where nothing fits whole."""
         self.lines.append(clip(f"[1] {hit.text.strip()}", self.left, self._count))
-        self._cite(hit)
+        self._cite(1, hit)
 
-    def _cite(self, hit: Hit) -> None:
+    def _cite(self, number: int, hit: Hit) -> None:
         self._seen.append(hit.text.strip())
-        number = len(self.citations) + 1
-        self.citations.append(Citation(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents))
+        self.citations.append(Citation.of(number, hit))
 
 
 def _with_path(text: str, trace: Metadata) -> str:

@@ -125,6 +125,11 @@ class HiRAGOptions:
         for name in ("quotas", "budgets"):
             object.__setattr__(self, name, _shares(name, getattr(self, name)))
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether nothing else may complete the results; parts that are short leave room to the others."""
+        return False
+
 
 _LEAST = {
     "cluster_size": 2,

@@ -9,16 +9,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Description, Mask, Origin, Query, Ranking, Stored
+from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratarag.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
-from stratarag.methods.hirag.config import MODES, HiRAGConfig, HiRAGOptions, Part
+from stratarag.methods.hirag.config import MODES, HiRAGOptions, Part
 from stratarag.methods.hirag.ranking import Csr, by_quota, ordered
-from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.ranking import concatenate, filled
-from stratarag.pipeline.walk import PassageWalk, Seeds
+from stratarag.pipeline.ranking import concatenate
 from stratarag.protocols import Rows
+from stratarag.question import Allowed, Mask
 from stratarag.records import Metadata
 
 LOCAL_SHARE = 0.0005
@@ -51,47 +48,24 @@ class _Admitted:
 class BridgeSearcher:
     """An opened index."""
 
-    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, config: HiRAGConfig) -> None:
-        self._corpus = corpus
-        self._graph = graph
-        self._stored = stored
-        self._layered = LayeredGraph(graph, stored)
-        self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
-        self._projection = PassageWalk(corpus, graph, self._chunks)
-        self._frequency = np.diff(graph.sources[0][: graph.entities + 1])
-        own = (stored.arrays["sources.indptr"], stored.arrays["sources.indices"])
-        self._sources: dict[Origin, Csr] = {Origin.GRAPH: graph.sources, Origin.NODE: own}
+    def __init__(self, opened: Opened) -> None:
+        self._graph = opened.graph
+        self._stored = opened.part
+        self._layered = LayeredGraph(opened.graph, opened.part)
+        self._frequency = np.diff(opened.graph.sources[0][: opened.graph.entities + 1])
+        self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
 
-    def nodes(self, query: Query) -> Ranking:
+    def nodes(self, question: Question) -> Ranking:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results.
 
-        A part that has less than its quota leaves the rest to the others; what is missing then are passages
-        by similarity.
+        A part that has less than its quota leaves the rest to the others.
         """
-        options: HiRAGOptions = query.options or HiRAGOptions()
-        admitted = self._admitted(query.allowed)
-        known = self._knowledge(query, options, admitted)
-        parts = {part: self._part(part, known, query, admitted) for part in MODES[options.mode]}
-        chosen = by_quota(parts, options.quotas, query.k, self._sources)
-        found = self._explained(chosen, known)
-        if len(found) >= query.k:
-            return found
-        passages = Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, query.k, query.allowed))
-        return filled(found, passages, query.k)
-
-    def chunks(self, query: Query) -> Ranking:
-        """Passages by the walk of `pipeline.walk`, which restarts at what the parts hold too."""
-        options: HiRAGOptions = query.options or HiRAGOptions()
-        known = self._knowledge(query, options, self._admitted(query.allowed))
-        ranked = self._projection.rank(
-            query.text,
-            query.vector,
-            query.k,
-            allowed=query.allowed,
-            entities=query.entities,
-            seeds=self._seeds(known, MODES[options.mode], query),
-        )
-        return ranked.found
+        options: HiRAGOptions = question.options
+        admitted = self._admitted(question.allowed)
+        known = self._knowledge(question, options, admitted)
+        parts = {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+        chosen = by_quota(parts, options.quotas, question.k, self._sources)
+        return self._explained(chosen, known)
 
     def describe(self) -> Description:
         """Entities per layer, communities per level, and the sparsity of each layer's clusters."""
@@ -111,46 +85,43 @@ class BridgeSearcher:
         }
         return Description(nodes, details)
 
-    def _admitted(self, allowed: Mask | None) -> _Admitted | None:
+    def _admitted(self, allowed: Allowed | None) -> _Admitted | None:
+        """What a filter admits, in the numbering through all layers."""
         if allowed is None:
             return None
         layered = self._layered
-        base, end = layered.base, layered.base + layered.relations
-        indptr, indices = self._graph.sources
-        of_graph = nodes_allowed(indptr[: end + 1], indices, allowed)
-        own = nodes_allowed(*self._sources[Origin.NODE], allowed)
-        summaries, communities = layered.summaries, layered.communities
+        base, summaries, communities = layered.base, layered.summaries, layered.communities
         edges = np.ones(int(layered.adjacency.edges.max(initial=-1)) + 1 + layered.relations, np.bool_)
-        edges[: layered.relations] = of_graph[base:]
-        entities = np.concatenate([of_graph[:base], own[:summaries]])
-        return _Admitted(entities, edges, own[summaries : summaries + communities])
+        edges[: layered.relations] = allowed.graph[base : base + layered.relations]
+        entities = np.concatenate([allowed.graph[:base], allowed.nodes[:summaries]])
+        return _Admitted(entities, edges, allowed.nodes[summaries : summaries + communities])
 
-    def _knowledge(self, query: Query, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
+    def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
         """Alg. 2 up to the reasoning paths."""
         layered, wanted = self._layered, MODES[options.mode]
         nodes = None if admitted is None else admitted.entities
-        rows, similarity = layered.nearest(query.vector, max(options.entities, SIMILAR), nodes)
+        rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
-        found, likeness = layered.communities_of(local, query.vector)
+        found, likeness = layered.communities_of(local, question.vector)
         communities = found[: options.communities]
         bridge = Bridge((), (), ())
         if "bridge" in wanted:
             edges = None if admitted is None else admitted.edges
             similar = rows, similarity
-            bridge = layered.bridge(communities, query.vector, similar, options.key_entities, nodes, edges)
+            bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
         if admitted is not None:  # other reports than those of the communities that the bridge starts from
             kept = admitted.communities[found]
             communities, likeness = found[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
-    def _part(self, part: Part, known: Knowledge, query: Query, admitted: _Admitted | None) -> Ranking:
+    def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
             trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
             return self._entities(known.entities, known.similarity, trace)
         if part == "global":
             trace = [{"part": part, "similarity": float(score)} for score in known.likeness]
             return Ranking.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
-        return self._triples(known, query, admitted)
+        return self._triples(known, question, admitted)
 
     def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Ranking:
         """Entities of all layers as rows of their tables, in their order."""
@@ -158,7 +129,7 @@ class BridgeSearcher:
         origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
         return Ranking(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
 
-    def _triples(self, known: Knowledge, query: Query, admitted: _Admitted | None) -> Ranking:
+    def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples: relations, and summary entities for relations with them, best first.
 
         A triple is as similar to the question as its two ends are on average.
@@ -166,7 +137,7 @@ class BridgeSearcher:
         layered = self._layered
         rows = np.sort(known.bridge.entities)
         numbers, ends = layered.triples(rows, None if admitted is None else admitted.edges)
-        similarity = layered.similarity(rows, query.vector)
+        similarity = layered.similarity(rows, question.vector)
         scores = (
             similarity[np.searchsorted(rows, ends)].mean(axis=1) if len(ends) else np.zeros(0, np.float32)
         )
@@ -214,17 +185,20 @@ class BridgeSearcher:
         read = [*self._graph.stored.nodes(low), *self._stored.nodes([row - base for row in high])]
         return {row: str(node.extra["name"]) for row, node in zip([*low, *high], read, strict=True)}
 
-    def _seeds(self, known: Knowledge, wanted: Sequence[Part], query: Query) -> Seeds:
+    def seeds(self, question: Question) -> Seeds:
         """The entities of the parts, each with a small weight shared among its passages."""
+        options: HiRAGOptions = question.options
+        known = self._knowledge(question, options, self._admitted(question.allowed))
+        parts = MODES[options.mode]
         rows: list[Rows] = []
         weights: list[NDArray[np.float64]] = []
-        if "local" in wanted:
+        if "local" in parts:
             rows.append(known.entities)
             weights.append(LOCAL_SHARE * np.maximum(known.similarity.astype(np.float64), 0.0))
-        if "bridge" in wanted and len(known.bridge.paths):
+        if "bridge" in parts and len(known.bridge.paths):
             on_path = known.bridge.entities
             rows.append(on_path)
-            similar = self._layered.similarity(on_path, query.vector).astype(np.float64)
+            similar = self._layered.similarity(on_path, question.vector).astype(np.float64)
             weights.append(BRIDGE_SHARE * np.maximum(similar, 0.0))
         if not rows:
             return Seeds()

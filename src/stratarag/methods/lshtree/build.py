@@ -155,5 +155,5 @@ def _assemble(layers: Sequence[Layer], children: Sequence[Sequence[Rows]]) -> Bu
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
-    searched = Nearest.index(layers[0].vectors, "chunks") | Nearest.index(arrays["vectors"], "nodes")
-    return Built(nodes, arrays | searched, complete=all(node.extra["by"] == MODEL for node in nodes))
+    arrays |= Nearest.index(arrays["vectors"], "nodes")
+    return Built(nodes, arrays, complete=all(node.extra["by"] == MODEL for node in nodes))

@@ -88,3 +88,8 @@ class LSHTreeOptions:
             if not levels:
                 raise ValueError("levels is empty; None searches all levels")
             object.__setattr__(self, "levels", tuple(sorted({int(level) for level in levels})))
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only some levels are asked for, so that nothing else may complete the results."""
+        return self.levels is not None

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Description, Mask, Origin, Query, Ranking, Stored
-from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
-from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.graph import Graph
+from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratarag.methods.lshtree.config import LSHTreeOptions
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import merged
-from stratarag.pipeline.walk import PassageWalk, Seeds
 
 SUMMARIES = 5
 """Summaries whose passages a walk restarts at (view `chunks`)."""
@@ -22,39 +19,27 @@ SUMMARY_SHARE = 0.02
 class TreeSearcher:
     """An opened tree. Level 0 are the corpus' chunks, levels 1 and up the summaries."""
 
-    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, config: LSHTreeConfig) -> None:
-        self._corpus = corpus
-        self._levels: NDArray[np.int16] = stored.arrays["levels"]
-        self._indptr: NDArray[np.int64] = stored.arrays["sources.indptr"]
-        self._indices: NDArray[np.int64] = stored.arrays["sources.indices"]
-        self._chunks = Nearest(corpus.vectors, stored.arrays, "chunks")
-        self._summaries = Nearest(stored.arrays["vectors"], stored.arrays, "nodes")
-        self._projection = PassageWalk(corpus, graph, self._chunks)
+    def __init__(self, opened: Opened) -> None:
+        arrays = opened.part.arrays
+        self._chunk_count = opened.corpus.size
+        self._levels: NDArray[np.int16] = arrays["levels"]
+        self._indptr, self._indices = opened.sources
+        self._passages = opened.passages
+        self._summaries = Nearest(arrays["vectors"], arrays, "nodes")
 
-    def nodes(self, query: Query) -> Ranking:
+    def nodes(self, question: Question) -> Ranking:
         """Chunks and summaries by cosine similarity, best first."""
-        options: LSHTreeOptions = query.options or LSHTreeOptions()
+        options: LSHTreeOptions = question.options
         levels = self._searched(options)
         if options.mode == "collapsed":
-            return merged([self._level(query, levels, query.k)], query.k)
-        k = options.k_per_level or query.k
-        return merged([self._level(query, (level,), k) for level in levels], query.k)
+            return merged([self._nearest(question, levels, question.k)], question.k)
+        k = options.k_per_level or question.k
+        return merged([self._nearest(question, (level,), k) for level in levels], question.k)
 
-    def chunks(self, query: Query) -> Ranking:
-        """Passages by the walk of `pipeline.walk`, which restarts at the summaries' passages too."""
-        ranked = self._projection.rank(
-            query.text,
-            query.vector,
-            query.k,
-            allowed=query.allowed,
-            entities=query.entities,
-            seeds=self._seeds(query),
-        )
-        return ranked.found
-
-    def _seeds(self, query: Query) -> Seeds:
+    def seeds(self, question: Question) -> Seeds:
         """The passages below the nearest summaries; each summary shares its weight among them."""
-        rows, similarity = self._summaries.search(query.vector, SUMMARIES, self._admitted(query))
+        allowed = None if question.allowed is None else question.allowed.nodes
+        rows, similarity = self._summaries.search(question.vector, SUMMARIES, allowed)
         counts = self._indptr[rows + 1] - self._indptr[rows]
         passages = [self._indices[self._indptr[row] : self._indptr[row + 1]] for row in rows]
         weights = SUMMARY_SHARE * np.maximum(similarity, 0.0) / np.maximum(counts, 1)
@@ -66,9 +51,9 @@ class TreeSearcher:
     def describe(self) -> Description:
         """Nodes per level."""
         levels, counts = np.unique(self._levels, return_counts=True)
-        nodes = {"chunks": self._corpus.size, "summaries": len(self._levels)}
+        nodes = {"chunks": self._chunk_count, "summaries": len(self._levels)}
         per_level = {str(level): int(count) for level, count in zip(levels, counts, strict=True)}
-        return Description(nodes, {"levels": {"0": self._corpus.size, **per_level}})
+        return Description(nodes, {"levels": {"0": self._chunk_count, **per_level}})
 
     def _searched(self, options: LSHTreeOptions) -> tuple[int, ...]:
         present = tuple(range(int(self._levels.max(initial=0)) + 1))
@@ -79,19 +64,18 @@ class TreeSearcher:
             raise ValueError(f"level {absent[0]} is not in this tree, which has levels 0 to {present[-1]}")
         return options.levels
 
-    def _admitted(self, query: Query) -> Mask | None:
-        return None if query.allowed is None else nodes_allowed(self._indptr, self._indices, query.allowed)
-
-    def _level(self, query: Query, levels: tuple[int, ...], k: int) -> Ranking:
+    def _nearest(self, question: Question, levels: tuple[int, ...], k: int) -> Ranking:
         """The nearest members of some levels, as one ranking."""
+        allowed = question.allowed
         found = []
         if 0 in levels:
-            found.append(Ranking.of(Origin.CHUNK, *self._chunks.search(query.vector, k, query.allowed)))
+            chunks = None if allowed is None else allowed.chunks
+            found.append(Ranking.of(Origin.CHUNK, *self._passages.search(question.vector, k, chunks)))
         above = [level for level in levels if level > 0]
         if above:
-            admitted = self._admitted(query)
+            mask = None if allowed is None else allowed.nodes
             if len(above) < int(self._levels.max(initial=0)):
-                wanted = np.isin(self._levels, above)
-                admitted = wanted if admitted is None else admitted & wanted
-            found.append(Ranking.of(Origin.NODE, *self._summaries.search(query.vector, k, admitted)))
+                searched = np.isin(self._levels, above)
+                mask = searched if mask is None else mask & searched
+            found.append(Ranking.of(Origin.NODE, *self._summaries.search(question.vector, k, mask)))
         return merged(found, k)

@@ -174,7 +174,6 @@ def _assemble(parts: _Parts, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
         **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
         "vectors": parts.vectors,
         "entries.vectors": entries,
-        **Nearest.index(parts.corpus.vectors, "chunks"),
         **Nearest.index(entries, "entries"),
     }
 

@@ -128,6 +128,11 @@ class NodeRAGOptions:
             _whole(f"the limit of {kind}", limit, 0)
         object.__setattr__(self, "limits", {**LIMITS, **self.limits})
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether only some types are asked for, so that nothing else may complete the results."""
+        return self.types is not None
+
 
 def _whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):

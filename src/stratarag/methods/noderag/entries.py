@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.base import Corpus, Graph, Mask, Query, Stored
+from stratarag.methods.base import Opened, Question
 from stratarag.methods.noderag.config import NodeRAGOptions
 from stratarag.methods.noderag.heterograph import Layout
 from stratarag.pipeline.extraction.by_rules import question_entities
@@ -17,6 +17,7 @@ from stratarag.pipeline.names.linking import link
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.walk import NEAR_SHARE
 from stratarag.protocols import Rows
+from stratarag.question import Allowed, Mask
 
 TITLES = 20
 """Titles that a name in the question may match; one that matches more ("the") tells nothing."""
@@ -30,51 +31,43 @@ class Entries(NamedTuple):
     similarity: NDArray[np.float32]
 
 
-class Admitted(NamedTuple):
-    """What a filter admits of texts, rows of the graph, and own nodes; None admits all."""
-
-    chunks: Mask | None = None
-    graph: Mask | None = None
-    own: Mask | None = None
-
-
 class DualSearch:
     """Names and titles by whole words, and nodes with much to say by similarity.
 
     S, A and H follow each other in the numbering, and are searched as one.
     """
 
-    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, layout: Layout) -> None:
-        arrays = stored.arrays
-        self._graph = graph
+    def __init__(self, opened: Opened, layout: Layout) -> None:
+        arrays = opened.part.arrays
+        self._graph = opened.graph
         self._layout = layout
-        self.chunks = Nearest(corpus.vectors, arrays, "chunks")
+        self._passages = opened.passages
         self._rich = Nearest(arrays["entries.vectors"], arrays, "entries")
         prefix = "titles."
         self._titles = NameIndex(
             {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
         )
 
-    def search(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Entries:
+    def search(self, question: Question, options: NodeRAGOptions) -> Entries:
         """The entry points of a question, each once.
 
         Every one has the same restart weight (2.5), but that the candidates for a name which no entity has
         share a part of it. What is not similar at all (a cosine of 0 or less) is no entry point.
         """
-        exact, weights = self._exact(query) if options.names else (_NO_NODES, np.zeros(0))
-        similar, similarity = self._similar(query, options, admitted)
+        exact, weights = self._exact(question) if options.names else (_NO_NODES, np.zeros(0))
+        similar, similarity = self._similar(question, options)
         nodes = np.concatenate([exact, similar])
         shares = np.concatenate([weights, np.ones(len(similar))])
         told = np.concatenate([np.full(len(exact), np.nan, np.float32), similarity])
         order = np.argsort(nodes, kind="stable")
         return Entries(nodes[order], shares[order], told[order])
 
-    def _exact(self, query: Query) -> tuple[Rows, NDArray[np.float64]]:
+    def _exact(self, question: Question) -> tuple[Rows, NDArray[np.float64]]:
         """Entities and titles that the question names, with weights."""
-        names = question_entities(query.text) if query.entities is None else query.entities
-        named, _, near, likeness = link(query.text, self._graph.names, names)
+        names = question_entities(question.text) if question.entities is None else question.entities
+        named, _, near, likeness = link(question.text, self._graph.names, names)
         titles = [self._titles.match(name, TITLES + 1) for name in names]
-        titles.append(self._titles.lookup(query.text))
+        titles.append(self._titles.lookup(question.text))
         told = np.unique(np.concatenate([_NO_NODES, *(rows for rows in titles if len(rows) <= TITLES)]))
         entities, overviews = self._layout.first("N"), self._layout.first("O")
         nodes = np.concatenate([entities + named, entities + near, overviews + told])
@@ -82,24 +75,23 @@ class DualSearch:
         _, kept = np.unique(nodes, return_index=True)
         return nodes[kept], np.concatenate(ones)[kept]
 
-    def _similar(
-        self, query: Query, options: NodeRAGOptions, admitted: Admitted
-    ) -> tuple[Rows, NDArray[np.float32]]:
+    def _similar(self, question: Question, options: NodeRAGOptions) -> tuple[Rows, NDArray[np.float32]]:
         """The admitted nodes of the entry types that are most similar to the question."""
         k, types = options.similar, options.entry_types
+        chunks = None if question.allowed is None else question.allowed.chunks
         found = [(_NO_NODES, np.zeros(0, np.float32))]
         rich = [kind for kind in "SAH" if kind in types]
         if k and rich:
-            rows, scores = self._rich.search(query.vector, k, self._rich_mask(rich, admitted))
+            rows, scores = self._rich.search(question.vector, k, self._rich_mask(rich, question.allowed))
             found.append((self._layout.first("S") + rows, scores))
         if k and "T" in types:
-            found.append(self.chunks.search(query.vector, k, admitted.chunks))
+            found.append(self._passages.search(question.vector, k, chunks))
         nodes, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.lexsort((nodes, -similarity))[:k]
         order = order[similarity[order] > 0]
         return nodes[order], similarity[order]
 
-    def _rich_mask(self, kinds: Sequence[str], admitted: Admitted) -> Mask | None:
+    def _rich_mask(self, kinds: Sequence[str], allowed: Allowed | None) -> Mask | None:
         """Which of S, A and H, one after the other, are of some types and admitted; None: all."""
         first = self._layout.first("S")
         if len(kinds) == 3:
@@ -109,10 +101,10 @@ class DualSearch:
             for kind in kinds:
                 start = self._layout.first(kind) - first
                 wanted[start : start + self._layout.count(kind)] = True
-        if admitted.graph is None or admitted.own is None:
+        if allowed is None:
             return wanted
         own = self._layout.first("O") - self._layout.first("A")
-        passing = np.concatenate([admitted.graph[first - self._layout.first("N") :], admitted.own[:own]])
+        passing = np.concatenate([allowed.graph[first - self._layout.first("N") :], allowed.nodes[:own]])
         return passing if wanted is None else wanted & passing
 
 

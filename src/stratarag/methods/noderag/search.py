@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.ppr import shallow_pagerank
-from stratarag.methods.base import Corpus, Description, Graph, Origin, Query, Ranking, Stored
-from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGConfig, NodeRAGOptions
-from stratarag.methods.noderag.entries import Admitted, DualSearch, Entries
+from stratarag.methods.base import Description, Opened, Question, Ranking, Seeds
+from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
+from stratarag.methods.noderag.entries import DualSearch, Entries
 from stratarag.methods.noderag.heterograph import Heterograph
 from stratarag.methods.noderag.passages import Support
-from stratarag.pipeline.filters import nodes_allowed
-from stratarag.pipeline.ranking import filled
-from stratarag.pipeline.walk import PassageWalk, Seeds
+from stratarag.pipeline.ranking import first
 from stratarag.protocols import Rows
+from stratarag.question import Allowed
 
 PASSAGE_SHARE = 0.01
 """Restart mass that the heterograph adds to the walk over passages (view `chunks`), where an entity that the
@@ -30,53 +29,25 @@ _Mass = NDArray[np.float32]
 class HeterographSearcher:
     """An opened heterograph."""
 
-    def __init__(self, corpus: Corpus, graph: Graph, stored: Stored, config: NodeRAGConfig) -> None:
-        self._heterograph = Heterograph(stored.arrays)
+    def __init__(self, opened: Opened) -> None:
+        self._heterograph = Heterograph(opened.part.arrays)
         self._layout = self._heterograph.layout
-        self._entries = DualSearch(corpus, graph, stored, self._layout)
-        self._graph_sources = graph.sources
-        self._own_sources = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
-        self._support = Support(self._layout, self._graph_sources, self._own_sources)
-        self._projection = PassageWalk(corpus, graph, self._entries.chunks)
+        self._entries = DualSearch(opened, self._layout)
+        self._support = Support(self._layout, opened.graph.sources, opened.sources)
 
-    def nodes(self, query: Query) -> Ranking:
-        """Entry points and cross nodes by the mass of the walk, or the entry points alone (see the options).
+    def nodes(self, question: Question) -> Ranking:
+        """Entry points and cross nodes by the mass of the walk; in mode `entry` the entry points alone."""
+        options: NodeRAGOptions = question.options
+        if options.mode == "entry":
+            ranking = self._entry_points(question, options)
+        else:
+            ranking = self._retrieval(question, options)
+        return first(ranking, question.k)
 
-        What is missing to `k` are passages by similarity.
-        """
-        options: NodeRAGOptions = query.options or NodeRAGOptions()
-        admitted = self._admitted(query)
-        found = (
-            self._entry_points(query, options, admitted)
-            if options.mode == "entry"
-            else self._retrieval(query, options, admitted)
-        )
-        if len(found) >= query.k:
-            return filled(found, found, query.k)
-        passages = Ranking.of(
-            Origin.CHUNK, *self._entries.chunks.search(query.vector, query.k, query.allowed)
-        )
-        return filled(found, passages, query.k)
-
-    def chunks(self, query: Query) -> Ranking:
-        """Passages by the walk of `pipeline.walk`.
-
-        Those that hold most mass of the heterograph, their own and that of what they support, are a little of
-        its restart.
-        """
-        options: NodeRAGOptions = query.options or NodeRAGOptions()
-        ranked = self._projection.rank(
-            query.text,
-            query.vector,
-            query.k,
-            allowed=query.allowed,
-            entities=query.entities,
-            seeds=self._seeds(query, options),
-        )
-        return ranked.found
-
-    def _seeds(self, query: Query, options: NodeRAGOptions) -> Seeds:
-        entries = self._entries.search(query, options, self._admitted(query))
+    def seeds(self, question: Question) -> Seeds:
+        """The passages that hold most mass of the heterograph, their own and that of what they support."""
+        options: NodeRAGOptions = question.options
+        entries = self._entries.search(question, options)
         if not len(entries.nodes):
             return Seeds()
         passages, mass = self._support.passages(*self._walk(entries, options))
@@ -90,14 +61,14 @@ class HeterographSearcher:
         """The paper's Table 4: nodes by type, edges of similarity and others."""
         return Description(self._heterograph.counts(), self._heterograph.edge_counts())
 
-    def _retrieval(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Ranking:
+    def _retrieval(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Section 2.5: the retrievable ones of entry and cross nodes."""
-        entries = self._entries.search(query, options, admitted)
+        entries = self._entries.search(question, options)
         if not len(entries.nodes):
             return self._found(entries, np.zeros(0, np.int64), np.zeros(0, np.float32))
         reached, mass = self._walk(entries, options)
         kinds = self._layout.types(reached)
-        passing = self._passing(reached, admitted)
+        passing = self._passing(reached, question.allowed)
         kept = [np.flatnonzero(passing & np.isin(reached, entries.nodes) & _of(kinds, RETRIEVABLE))]
         for kind, limit in options.limits.items():
             kept.append(_best(np.flatnonzero(passing & _of(kinds, kind)), reached, mass, limit))
@@ -105,13 +76,13 @@ class HeterographSearcher:
         chosen = chosen[_of(kinds[chosen], options.types or RETRIEVABLE)]
         return self._found(entries, reached[chosen], mass[chosen])
 
-    def _entry_points(self, query: Query, options: NodeRAGOptions, admitted: Admitted) -> Ranking:
+    def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""
-        enough = replace(options, similar=max(options.similar, query.k))
-        entries = self._entries.search(query, enough, admitted)
+        enough = replace(options, similar=max(options.similar, question.k))
+        entries = self._entries.search(question, enough)
         scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
         wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
-        kept = wanted & self._passing(entries.nodes, admitted)
+        kept = wanted & self._passing(entries.nodes, question.allowed)
         return self._found(entries, entries.nodes[kept], scores[kept].astype(np.float32), "score")
 
     def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
@@ -142,20 +113,11 @@ class HeterographSearcher:
         origin, rows = self._layout.place(nodes)
         return Ranking(rows, scores.astype(np.float32), origin, trace)
 
-    def _admitted(self, query: Query) -> Admitted:
-        if query.allowed is None:
-            return Admitted()
-        return Admitted(
-            query.allowed,
-            nodes_allowed(*self._graph_sources, query.allowed),
-            nodes_allowed(*self._own_sources, query.allowed),
-        )
-
-    def _passing(self, nodes: Rows, admitted: Admitted) -> NDArray[np.bool_]:
+    def _passing(self, nodes: Rows, allowed: Allowed | None) -> NDArray[np.bool_]:
         """Which nodes a filter admits."""
-        if admitted.chunks is None or admitted.graph is None or admitted.own is None:
+        if allowed is None:
             return np.ones(len(nodes), np.bool_)
-        return np.concatenate([admitted.chunks, admitted.graph, admitted.own])[nodes]
+        return np.concatenate([allowed.chunks, allowed.graph, allowed.nodes])[nodes]
 
 
 def _of(kinds: NDArray[np.int8], wanted: str | tuple[str, ...]) -> NDArray[np.bool_]:

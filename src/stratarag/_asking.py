@@ -1,0 +1,210 @@
+"""One operation that asks an index: a retrieval, an answer or a stream, through one gate."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stratarag._gates import RecentVectors
+from stratarag._reader import Reader
+from stratarag._search_options import check_search_options
+from stratarag._subgraph import SubgraphPainter
+from stratarag.methods import get_method
+from stratarag.models.gate import Gate
+from stratarag.pipeline.answer import Draft, extract_answer, generate
+from stratarag.pipeline.answer import stream as stream_answer
+from stratarag.pipeline.decompose import decompose as name_entities
+from stratarag.protocols import Vectors
+from stratarag.question import VIEWS, Question, View, Where
+from stratarag.records import Usage
+from stratarag.results import Answer, CountTokens, Retrieval
+
+DEFAULT_K = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SearchArguments:
+    """What a caller asks, as given, but checked: all that is not the question itself.
+
+    Parameters
+    ----------
+    k
+        Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
+    view
+        None takes the method's nodes, and for an extractive answer passages.
+    where, method, decompose, fill, options
+        As `Index.retrieve` takes them.
+    """
+
+    k: int | None = None
+    view: View | None = None
+    where: Where | None = None
+    method: str | None = None
+    decompose: bool = False
+    fill: bool = True
+    options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            object.__setattr__(self, "k", positive("k", self.k))
+        if self.view is not None and self.view not in VIEWS:
+            raise ValueError(f"view must be one of {', '.join(VIEWS)}, or None, not {self.view!r}")
+        if not isinstance(self.fill, bool):
+            raise TypeError(f"fill must be True or False, not {self.fill!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An operation on an opened generation; its gate has one ledger and one budget for all of it."""
+
+    reader: Reader
+    gate: Gate
+    count_tokens: CountTokens
+    recent_vectors: RecentVectors
+
+    async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
+        """Embed the question once, and search once."""
+        check_question(text)
+        began = time.perf_counter()
+        before = self.gate.ledger.total
+        method = self.reader.method_name(arguments.method)
+        options = check_search_options(method, arguments.options or {})
+        with self.gate.stage("retrieve"):
+            vector = await self._vector(text)
+            entities = await name_entities(text, self.gate) if arguments.decompose else None
+        question = Question(
+            text,
+            vector,
+            arguments.k or DEFAULT_K,
+            arguments.view or "nodes",
+            method,
+            options,
+            arguments.where,
+            entities,
+            arguments.fill,
+        )
+        hits, trace = await asyncio.to_thread(self.reader.search, question)
+        spent = _difference(self.gate.ledger.total, before)
+        return Retrieval(
+            text,
+            method,
+            question.view,
+            hits,
+            trace,
+            replace(spent, seconds=time.perf_counter() - began),
+            vector,
+            options,
+            self.count_tokens,
+            SubgraphPainter(self.reader.snapshot),
+        )
+
+    async def _vector(self, text: str) -> Vectors:
+        vector = self.recent_vectors.get(text)
+        if vector is None:
+            vector = await self.gate.embed_query(text)
+            self.recent_vectors.put(text, vector)
+        return vector
+
+    async def answer(
+        self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int
+    ) -> Answer:
+        """Answer from a retrieval, or from what is retrieved for a question."""
+        retrieval = await self._retrieved(question, arguments)
+        with self.gate.stage("answer"):
+            if self.gate.has_llm and retrieval.hits:
+                draft = await self._draft(retrieval, max_tokens)
+                text, citations = await generate(retrieval, draft, self.gate)
+            else:
+                text, citations = await extract_answer(retrieval, self.gate)
+        extractive = not self.gate.has_llm
+        return Answer(text, citations, retrieval, extractive=extractive, usage=self.gate.ledger.total)
+
+    async def stream(
+        self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int
+    ) -> AsyncIterator[str]:
+        """The answer in pieces, as the model writes it; in one piece without a model."""
+        retrieval = await self._retrieved(question, arguments)
+        if not self.gate.has_llm or not retrieval.hits:
+            yield (await extract_answer(retrieval, self.gate))[0]
+            return
+        async for piece in stream_answer(await self._draft(retrieval, max_tokens), self.gate):
+            yield piece
+
+    async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
+        """What an answer rests on; a retrieval that is given is taken as it is."""
+        if isinstance(question, Retrieval):
+            return self._checked(question, arguments)
+        method = get_method(self.reader.method_name(arguments.method))
+        view = arguments.view or ("nodes" if self.gate.has_llm else "chunks")
+        return await self.retrieve(question, replace(arguments, k=arguments.k or method.answer_k, view=view))
+
+    def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
+        """A retrieval of the caller's, with the options of this answer where there are any."""
+        if unsuited := _searching(arguments):
+            raise TypeError(
+                f"{unsuited[0]!r} says how to search, and this answer is made from a given retrieval; "
+                "pass it to retrieve, or pass the question to answer"
+            )
+        check_question(given.query)
+        method = self.reader.method_name(arguments.method or given.method)
+        if arguments.options or given.options is None or method != given.method:
+            options = check_search_options(method, arguments.options or {})
+            given = replace(given, method=method, options=options)
+        vector = self.recent_vectors.get(given.query) if given.vector is None else given.vector
+        return replace(given, vector=vector, count_tokens=self.count_tokens)
+
+    async def _draft(self, retrieval: Retrieval, max_tokens: int) -> Draft:
+        compose = get_method(retrieval.method).compose
+        return await compose(retrieval, self.gate, max_tokens=max_tokens, options=retrieval.options)
+
+
+def check_question(text: object) -> None:
+    """Refuse what is not a question.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no string, or blank.
+    """
+    if not isinstance(text, str):
+        hint = "; for several questions there is retrieve_many" if isinstance(text, list | tuple) else ""
+        raise TypeError(f"the question must be a string, not {type(text).__name__}{hint}")
+    if not text.strip():
+        raise ValueError(f"the question is blank: {text!r}; give the words to search for")
+
+
+def positive(name: str, value: int) -> int:
+    """A whole number of at least 1, of any integer type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not; the message names it.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+    return operator.index(value)
+
+
+def _searching(arguments: SearchArguments) -> list[str]:
+    """The arguments given that concern a search alone."""
+    given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
+    named = [name for name, value in given.items() if value is not None]
+    return [*named, *(["decompose"] if arguments.decompose else [])]
+
+
+def _difference(after: Usage, before: Usage) -> Usage:
+    return Usage(
+        after.calls - before.calls,
+        after.cached_calls - before.cached_calls,
+        after.input_tokens - before.input_tokens,
+        after.output_tokens - before.output_tokens,
+        after.embedded_texts - before.embedded_texts,
+        after.seconds - before.seconds,
+    )

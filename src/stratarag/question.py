@@ -1,0 +1,106 @@
+"""A question on its way from the façade to the kernels: one frozen value that every layer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.protocols import Vectors
+from stratarag.records import Metadata
+
+View = Literal["nodes", "chunks"]
+VIEWS: tuple[View, ...] = get_args(View)
+Where = Mapping[str, Any] | Callable[[Metadata], bool]
+Mask = NDArray[np.bool_]
+Sources = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Source chunks of rows as compressed rows: those of row i are `indices[indptr[i]:indptr[i + 1]]`."""
+
+
+class Allowed:
+    """What a metadata filter admits. A row passes only if *every* chunk that it came from does.
+
+    Parameters
+    ----------
+    chunks
+        The admitted chunks, shape (chunks,).
+    graph_sources, node_sources
+        Sources of the rows of the graph, and of the method's own nodes.
+    """
+
+    def __init__(self, chunks: Mask, graph_sources: Sources, node_sources: Sources) -> None:
+        self.chunks = chunks
+        self._graph_sources = graph_sources
+        self._node_sources = node_sources
+
+    @cached_property
+    def graph(self) -> Mask:
+        """The admitted entities, relations and units, shape (rows of the graph,)."""
+        return rows_allowed(*self._graph_sources, self.chunks)
+
+    @cached_property
+    def nodes(self) -> Mask:
+        """The admitted nodes of the method, shape (nodes,)."""
+        return rows_allowed(*self._node_sources, self.chunks)
+
+
+def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: Mask) -> Mask:
+    """The rows of which every source chunk is admitted, shape (rows,).
+
+    One forbidden source is enough to forbid a summary, since its text may hold what that chunk says.
+    A row without sources is admitted by no filter.
+
+    Parameters
+    ----------
+    indptr, indices
+        Sources of row i are the chunks `indices[indptr[i]:indptr[i + 1]]`.
+    chunks
+        The admitted chunks, shape (chunks,).
+    """
+    forbidden = np.concatenate(([0], np.cumsum(~chunks[indices], dtype=np.int64)))
+    return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What is searched for, and how.
+
+    Parameters
+    ----------
+    text
+        The question as it was asked.
+    vector
+        Its unit vector, shape (dimension,).
+    k
+        Number of results that are wanted.
+    view
+        `"nodes"`: the method's own ranking; `"chunks"`: source passages.
+    method
+        Which of the index's methods answers.
+    options
+        The method's own search options, validated.
+    where
+        The caller's metadata filter; None admits everything.
+    entities
+        The names in the question where a model was asked for them; None leaves that to the rules.
+    fill
+        Whether passages by similarity follow where the method has fewer than `k` results; never where the
+        options ask for certain levels or types alone (`narrowed`).
+    allowed
+        What `where` admits; set by the reader, which knows the corpus.
+    """
+
+    text: str
+    vector: Vectors
+    k: int
+    view: View
+    method: str
+    options: Any
+    where: Where | None = None
+    entities: tuple[str, ...] | None = None
+    fill: bool = True
+    allowed: Allowed | None = None

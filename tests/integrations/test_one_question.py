@@ -1,0 +1,237 @@
+"""One question is embedded once and searched once, through every adapter; an operation has one gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document as LangChainDocument
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+
+import stratarag as sr
+from langchain_stratarag import HierarchicalRetriever, TreeRetriever
+from llama_index_stratarag import ArchRAGIndex, LSHTreeIndex
+from stratarag._gates import Models
+from stratarag._reader import Reader
+from stratarag.errors import BudgetExceeded
+from stratarag.testing import FakeEmbedder
+from tests.methods.contract import documents
+
+QUESTION = "Where is the ferry pier?"
+
+
+class CountingEmbedder(FakeEmbedder):
+    """Counts the questions that it embeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions = 0
+
+    def embed_query(self, text: str) -> Any:
+        self.questions += 1
+        return super().embed_query(text)
+
+    async def aembed_query(self, text: str) -> Any:
+        return self.embed_query(text)
+
+
+class Writer:
+    """Names entities, and answers with the numbers of the first and third source."""
+
+    name = "writer"
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def complete(self, prompt: str, *, schema: Any = None) -> str:
+        self.prompts.append(prompt)
+        if schema is not None and "entities" in schema.model_fields:
+            return '{"entities": ["ferry"]}'
+        if schema is not None:
+            return '{"points": [{"description": "From the pier.", "score": 60, "sources": [1, 3]}]}'
+        return "From the pier [1], by rope [3]."
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture(params=["lshtree", "archrag", "noderag", "hirag"])
+def index(request: Any, embedder: CountingEmbedder) -> Iterator[sr.Index]:
+    with sr.build_index(documents(48), request.param, embedder=embedder, progress=False) as built:
+        embedder.questions = 0
+        yield built
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many searches were made, and gates opened."""
+    found: Counter[str] = Counter()
+    search, gate = Reader.search, Models.gate
+
+    def counting_search(self: Reader, question: Any) -> Any:
+        found["searches"] += 1
+        return search(self, question)
+
+    def counting_gate(self: Models, *args: Any, **kwargs: Any) -> Any:
+        found["gates"] += 1
+        return gate(self, *args, **kwargs)
+
+    monkeypatch.setattr(Reader, "search", counting_search)
+    monkeypatch.setattr(Models, "gate", counting_gate)
+    return found
+
+
+# The core
+
+
+@pytest.mark.parametrize("llm", [None, Writer()])
+def test_an_answer_is_one_operation(
+    index: sr.Index, embedder: CountingEmbedder, counts: Counter[str], llm: Any
+) -> None:
+    index.answer(QUESTION, llm=llm)
+    assert (counts["searches"], counts["gates"], embedder.questions) == (1, 1, 1)
+
+
+def test_a_retrieval_is_answered_without_another_search(
+    index: sr.Index, embedder: CountingEmbedder, counts: Counter[str]
+) -> None:
+    retrieval = index.retrieve(QUESTION, k=12)
+    reversed_hits = retrieval.with_hits(retrieval.hits[::-1][:6])
+    answer = index.answer(reversed_hits)
+    assert (counts["searches"], embedder.questions) == (1, 1)
+    assert answer.retrieval.hits == retrieval.hits[::-1][:6]
+    assert answer.retrieval.trace == retrieval.trace[::-1][:6]
+    for citation in answer.citations:
+        assert answer.retrieval.hits[citation.number - 1].id == citation.id
+        assert f"[{citation.number}]" in answer.text
+
+
+def test_numbers_are_places_among_the_hits(index: sr.Index) -> None:
+    answer = index.answer(QUESTION, llm=Writer(), view="chunks", k=6)
+    assert [citation.number for citation in answer.citations] == [1, 3]
+    assert [citation.id for citation in answer.citations] == [
+        answer.retrieval.hits[0].id,
+        answer.retrieval.hits[2].id,
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"k": 3}, {"view": "chunks"}, {"where": {"a": 1}}, {"decompose": True}])
+def test_how_to_search_is_refused_where_nothing_is_searched(index: sr.Index, wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"'{next(iter(wrong))}' says how to search"):
+        index.answer(index.retrieve(QUESTION), **wrong)
+
+
+def test_another_model_decomposes_too(index: sr.Index) -> None:
+    own, other = Writer(), Writer()
+    index.answer(
+        QUESTION, llm=other, decompose=True, **({"mode": "direct"} if index.methods == ("archrag",) else {})
+    )
+    assert len(other.prompts) == 2
+    assert own.prompts == []
+
+
+def test_a_budget_is_for_the_whole_operation() -> None:
+    model = Writer()
+    built = sr.build_index(documents(12), embedder=FakeEmbedder(), progress=False)
+    spend = sr.Budget(calls=1)
+    with (
+        sr.open_index(built.path, llm=model, embedder=FakeEmbedder(), budget=spend) as opened,
+        pytest.raises(BudgetExceeded),
+    ):
+        opened.answer(QUESTION, decompose=True)
+    assert len(model.prompts) == 1
+
+
+# LangChain
+
+
+@pytest.mark.parametrize("twin", [False, True])
+async def test_langchain_asks_once(embedder: CountingEmbedder, counts: Counter[str], twin: bool) -> None:
+    texts = [document.text for document in documents(30)]
+    retriever = HierarchicalRetriever.from_texts(texts, embedding=embedder)
+    embedder.questions = 0
+    counts.clear()
+    found = await retriever.ainvoke(QUESTION) if twin else retriever.invoke(QUESTION)
+    assert (counts["searches"], counts["gates"], embedder.questions) == (1, 1, 1)
+    runnable = retriever.as_answer_runnable(return_sources=True)
+    other = "Which tide brought the gull?"
+    told = await runnable.ainvoke(other) if twin else runnable.invoke(other)
+    assert (counts["searches"], counts["gates"], embedder.questions) == (2, 2, 2)
+    assert len(told["sources"]) == retriever.index.answer_k() > retriever.k
+    given = {"question": QUESTION, "documents": found[::-1]}
+    again = await runnable.ainvoke(given) if twin else runnable.invoke(given)
+    assert (counts["searches"], embedder.questions) == (2, 2)
+    assert [each.page_content for each in again["sources"]] == [each.page_content for each in found[::-1]]
+
+
+def test_sources_have_the_numbers_of_the_text() -> None:
+    texts = [document.text for document in documents(30)]
+    retriever = TreeRetriever.from_texts(texts, embedding=FakeEmbedder(), llm=None)
+    told = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
+    for number, source in enumerate(told["sources"], 1):
+        for sentence in told["answer"].split(f" [{number}]")[:-1]:
+            assert sentence.rsplit("] ", 1)[-1] in source.page_content
+    assert retriever.as_answer_runnable().invoke(QUESTION) == told["answer"]
+    assert "".join(retriever.as_answer_runnable().stream(QUESTION)) == told["answer"]
+
+
+def test_what_is_not_a_question_is_refused() -> None:
+    retriever = TreeRetriever.from_texts(["The ferry leaves at seven."], embedding=FakeEmbedder())
+    for wrong in (3, {"question": QUESTION}, None):
+        with pytest.raises(TypeError, match="an answer is asked with"):
+            retriever.as_answer_runnable().invoke(wrong)
+    with pytest.raises(TypeError, match="LangChain Documents, not str"):
+        retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": ["text"]})
+    foreign = LangChainDocument(page_content="The pier is in the north.", metadata={"source": "elsewhere"})
+    told = retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": [foreign]})
+    assert told == "The pier is in the north. [1]"
+
+
+# LlamaIndex
+
+
+class Reranker(BaseNodePostprocessor):
+    """Keeps the last three nodes, the last one first."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return nodes[::-1][:3]
+
+
+@pytest.mark.parametrize("twin", [False, True])
+async def test_llama_index_asks_once(embedder: CountingEmbedder, counts: Counter[str], twin: bool) -> None:
+    with sr.build_index(documents(30), "archrag", embedder=embedder, progress=False) as core:
+        engine = ArchRAGIndex(core=core, llm=False).as_query_engine()
+        embedder.questions = 0
+        counts.clear()
+        response = await engine.aquery(QUESTION) if twin else engine.query(QUESTION)
+        assert (counts["searches"], embedder.questions) == (1, 1)
+        assert len(response.source_nodes) == core.answer_k()
+
+
+def test_a_postprocessor_decides_what_the_answer_rests_on(embedder: CountingEmbedder) -> None:
+    with sr.build_index(documents(30), embedder=embedder, progress=False) as core:
+        engine = LSHTreeIndex(core=core, llm=False).as_query_engine(node_postprocessors=[Reranker()])
+        response = engine.query(QUESTION)
+        assert len(response.source_nodes) == 3
+        texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in response.source_nodes]
+        parts = str(response).split("]")[:-1]
+        assert parts
+        for part in parts:
+            sentence, _, number = part.strip().rpartition(" [")
+            assert sentence in texts[int(number) - 1]
+
+
+def test_llama_index_gives_each_node_its_trace(embedder: CountingEmbedder) -> None:
+    with sr.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
+        from llama_index_stratarag import HiRAGIndex
+
+        nodes = HiRAGIndex(core=core, llm=False).as_retriever(similarity_top_k=6).retrieve(QUESTION)
+        traces = [node.metadata["stratarag"]["trace"] for node in nodes]
+        assert list(traces) == [dict(each) for each in core.retrieve(QUESTION, 6).trace]
