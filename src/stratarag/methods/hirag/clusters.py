@@ -90,7 +90,7 @@ def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig
 
 
 def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
-    """Whether the previous clusters and communities were made with these settings, so that updates may keep them."""
+    """Whether these settings made the previous clusters and communities, so that an update may keep them."""
     return int(previous.arrays["clusters.settings"][0]) == _settings(config)
 
 

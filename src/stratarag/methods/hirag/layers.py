@@ -173,7 +173,7 @@ class _Layer:
         return derived_id(pairs, "hirag", "cluster", str(self._context.config.summary_tokens))
 
     async def summarise(self, types: Sequence[str]) -> Rows:
-        """Find the summary entities of all clusters and relate them to the members; returns the next layer."""
+        """Find the summary entities of all clusters, relate them to the members, return the next layer."""
         with self._context.gate.stage(f"summarize layer {self._level}", len(self._groups)):
             summaries = await self._all(types)
         return await self._add(summaries)
@@ -225,7 +225,7 @@ class _Layer:
         return made
 
     async def _add(self, summaries: Sequence[Sequence[Summary]]) -> Rows:
-        """Add an entity for each new name; a name that an entity has already means that entity (ERRATA H5)."""
+        """Add an entity for each new name; a name that is taken means the entity that has it (ERRATA H5)."""
         entities = self._entities
         rows = {canonical(name): row for row, name in reversed(list(enumerate(entities.names)))}
         rows |= {identity: row for row, identity in enumerate(entities.ids[: self._context.graph.entities])}
@@ -253,7 +253,7 @@ class _Layer:
         self._entities.relations += [(member, row) for member in self._groups[place][0] if member != row]
 
     def _create(self, ranked: Sequence[_Ranked]) -> int:
-        """Add a summary entity, of one cluster or of several that give theirs the same name; returns its key."""
+        """Add a summary entity, of one cluster or of several that name theirs alike; returns its key."""
         entities, row = self._entities, len(self._entities.ids)
         members = sorted({member for place, _, _ in ranked for member in self._groups[place][0]})
         for place, _, _ in ranked:

@@ -92,7 +92,7 @@ class _Statements:
         self._starts = np.searchsorted(entity[order], np.arange(graph.entities + 1))
 
     def of(self, entity: int, limit: int) -> list[int]:
-        """Ascending rows; of more than `limit` those of the lowest keys, a sample that inserts change little."""
+        """Ascending rows; of more than `limit` those of the lowest keys, so that inserts change few."""
         rows = np.unique(self._rows[self._starts[entity] : self._starts[entity + 1]])
         if len(rows) > limit:
             rows = np.sort(rows[np.argsort(self._keys[rows], kind="stable")[:limit]])
