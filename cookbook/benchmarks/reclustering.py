@@ -70,8 +70,8 @@ def compare(name: str, documents: list[sr.Document], share: float, scratch: Path
     for method in LABELS:
         made = [len(each[method][1] - before[method][1]) for each in (kept, anew)]
         print(
-            f"{name:18} {share:6.2f} {new:5.2f} {method:8} {kept[method][0]:6.3f} {anew[method][0]:6.3f} "
-            f"{made[0]:6} {made[1]:6}",
+            f"{name:18} {share:6.2f} {new:5.2f} {method:8} {kept[method][0]:8.3f} {anew[method][0]:6.3f} "
+            f"{made[0]:10} {made[1]:6}",
             flush=True,
         )
 
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=1000)
     parser.add_argument("--shares", default="0.2,0.35,0.5,0.65")
     given = parser.parse_args()
-    print(f"{'corpus':18} {'insert':>6} {'new':>5} {'method':8} {'mod. kept, anew':>13} {'made kept, anew':>13}")
+    print(f"{'corpus':18} insert   new method   mod. kept, anew  made kept, anew")
     for folder in given.folders:
         dataset = load_dataset(folder)
         documents = list(dataset.documents)

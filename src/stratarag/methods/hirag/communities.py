@@ -36,6 +36,38 @@ _LONGEST_TITLE = 120
 
 
 @dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its report.
+
+    Attributes
+    ----------
+    level
+        0 for the finest.
+    title
+        The title of a report that no model wrote.
+    members, texts
+        Ids and texts of what the report is made of, most connected or largest first: entities at level 0,
+        above it the reports of finer communities.
+    rows
+        Ascending rows of the entities in it.
+    sources
+        Ascending rows of the chunks below it.
+    """
+
+    level: int
+    title: str
+    members: list[str]
+    texts: list[str]
+    rows: Rows
+    sources: Sequence[int]
+
+    def id(self, report_tokens: int) -> str:
+        """Changes exactly when a member, a member's text or the length of the report does."""
+        members = zip(self.members, self.texts, strict=True)
+        return derived_id(members, "hirag", KIND, str(report_tokens))
+
+
+@dataclass(frozen=True, slots=True)
 class Communities:
     """All communities.
 
@@ -189,79 +221,63 @@ class CommunityWriter:
         groups = _groups(labels)
         inside = [np.unique(finer[rows]) for rows in groups]
         several = [place for place, own in enumerate(inside) if len(own) > 1]
-        drafts = [self._of_communities(level, inside[place], groups[place]) for place in several]
+        made_of = [self._of_communities(level, inside[place], groups[place]) for place in several]
         numbers = np.array([own[0] for own in inside], np.int64)
-        numbers[several] = await self._write(drafts)
+        numbers[several] = await self._write(made_of)
         return numbers[labels]
 
-    def _of_entities(self, rows: Rows) -> _Draft:
+    def _of_entities(self, rows: Rows) -> Community:
         entities = self._entities
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
-        return _Draft(
+        return Community(
             level=0,
             title=", ".join(entities.names[row] for row in order[:_NAMED])[:_LONGEST_TITLE],
-            ids=[entities.ids[row] for row in order],
+            members=[entities.ids[row] for row in order],
             texts=[entities.texts[row] for row in order],
             rows=rows,
             sources=entities.sources_of(order),
         )
 
-    def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> _Draft:
+    def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> Community:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
         nodes = [self.nodes[number] for number in order]
-        return _Draft(
+        return Community(
             level=level,
             title="; ".join(node.extra["title"] for node in nodes[:_NAMED])[:_LONGEST_TITLE],
-            ids=[node.id for node in nodes],
+            members=[node.id for node in nodes],
             texts=[node.text for node in nodes],
             rows=rows,
             sources=sorted({source for node in nodes for source in node.sources}),
         )
 
-    async def _write(self, drafts: Sequence[_Draft]) -> Labels:
+    async def _write(self, communities: Sequence[Community]) -> Labels:
         """Make the nodes of these communities; returns their numbers."""
-        tokens = self._context.config.report_tokens
-        ids = [
-            derived_id(zip(each.ids, each.texts, strict=True), "hirag", KIND, str(tokens)) for each in drafts
-        ]
+        ids = [each.id(self._context.config.report_tokens) for each in communities]
         known = self._context.carry.nodes(ids)
         missing = [place for place, identity in enumerate(ids) if identity not in known]
-        reports = await self._reports([drafts[place] for place in missing])
+        reports = await self._reports([communities[place] for place in missing])
         written = dict(zip(missing, reports, strict=True))
         first = len(self.nodes)
-        for place, (draft, identity) in enumerate(zip(drafts, ids, strict=True)):
+        for place, (each, identity) in enumerate(zip(communities, ids, strict=True)):
             if place in written:
                 text, report = written[place].text, written[place].extra
             else:
-                text, report = known[identity].text, carried(known[identity], len(draft.sources))
-            extra = {**report, "members": draft.ids}
-            self.nodes.append(Node(identity, KIND, draft.level, text, draft.sources, extra))
-            self.members.append(draft.rows)
+                text, report = known[identity].text, carried(known[identity], len(each.sources))
+            extra = {**report, "members": each.members}
+            self.nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
+            self.members.append(each.rows)
         texts = [node.text for node in self.nodes[first:]]
         self._vectors.append(await self._context.carry.embed("embed reports", texts, self._context.dimension))
         return np.arange(first, len(self.nodes))
 
-    async def _reports(self, drafts: Sequence[_Draft]) -> list[CommunityReport]:
-        if not drafts:
+    async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
+        if not communities:
             return []
         gate, tokens = self._context.gate, self._context.config.report_tokens
-        groups = [
-            Group(draft.title, draft.texts, self._context.corpus.ids(draft.sources)) for draft in drafts
-        ]
-        with gate.stage(f"report communities, level {drafts[0].level}", len(groups)):
+        chunk_ids = self._context.corpus.ids
+        groups = [Group(each.title, each.texts, chunk_ids(each.sources)) for each in communities]
+        with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
             return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A community before its report: its members' ids and texts, most connected first, and its entities."""
-
-    level: int
-    title: str
-    ids: list[str]
-    texts: list[str]
-    rows: Rows
-    sources: Sequence[int]
 
 
 def _groups(labels: Labels) -> list[Rows]:

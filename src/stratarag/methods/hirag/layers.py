@@ -108,7 +108,7 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         members.append(layer)
         clusters.append(found)
         changes.append(change)
-        above = await _Layer(context, entities, layer, found, len(clusters), known).summarise(types)
+        above = await _LayerSummarizer(context, entities, layer, found, len(clusters), known).summarise(types)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
@@ -146,8 +146,8 @@ def _known(context: BuildContext) -> dict[str, list[Summary]]:
 _Ranked = tuple[int, int, Summary]  # place of the cluster, place of the summary among the cluster's, summary
 
 
-class _Layer:
-    """One layer while its summary entities are found."""
+class _LayerSummarizer:
+    """Finds the summary entities of one layer's clusters."""
 
     def __init__(
         self,

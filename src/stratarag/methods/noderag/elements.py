@@ -46,7 +46,7 @@ class Element(NamedTuple):
     label: int
 
 
-class _Draft(NamedTuple):
+class _Insight(NamedTuple):
     title: str
     text: str
     by: str
@@ -61,27 +61,29 @@ async def write_elements(
     config: NodeRAGConfig,
 ) -> list[Element]:
     """The high-level elements of each community: those taken over, or written now."""
-    drafts = _known_drafts(found, carry, config)
-    missing = [each for each in found if each.digest not in drafts]
+    insights = _known_insights(found, carry, config)
+    missing = [each for each in found if each.digest not in insights]
     with gate.stage(STAGE, len(missing)):
         answers: list[ElementsSchema | None] = [None] * len(missing)
         if gate.has_llm and missing:
             items = [_item(each, attributes, inputs, gate, config) for each in missing]
             answers = await gate.map(_task(config), items)
         for each, answer in zip(missing, answers, strict=True):
-            drafts[each.digest] = await _drafts(each, answer, gate, config)
-    return [element for each in found for element in _elements(each, drafts[each.digest], attributes, inputs)]
+            insights[each.digest] = await _insights(each, answer, gate, config)
+    return [
+        element for each in found for element in _elements(each, insights[each.digest], attributes, inputs)
+    ]
 
 
-def _known_drafts(
+def _known_insights(
     found: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
-) -> dict[str, list[_Draft]]:
+) -> dict[str, list[_Insight]]:
     """What the previous index has of the same communities, by their digests."""
     ids = {each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in found}
     nodes = carry.nodes([identity for own in ids.values() for identity in own])
     return {
         digest: [
-            _Draft(nodes[identity].extra["title"], nodes[identity].text, nodes[identity].extra["by"])
+            _Insight(nodes[identity].extra["title"], nodes[identity].text, nodes[identity].extra["by"])
             for identity in own
             if identity in nodes
         ]
@@ -121,41 +123,41 @@ def _item(
     return CallItem(values, values["names"] or each.members[0], sources)
 
 
-async def _drafts(
+async def _insights(
     each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
-) -> list[_Draft]:
+) -> list[_Insight]:
     title = ", ".join(each.names)
     written = [] if answer is None else list(_written(answer, title, gate, config))
     if written:
         return written
     text = await asyncio.to_thread(extractive_summary, each.texts, config.element_tokens, gate.count_tokens)
-    return [_Draft(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
+    return [_Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
 
 
-def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConfig) -> Iterator[_Draft]:
+def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConfig) -> Iterator[_Insight]:
     """The model's elements that have text, at most as many as were asked for."""
     with_text = [each for each in answer.elements if each.text.strip()]
     for each in with_text[: config.elements]:
         own = " ".join(each.title.split())[:LONGEST_TITLE]
         text = clip(each.text.strip(), 2 * config.element_tokens, gate.count_tokens)
-        yield _Draft(own or title, text, MODEL)
+        yield _Insight(own or title, text, MODEL)
 
 
 def _elements(
-    each: Community, drafts: Sequence[_Draft], attributes: Sequence[Node], inputs: BuildInputs
+    each: Community, insights: Sequence[_Insight], attributes: Sequence[Node], inputs: BuildInputs
 ) -> Iterator[Element]:
     sources = _sources(each, attributes, inputs)
-    for number, draft in enumerate(drafts):
+    for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
-        extra = {"by": draft.by, "title": draft.title, "members": list(each.members)}
-        node = Node(identity, "element", 1, draft.text, sources, extra)
+        extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
+        node = Node(identity, "element", 1, insight.text, sources, extra)
         title = Node(
-            content_id("noderag", "overview", identity, draft.title),
+            content_id("noderag", "overview", identity, insight.title),
             "overview",
             1,
-            draft.title or draft.text[:LONGEST_TITLE],
+            insight.title or insight.text[:LONGEST_TITLE],
             sources,
-            {"by": draft.by, "title": draft.title, "members": [identity]},
+            {"by": insight.by, "title": insight.title, "members": [identity]},
         )
         yield Element(node, title, each.label)
 
