@@ -19,7 +19,7 @@ from stratarag.kernels.leiden import hierarchical_leiden, leiden
 from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
-from stratarag.methods.hirag.layers import Entities
+from stratarag.methods.hirag.entities import Entities
 from stratarag.methods.hirag.naming import PACKAGE
 from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclustering, previous_labels
 from stratarag.pipeline.prompts import load_prompt

@@ -1,81 +1,36 @@
 """HiIndex (HiRAG Alg. 1): layers of summary entities over the basic knowledge graph.
 
-Cluster a layer, stop if the clusters' sparsity does not change any more, find the summary entities of each
-cluster, relate them to its members, and go on with them as the next layer.
+For each layer: cluster its entities; stop if the sparsity of the clusters no longer changes; find the summary
+entities of each cluster and relate them to its members. The summary entities are the next layer.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from stratarag.kernels.mixture import sparsity
 from stratarag.methods.hirag.clusters import Clusters, PreviousClusters, cluster
 from stratarag.methods.hirag.context import BuildContext
+from stratarag.methods.hirag.entities import Entities
 from stratarag.methods.hirag.naming import Summary, Terms, answered, prompt_values, summary_task
 from stratarag.models.gate import CallItem
-from stratarag.pipeline.carryover import Keys, derived_id, key, keys_of
-from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.carryover import derived_id, key
 from stratarag.pipeline.names.index import canonical
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summary
-from stratarag.protocols import Rows, Vectors
+from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
 
 KIND = "summary_entity"
 LEAST_SHRINKAGE = 0.9
 """A layer that is not at least a tenth smaller than the one below it is the last."""
 LEAST_LAYERS = 2
-"""Layers of summary entities that are made, where there is enough to cluster, before sparsity ends them."""
-
-
-@dataclass(slots=True)
-class Entities:
-    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
-
-    Attributes
-    ----------
-    ids, names, texts, sources, vectors, keys
-        Of all entities.
-    nodes
-        The nodes of the summary entities.
-    relations
-        Pairs (member of a cluster, summary entity of that cluster).
-    summaries
-        What the clusters of each summary entity say of it, by its row.
-    complete
-        Whether a model wrote all summaries.
-    """
-
-    ids: list[str]
-    names: list[str]
-    texts: list[str]
-    sources: list[Sequence[int]]
-    vectors: Vectors
-    keys: Keys
-    nodes: list[Node] = field(default_factory=list)
-    relations: list[tuple[int, int]] = field(default_factory=list)
-    summaries: dict[int, list[Summary]] = field(default_factory=dict)
-    complete: bool = True
-
-    @classmethod
-    def of(cls, graph: Graph) -> Entities:
-        """The entities of the basic graph, layer 0."""
-        nodes = graph.stored.nodes(range(graph.entities))
-        return cls(
-            ids=[node.id for node in nodes],
-            names=[node.extra["name"] for node in nodes],
-            texts=[node.text for node in nodes],
-            sources=[node.sources for node in nodes],
-            vectors=np.asarray(graph.vectors),
-            keys=keys_of("entity", (node.id for node in nodes)),
-        )
-
-    def sources_of(self, members: Sequence[int]) -> list[int]:
-        """The union of the members' sources, ascending."""
-        return sorted({source for member in members for source in self.sources[member]})
+"""Layers of summary entities that are made before sparsity may end the hierarchy (if there is enough to
+cluster)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,43 +47,43 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     """Alg. 1, with the meta types X; layers end as ERRATA H1 says."""
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph)
-    known = await asyncio.to_thread(_known, context)
+    known = await asyncio.to_thread(_known_summaries, context)
     previous = PreviousClusters(context.previous, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
-    changes: list[float] = []
+    sparsities: list[float] = []
     layer = np.flatnonzero(entities.vectors.any(axis=1))
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
         vectors, keys = entities.vectors[layer], entities.keys[layer]
         found = await asyncio.to_thread(cluster, vectors, keys, previous.layer(len(clusters), keys), config)
         sizes = [len(rows) for rows in found.members]
-        change = sparsity(sizes, len(layer))
-        if max(sizes) < 2 or _settled([*changes, change], config.stop_change):
+        now = sparsity(sizes, len(layer))
+        if max(sizes) < 2 or _settled([*sparsities, now], config.stop_change):
             break
         members.append(layer)
         clusters.append(found)
-        changes.append(change)
+        sparsities.append(now)
         above = await _LayerSummarizer(context, entities, layer, found, len(clusters), known).summarise(types)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
     _store_summaries(entities)
-    return Layers(entities, members, clusters, changes)
+    return Layers(entities, members, clusters, sparsities)
 
 
 def _settled(sparsities: Sequence[float], bound: float) -> bool:
-    """Whether the last layer's sparsity is that of the layer below, but for a part of `bound` (ERRATA H1).
+    """Whether the sparsity of the last two layers differs by `bound` of it or less (ERRATA H1).
 
-    A layer is measured against the one below it only from the second layer of summary entities on. Clusters
-    are bounded (ERRATA H3), and so the sparsity of a thousand entities or more is near 1 whatever their
-    clusters are like: its first change would end every large hierarchy at one layer, where the paper's
-    Figure 4 sees it rise over several before it settles.
+    Layers are compared from the second layer of summary entities on. Clusters are bounded in size (ERRATA
+    H3), so the sparsity of a thousand or more entities is near 1 whatever the clusters are. Comparing the
+    first two layers would end every large hierarchy after one layer, where in the paper's Figure 4 sparsity
+    rises over several layers before it settles.
     """
     *_, before, now = (np.nan, np.nan, *sparsities)
     return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
 
 
-def _known(context: BuildContext) -> dict[str, list[Summary]]:
+def _known_summaries(context: BuildContext) -> dict[str, list[Summary]]:
     """The summaries of the previous index by cluster: complete ones, and by a model if there is one now."""
     if context.previous is None:
         return {}
@@ -143,7 +98,12 @@ def _known(context: BuildContext) -> dict[str, list[Summary]]:
     }
 
 
-_Ranked = tuple[int, int, Summary]  # place of the cluster, place of the summary among the cluster's, summary
+class _Proposal(NamedTuple):
+    """A summary of a cluster: the place of the cluster, the rank among its summaries, and the summary."""
+
+    cluster: int
+    rank: int
+    summary: Summary
 
 
 class _LayerSummarizer:
@@ -230,12 +190,12 @@ class _LayerSummarizer:
         rows = {canonical(name): row for row, name in reversed(list(enumerate(entities.names)))}
         rows |= {identity: row for row, identity in enumerate(entities.ids[: self._context.graph.entities])}
         above = set(self._single)
-        new: dict[str, list[_Ranked]] = {}
+        new: dict[str, list[_Proposal]] = {}
         for place, found in enumerate(summaries):
             for rank, summary in enumerate(found):
                 name = canonical(summary.name)
                 if name not in rows:
-                    new.setdefault(name, []).append((place, rank, summary))
+                    new.setdefault(name, []).append(_Proposal(place, rank, summary))
                     continue
                 row = rows[name]
                 above.add(row)
@@ -252,13 +212,13 @@ class _LayerSummarizer:
         """Relations of a cluster's members with its summary entity, but none of an entity with itself."""
         self._entities.relations += [(member, row) for member in self._groups[place][0] if member != row]
 
-    def _create(self, ranked: Sequence[_Ranked]) -> int:
+    def _create(self, proposals: Sequence[_Proposal]) -> int:
         """Add a summary entity, of one cluster or of several that name theirs alike; returns its key."""
         entities, row = self._entities, len(self._entities.ids)
-        members = sorted({member for place, _, _ in ranked for member in self._groups[place][0]})
-        for place, _, _ in ranked:
-            self._relate(place, row)
-        summaries = [summary for _, _, summary in ranked]
+        members = sorted({member for each in proposals for member in self._groups[each.cluster][0]})
+        for each in proposals:
+            self._relate(each.cluster, row)
+        summaries = [each.summary for each in proposals]
         name = summaries[0].name
         described = " ".join(dict.fromkeys(each.description for each in summaries if each.description))
         text = f"{name}: {described}" if described else name
@@ -279,8 +239,8 @@ class _LayerSummarizer:
         entities.names.append(name)
         entities.texts.append(text)
         entities.sources.append(entities.nodes[-1].sources)
-        place, rank, _ = ranked[0]
-        return key("summary", str(self._groups[place][1]), str(rank))
+        first = proposals[0]
+        return key("summary", str(self._groups[first.cluster][1]), str(first.rank))
 
     async def _embed(self, first: int) -> None:
         """Add the vectors of the new summary entities."""
