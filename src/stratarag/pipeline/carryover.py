@@ -11,6 +11,7 @@ Arrays cannot hold ids or texts. There they are represented by keys: 64 bits of 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -124,7 +125,7 @@ class CarryOver:
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
         """The nodes with these ids that can be taken over, by id.
 
-        A text that was extracted, or cut short by a failure, is written again where there is a model now.
+        If there is a model now, a text that no model wrote is not taken over, so that it is written again.
         """
         if self._previous is None:
             return {}
@@ -149,26 +150,21 @@ class CarryOver:
         vectors, keys
             Names of the previous arrays: vectors, and the keys of their texts, which may be fewer.
         """
-        found, known = self._previous_vectors(text_keys(texts), dimension, vectors, keys)
-        missing = np.flatnonzero(~known)
+        found = np.zeros((len(texts), dimension), np.float32)
+        if self._previous is not None and vectors in self._previous.arrays:
+            await asyncio.to_thread(self._take_vectors, self._previous, found, texts, vectors, keys)
+        missing = np.flatnonzero(~np.any(found, axis=1))
         if missing.size:
             found[missing] = await self._gate.embed(stage, [texts[row] for row in missing.tolist()])
         return found
 
-    def _previous_vectors(
-        self, wanted: Keys, dimension: int, vectors: str, keys: str
-    ) -> tuple[Vectors, NDArray[np.bool_]]:
-        """Vectors by the keys of their texts, and which were found.
-
-        A zero vector is not taken over: it belongs to a text that was never embedded.
-        """
-        found = np.zeros((len(wanted), dimension), np.float32)
-        if self._previous is None or vectors not in self._previous.arrays:
-            return found, np.zeros(len(wanted), np.bool_)
-        places = lookup(wanted, self._keys(self._previous, vectors, keys))
+    def _take_vectors(
+        self, previous: Stored, found: Vectors, texts: Sequence[str], vectors: str, keys: str
+    ) -> None:
+        """Fill in the previous vectors; one that is zero is as good as none, as its text was not embedded."""
+        places = lookup(text_keys(texts), self._keys(previous, vectors, keys))
         rows = np.flatnonzero(places >= 0)
-        found[rows] = self._previous.arrays[vectors][places[rows]]
-        return found, np.any(found, axis=1)
+        found[rows] = previous.arrays[vectors][places[rows]]
 
     def _keys(self, previous: Stored, vectors: str, keys: str) -> Keys:
         """The stored keys; an index written before they were stored has its nodes' texts."""

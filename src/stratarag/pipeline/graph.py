@@ -75,7 +75,7 @@ async def build_graph(
         texts = [node.text for node in nodes[: len(merged.entities)]]
         dimension = corpus.vectors.shape[1]
         arrays[VECTORS] = await CarryOver(previous, gate).embed("embed entities", texts, dimension)
-        arrays[VECTOR_KEYS] = text_keys(texts)
+        arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, texts)
     return Built(
         nodes,
         arrays,

@@ -40,7 +40,7 @@ async def build(
     communities = await build_communities(context, layers.entities, edges)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
     nodes = [*layers.entities.nodes, *communities.nodes]
-    arrays[VECTOR_KEYS] = text_keys(node.text for node in nodes)
+    arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, [node.text for node in nodes])
     nodes += [meta] if meta else []
     complete = layers.entities.complete and all(map(written_by_model, nodes))
     return Built(nodes, arrays, complete=complete)

@@ -58,16 +58,16 @@ async def build(
     carry, dimension = CarryOver(previous, gate), corpus.vectors.shape[1]
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph)
-        important = await asyncio.to_thread(
-            important_entities, inputs, _edges_of_decomposition(graph), config, previous
-        )
+        edges = await asyncio.to_thread(_edges_of_decomposition, graph)
+        important = await asyncio.to_thread(important_entities, inputs, edges, config, previous)
     stated = await asyncio.to_thread(stating_units, graph)
     plans = await asyncio.to_thread(plan_attributes, inputs, important.rows, stated, config)
     attributes = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
 
     with gate.stage("communities"):
         keys = _community_keys(inputs, important.rows)
-        ends = await asyncio.to_thread(_community_edges, inputs, important.rows)
+        owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
+        ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, ends, keys, config, previous)
         large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
     elements = await write_elements(large, attributes, carry, inputs, gate, config)
@@ -83,7 +83,8 @@ async def build(
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config)
     arrays |= {"communities.keys": keys, "communities.labels": labels.astype(np.int32)}
-    arrays |= {VECTOR_KEYS: text_keys(texts), UNIT_KEYS: text_keys(inputs.units)}
+    arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
+    arrays |= {UNIT_KEYS: await asyncio.to_thread(text_keys, inputs.units)}
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
     return Built(nodes, arrays, complete=all(map(written_by_model, nodes)))
 
@@ -98,12 +99,6 @@ def _community_keys(inputs: BuildInputs, important: Rows) -> Keys:
     return np.concatenate(
         [inputs.keys, keys_of("attribute", (inputs.ids[row] for row in important.tolist()))]
     )
-
-
-def _community_edges(inputs: BuildInputs, important: Rows) -> Rows:
-    """The edges among these nodes: those of the graph, and each attribute with its entity."""
-    owned = np.column_stack([important, len(inputs.ids) + np.arange(len(important))])
-    return np.concatenate([_edges_of_decomposition(inputs.graph), owned])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +122,7 @@ class _Contents:
 
 
 def _arrays(contents: _Contents, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
+    """What a search reads."""
     layout = contents.layout
     edges = EdgeList.of(_structure(contents, layout, config))
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
