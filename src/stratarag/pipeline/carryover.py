@@ -31,9 +31,14 @@ RECLUSTER_SHARE = 0.5
 """Share of new members from which a partition is computed anew instead of being brought up to date."""
 
 
+def leading_bits(identity: str) -> int:
+    """The first 64 bits of a content id."""
+    return int(identity[:16], 16)
+
+
 def key(*parts: str) -> int:
     """64 bits that represent an id or a text in arrays, from the parts and the borders between them."""
-    return int(content_id(*parts)[:16], 16)
+    return leading_bits(content_id(*parts))
 
 
 def keys_of(kind: str, values: Iterable[str]) -> Keys:

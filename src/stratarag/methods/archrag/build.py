@@ -19,7 +19,7 @@ from stratarag.methods.archrag.ranking import Calibration
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import VECTOR_KEYS, CarryOver, text_keys, written_by_model
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
 from stratarag.pipeline.nearest import Nearest
 from stratarag.protocols import Vectors
 from stratarag.records import Node
@@ -164,7 +164,7 @@ def _arrays(
     """What a search reads."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
     arrays: dict[str, NDArray[Any]] = {
-        "vectors": vectors,
+        VECTORS: vectors,
         VECTOR_KEYS: text_keys(node.text for node in hierarchy.nodes),
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),

@@ -151,13 +151,11 @@ class _Fit:
     ) -> bool:
         """Put a row into the nearest cluster that has room and whose bound it reaches, if there is one."""
         similarity = self._centres @ self._vectors[row]
-        fits = similarity >= bounds
-        for place in np.lexsort((np.arange(len(groups)), -similarity)).tolist():
-            if fits[place] and 1 < len(groups[place]) < config.max_cluster:
+        places = np.flatnonzero(similarity >= bounds)
+        for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
+            if 1 < len(groups[place]) < config.max_cluster:
                 groups[place].append(row)
                 return True
-            if not fits[place] and not fits.any():
-                return False
         return False
 
 
@@ -166,10 +164,10 @@ def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
     used = set(taken)
     made = []
     for rows in groups:
-        name = [str(each) for each in sorted(keys[rows].tolist())]
-        identity = key(*name)
-        while identity in used:
-            identity = key(str(identity), *name)
-        used.add(identity)
-        made.append(identity)
+        first = [str(each) for each in sorted(keys[rows].tolist())]
+        lineage = key(*first)
+        while lineage in used:
+            lineage = key(str(lineage), *first)
+        used.add(lineage)
+        made.append(lineage)
     return np.array(made, np.uint64)

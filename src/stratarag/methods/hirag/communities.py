@@ -168,10 +168,10 @@ def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAG
         seed=config.seed,
     )
     labels = [finest]
-    for former in previous[1:]:
+    for before in previous[1:]:
         finer = labels[-1]
         groups = int(finer.max()) + 1
-        start = _majority(finer, former, groups)
+        start = _majority(finer, before, groups)
         upper = leiden(
             finer[edges.ends],
             edges.weights,
@@ -185,10 +185,10 @@ def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAG
     return labels
 
 
-def _majority(finer: Labels, former: Labels, groups: int) -> Labels:
-    """For each community the former label that most of its members had, of equals the lower; -1 for none."""
-    known = former >= 0
-    pairs, counts = np.unique(np.column_stack([finer[known], former[known]]), axis=0, return_counts=True)
+def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
+    """For each community the label that most of its members had before, of equals the lower; -1 for none."""
+    known = before >= 0
+    pairs, counts = np.unique(np.column_stack([finer[known], before[known]]), axis=0, return_counts=True)
     start = np.full(groups, -1, np.int64)
     rising = np.lexsort((-pairs[:, 1], counts))
     start[pairs[rising, 0]] = pairs[rising, 1]

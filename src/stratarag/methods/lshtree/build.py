@@ -13,7 +13,15 @@ from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import VECTOR_KEYS, CarryOver, derived_id, text_keys, written_by_model
+from stratarag.pipeline.carryover import (
+    VECTOR_KEYS,
+    VECTORS,
+    CarryOver,
+    derived_id,
+    leading_bits,
+    text_keys,
+    written_by_model,
+)
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
@@ -68,7 +76,7 @@ def partition(layer: Layer, config: LSHTreeConfig) -> list[Rows]:
     """The groups of a layer, each the ascending rows of its members (paper 4.1 and 4.2)."""
     bits = config.bits or bits_for(layer.size, config.max_cluster)
     planes = hyperplanes(bits, layer.vectors.shape[1], config.seed)
-    ties = np.array([int(identity[:16], 16) for identity in layer.ids], dtype=np.uint64)
+    ties = np.array([leading_bits(identity) for identity in layer.ids], dtype=np.uint64)
     labels = group(
         hash_codes(layer.vectors, planes), minimum=config.min_cluster, maximum=config.max_cluster, ties=ties
     )
@@ -143,11 +151,11 @@ def _assemble(layers: Sequence[Layer], children: Sequence[Sequence[Rows]]) -> Bu
         lists += [members + below for members in groups]
         offset += len(groups)
     arrays = {
-        "vectors": np.concatenate([np.zeros((0, dimension), np.float32), *(x.vectors for x in layers[1:])]),
+        VECTORS: np.concatenate([np.zeros((0, dimension), np.float32), *(x.vectors for x in layers[1:])]),
         VECTOR_KEYS: text_keys(node.text for node in nodes),
         "levels": np.array([node.level for node in nodes], dtype=np.int16),
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
-    searched = Nearest.index(layers[0].vectors, "chunks") | Nearest.index(arrays["vectors"], "nodes")
+    searched = Nearest.index(layers[0].vectors, "chunks") | Nearest.index(arrays[VECTORS], "nodes")
     return Built(nodes, arrays | searched, complete=all(map(written_by_model, nodes)))
