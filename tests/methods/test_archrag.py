@@ -15,10 +15,10 @@ import stratarag as sr
 from stratarag.errors import ParseFailed
 from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.abstractness import judge_by_rule
-from stratarag.methods.archrag.filtering import FILTER, fitted
-from stratarag.methods.archrag.history import History, Identity
+from stratarag.methods.archrag.compose import FILTER, fitted
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
+from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.pipeline.graph import Graph
 from stratarag.records import EntityMention, Extraction, Node, RelationMention
 from stratarag.testing import FakeEmbedder
@@ -656,29 +656,29 @@ def test_the_same_reports_are_not_written_again() -> None:
     assert_hierarchy(index)
 
 
-def test_a_history_lets_only_what_changed_move() -> None:
+def test_a_warm_start_lets_only_what_changed_move() -> None:
     ends = np.array([[0, 1], [1, 2], [3, 4]])
-    identity = Identity.of("abcde", ends)
-    arrays = {**identity.arrays(np.array([0, 0, 0, 1, 1])), "parents": np.array([2, 2, -1])}
+    entities = EntityKeys.of("abcde", ends)
+    arrays = {**entities.arrays(np.array([0, 0, 0, 1, 1])), "parents": np.array([2, 2, -1])}
 
     class Previous:
         pass
 
     previous: Any = Previous()
     previous.arrays = arrays
-    now = Identity.of("abcdef", np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
-    history = History(now, previous)
-    start = history.start()
-    assert start is not None
-    assert start.labels.tolist() == [0, 0, 0, 1, 1, -1]
-    assert start.movable.tolist() == [False, False, False, False, True, True]
-    history.climb(np.array([0, 0, 0, 1, 1, 1]), 2)
-    above = history.start()
+    now = EntityKeys.of("abcdef", np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
+    warm_start = WarmStart(now, previous)
+    initial = warm_start.initial()
+    assert initial is not None
+    assert initial.labels.tolist() == [0, 0, 0, 1, 1, -1]
+    assert initial.movable.tolist() == [False, False, False, False, True, True]
+    warm_start.ascend(np.array([0, 0, 0, 1, 1, 1]), 2)
+    above = warm_start.initial()
     assert above is not None
     assert above.labels.tolist() == [2, 2]
     assert above.movable.tolist() == [False, False]
-    assert History(Identity.of("vwxyz", ends), previous).start() is None
-    less = History(Identity.of("abcd", np.array([[0, 1], [1, 2]])), previous).start()
+    assert WarmStart(EntityKeys.of("vwxyz", ends), previous).initial() is None
+    less = WarmStart(EntityKeys.of("abcd", np.array([[0, 1], [1, 2]])), previous).initial()
     assert less is not None
     assert less.labels.tolist() == [0, 0, 0, 1]
     assert less.movable.tolist() == [False, False, False, True]

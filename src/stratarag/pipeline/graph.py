@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
-from stratarag.pipeline.entity_vectors import embed_entities
 from stratarag.pipeline.extraction.by_rules import select_terms
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
@@ -74,9 +74,10 @@ async def build_graph(
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
     arrays |= Nearest.index(corpus.vectors, "chunks")
     if embed:
-        entities = nodes[: len(merged.entities)]
+        texts = [node.text for node in nodes[: len(merged.entities)]]
         dimension = corpus.vectors.shape[1]
-        arrays["vectors"] = await embed_entities(entities, gate, dimension=dimension, previous=previous)
+        arrays[VECTORS] = await CarryOver(previous, gate).embed("embed entities", texts, dimension)
+        arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, texts)
     return Built(
         nodes,
         arrays,

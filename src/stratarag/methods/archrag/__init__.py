@@ -5,24 +5,24 @@ paper                                here
 ===================================  ========================================================
 Alg. 1, the loop                     `build.build`
 Alg. 1, lines 3-6                    `clustering.Recipe` (any augmentation with any clustering)
-Alg. 1, line 7                       `communities.Writer`, `pipeline.reports`
+Alg. 1, line 7                       `communities.CommunityWriter`, `pipeline.reports`
 Alg. 1, line 9                       `levels.partition`
 3.1.3, Alg. 3 C-HNSW                 `build._index`, `kernels.chnsw`
 3.2.1, Alg. 2 hierarchical search    `search.HierarchySearcher`, `kernels.chnsw`
 3.2.1, relations among entities      `relations.Relations`
-3.2.2, Eq. 3 and 4                   `filtering.compose`
+3.2.2, Eq. 3 and 4                   `compose.compose`
 ===================================  ========================================================
 
 Beyond the paper: one ranking of all levels (`ranking`), levels weighed by how abstract a question is
-(`abstractness`), and updates that keep communities which did not change (`history`).
+(`abstractness`), and updates that keep communities which did not change (`warm_start`).
 """
 
 from __future__ import annotations
 
 from stratarag.methods.archrag.build import build
 from stratarag.methods.archrag.clustering import register_augmentation, register_clustering
+from stratarag.methods.archrag.compose import compose
 from stratarag.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
-from stratarag.methods.archrag.filtering import compose
 from stratarag.methods.archrag.search import HierarchySearcher
 from stratarag.methods.base import Method
 

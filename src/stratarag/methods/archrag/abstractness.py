@@ -31,11 +31,11 @@ _BROAD, _NARROW = frozenset(_BROAD_WORDS.split()), frozenset(_NARROW_WORDS.split
 
 
 def judge_by_rule(question: str) -> float:
-    """By words: names and words that ask for one thing pull down, words about the whole pull up.
+    """By the words of the question, without a model.
 
-    1 / 2 plus a sixth for each distinct word of a list of broad ones, less a sixth for each of a list of
-    narrow ones and each name in the question; within 0 and 1. The lists are English: in another language
-    names alone decide.
+    One half, plus a sixth for each distinct word that is in a list of broad words, less a sixth for each
+    that is in a list of narrow words and for each name; limited to 0 and 1. The lists are English: in other
+    languages only names count.
     """
     words = {word.casefold() for word in _WORD.findall(question)}
     broad, narrow = len(words & _BROAD), len(words & _NARROW) + len(question_entities(question))

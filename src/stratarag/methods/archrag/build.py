@@ -12,22 +12,21 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.methods.archrag.clustering import Recipe
-from stratarag.methods.archrag.communities import Writer
+from stratarag.methods.archrag.communities import CommunityWriter
 from stratarag.methods.archrag.config import ArchRAGConfig
-from stratarag.methods.archrag.history import History, Identity
 from stratarag.methods.archrag.levels import Level, Partition, community_level, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
+from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import CarryOver
-from stratarag.pipeline.summarize import MODEL
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
 from stratarag.protocols import Vectors
 from stratarag.records import Node
 
 INDEX = "index."
 """Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""
 RECIPE = "recipe"
-"""Name of the array that tells by which recipe the communities were made."""
+"""Name of the array that holds the fingerprint of the recipe by which the communities were made."""
 _READ = 8192
 
 
@@ -36,31 +35,30 @@ async def build(
 ) -> Built:
     """Build the hierarchy over a corpus' graph.
 
-    With a `previous` index that was clustered by the same recipe, communities start as they were: entities
-    that are new, or linked with others than before, find their place, and the rest stays. A level of which
-    that leaves too little together, as after large deletions, is clustered anew. A report of the same
-    members and texts is taken over.
+    If a `previous` index was clustered by the same recipe, its communities are where the update starts:
+    entities that are new, or linked with others than before, may move, and the rest stays. Where too much
+    is new, or a level would hardly shrink, the level is clustered anew. Reports on the same members and
+    texts are taken over.
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
-    identity = await asyncio.to_thread(_identity, graph)
-    before = previous if previous is not None and _same_recipe(previous, recipe) else None
-    history = await asyncio.to_thread(History, identity, before)
-    writer = Writer(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
+    entities = await asyncio.to_thread(_entity_keys, graph)
+    same = previous is not None and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
+    warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
+    writer = CommunityWriter(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        found = await asyncio.to_thread(_partitioned, level, recipe, history, config.min_shrink)
+        found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink)
         if found is None:
             break
-        history.climb(found.labels, found.count)
+        warm_start.ascend(found.labels, found.count)
         with gate.stage(f"report level {level.number + 1}", found.joined):
             nodes, vectors = await writer.write(level, found)
         hierarchy.add(nodes, vectors, found)
         level = community_level(level.number + 1, nodes, vectors, found)
-    arrays = await asyncio.to_thread(_assembled, corpus, graph, config, hierarchy, threads)
-    arrays |= identity.arrays(hierarchy.parents()[0]) | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
-    complete = all(node.extra.get("by", MODEL) == MODEL for node in hierarchy.nodes)
-    return Built(hierarchy.nodes, arrays, complete=complete)
+    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads)
+    arrays |= entities.arrays(hierarchy.parents()[0]) | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
+    return Built(hierarchy.nodes, arrays, complete=all(map(written_by_model, hierarchy.nodes)))
 
 
 def layer_vectors(
@@ -68,15 +66,15 @@ def layer_vectors(
 ) -> list[Vectors]:
     """Vectors of the layers of C-HNSW: the entities', then those of each level's communities.
 
-    A community of one is its member again, and is not in the index.
+    A community of one is its member, and not in the index a second time.
 
     Parameters
     ----------
     vectors
         Of all communities, level by level.
     starts, joined
-        Of each level: where it begins in `vectors`, and how many communities of several members it has,
-        which come first.
+        Where each level begins in `vectors`, and how many of its communities have several members. These
+        come first.
     """
     above = [vectors[start : start + count] for start, count in zip(starts, joined, strict=True)]
     return [graph.vectors, *above]
@@ -95,28 +93,23 @@ def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
     )
 
 
-def _same_recipe(previous: Stored, recipe: Recipe) -> bool:
-    return int(previous.arrays[RECIPE][0]) == recipe.fingerprint
-
-
-def _partitioned(level: Level, recipe: Recipe, history: History, min_shrink: float) -> Partition | None:
+def _partitioned(level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink: float) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - min_shrink) * level.size
-    start = history.start()
-    found = partition(level, recipe, start)
-    if found.count > most and start is not None:
+    initial = warm_start.initial()
+    found = partition(level, recipe, initial)
+    if found.count > most and initial is not None:
         found = partition(level, recipe, None)
     return found if found.count <= most else None
 
 
-def _identity(graph: Graph) -> Identity:
-    rows = range(graph.entities)
+def _entity_keys(graph: Graph) -> EntityKeys:
     ids = (
         node.id
         for start in range(0, graph.entities, _READ)
-        for node in graph.stored.nodes(rows[start : start + _READ])
+        for node in graph.stored.nodes(range(start, min(start + _READ, graph.entities)))
     )
-    return Identity.of(ids, graph.ends)
+    return EntityKeys.of(ids, graph.ends)
 
 
 class _Hierarchy:
@@ -164,13 +157,14 @@ class _Hierarchy:
         return links
 
 
-def _assembled(
+def _arrays(
     corpus: Corpus, graph: Graph, config: ArchRAGConfig, hierarchy: _Hierarchy, threads: int
 ) -> dict[str, NDArray[Any]]:
-    """What a search needs."""
+    """What a search reads."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
     arrays: dict[str, NDArray[Any]] = {
-        "vectors": vectors,
+        VECTORS: vectors,
+        VECTOR_KEYS: text_keys(node.text for node in hierarchy.nodes),
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
         "parents": hierarchy.parents()[1],
@@ -185,7 +179,7 @@ def _assembled(
 def _index(
     layers: Sequence[Vectors], children: Sequence[NDArray[np.int64]], config: ArchRAGConfig, threads: int
 ) -> dict[str, NDArray[Any]]:
-    """C-HNSW over all levels as arrays, without the nodes of zero vectors, whose rows are told beside it."""
+    """C-HNSW over all levels as arrays. Nodes of zero vectors are left out; `zeros<level>` are their rows."""
     index = CHNSW.build(layers, children, links=config.links, seed=config.seed, threads=threads)
     arrays: dict[str, NDArray[Any]] = {}
     for level, vectors in enumerate(layers):

@@ -1,38 +1,74 @@
-"""Any augmentation with any clustering, the users' own among them (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4).
+"""Any augmentation with any clustering, those of users among them (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4).
 
-A configuration names both, so that it can be stored. A function of a user's is registered under a name
-first and then asked for as `custom:<name>`. A build needs it and so may an insert or a delete; a search
-does not.
+A configuration names both, so that it can be stored. A user's function is registered under a name first and
+then asked for as `custom:<name>`. Builds need it, and so may inserts and deletes; a search does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels import augment as augmenting
 from stratarag.kernels.partition import Method, cluster
+from stratarag.pipeline.carryover import Labels, key
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import content_id
 
 F = TypeVar("F", bound=Callable[..., Any])
-Labels = NDArray[np.int64]
 Weights = NDArray[np.float64]
 Augmentation = Callable[[Vectors, Rows, Weights], tuple[Rows, Weights]]
 """Vectors (n, d), ends (m, 2) and weights (m,) of a graph to the ends and weights of another on its nodes."""
 Clustering = Callable[[Vectors, Rows, Weights, int], NDArray[np.integer]]
 """Vectors (n, d), ends (m, 2), weights (m,) and the bound on sizes to a label for each node, shape (n,)."""
-
-AUGMENTATIONS: tuple[str, ...] = get_args(augmenting.Augmentation)
-CLUSTERINGS: tuple[str, ...] = get_args(Method)
 CUSTOM = "custom:"
 
-_augmentations: dict[str, Augmentation] = {}
-_clusterings: dict[str, Clustering] = {}
+
+class _Choices(Generic[F]):
+    """The functions that a setting may name: built-in ones, and those that users register."""
+
+    def __init__(self, setting: str, built_in: tuple[str, ...]) -> None:
+        self._setting = setting
+        self._built_in = built_in
+        self._registered: dict[str, F] = {}
+
+    def register(self, name: str, function: F) -> str:
+        """Add a user's function; returns the name by which a configuration asks for it."""
+        setting = self._setting
+        if not isinstance(name, str) or not callable(function):
+            raise TypeError(f"register_{setting} takes a name and a function, not {name!r} and {function!r}")
+        if not name:
+            raise ValueError(f"register_{setting} needs a name that is not empty")
+        self._registered[name] = function
+        return CUSTOM + name
+
+    def check(self, name: str) -> None:
+        """`ValueError` unless the name is built in or has the form of a registered one."""
+        if name not in self._built_in and not (name.startswith(CUSTOM) and name != CUSTOM):
+            raise ValueError(
+                f"there is no {self._setting} {name!r}; choose from {', '.join(self._built_in)}, or register "
+                f"your own and name it '{CUSTOM}<name>'"
+            )
+
+    def custom(self, name: str) -> F | None:
+        """The user's function of a name that a configuration gives; None if the name is built in."""
+        if not name.startswith(CUSTOM):
+            return None
+        own = name.removeprefix(CUSTOM)
+        if own not in self._registered:
+            raise ValueError(
+                f"{self._setting} {name!r} is not registered in this process; call "
+                f"register_{self._setting}({own!r}, function) before building"
+            )
+        return self._registered[own]
+
+
+_augmentations = _Choices[Augmentation]("augmentation", get_args(augmenting.Augmentation))
+_clusterings = _Choices[Clustering]("clustering", get_args(Method))
+check_augmentation, check_clustering = _augmentations.check, _clusterings.check
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:
@@ -62,48 +98,29 @@ def register_augmentation(name: str, function: Augmentation) -> str:
     >>> register_augmentation("as it is", lambda vectors, ends, weights: (ends, weights))
     'custom:as it is'
     """
-    return _register("augmentation", name, function, _augmentations)
+    return _augmentations.register(name, function)
 
 
 def register_clustering(name: str, function: Clustering) -> str:
     """Make a clustering of one's own known as `custom:<name>`, for `ArchRAGConfig.clustering`.
 
+    What is returned and raised is as for `register_augmentation`.
+
     Parameters
     ----------
     name
-        Its name in this process; a function that had it is replaced.
+        Likewise.
     function
         Called once per level with vectors (n, d), ends (m, 2), weights (m,) and the bound on sizes; gives a
         whole number for each node, equal for the members of one community. Communities may have any size:
         what is too large is split afterwards. For equal input it must give equal output.
-
-    Returns
-    -------
-    `custom:<name>`.
-
-    Raises
-    ------
-    TypeError
-        If the name is no text, or the function cannot be called.
-    ValueError
-        If the name is empty.
 
     Examples
     --------
     >>> register_clustering("pairs", lambda vectors, ends, weights, bound: np.arange(len(vectors)) // 2)
     'custom:pairs'
     """
-    return _register("clustering", name, function, _clusterings)
-
-
-def check_augmentation(name: str) -> None:
-    """`ValueError` unless the name is one of ours or has the form of a custom one."""
-    _check("augmentation", name, AUGMENTATIONS)
-
-
-def check_clustering(name: str) -> None:
-    """`ValueError` unless the name is one of ours or has the form of a custom one."""
-    _check("clustering", name, CLUSTERINGS)
+    return _clusterings.register(name, function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +140,13 @@ class Recipe:
     def fingerprint(self) -> int:
         """64 bits of all that decides which communities are found; of a user's functions, their names."""
         settings = (repr(getattr(self, item.name)) for item in fields(self) if item.name != "threads")
-        return int(content_id("recipe", *settings)[:16], 16)
+        return key("recipe", *settings)
 
     def augmented(self, vectors: Vectors, ends: Rows, weights: Weights) -> tuple[Rows, Weights]:
         """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
-        if self.augmentation.startswith(CUSTOM):
-            found, weighed = _custom("augmentation", self.augmentation, _augmentations)(
-                vectors, ends, weights
-            )
+        custom = _augmentations.custom(self.augmentation)
+        if custom is not None:
+            found, weighed = custom(vectors, ends, weights)
             return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
         return augmenting.augment(
             vectors,
@@ -146,11 +162,11 @@ class Recipe:
     def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:
         """A community for each node, none larger than the bound (line 6)."""
         method: Any = self.clustering
-        if self.clustering.startswith(CUSTOM):
-            function = _custom("clustering", self.clustering, _clusterings)
+        custom = _clusterings.custom(self.clustering)
+        if custom is not None:
 
             def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-                return function(vectors, ends, weights, self.max_size)
+                return custom(vectors, ends, weights, self.max_size)
 
         return cluster(
             ends,
@@ -178,30 +194,3 @@ class Recipe:
             movable=movable,
             seed=self.seed,
         )
-
-
-def _register(what: str, name: str, function: F, functions: dict[str, F]) -> str:
-    if not isinstance(name, str) or not callable(function):
-        raise TypeError(f"register_{what} takes a name and a function, not {name!r} and {function!r}")
-    if not name:
-        raise ValueError(f"register_{what} needs a name that is not empty")
-    functions[name] = function
-    return CUSTOM + name
-
-
-def _check(what: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known and not (name.startswith(CUSTOM) and name != CUSTOM):
-        raise ValueError(
-            f"there is no {what} {name!r}; choose from {', '.join(known)}, or register your own and name it "
-            f"'{CUSTOM}<name>'"
-        )
-
-
-def _custom(what: str, name: str, functions: dict[str, F]) -> F:
-    function = functions.get(name.removeprefix(CUSTOM))
-    if function is None:
-        raise ValueError(
-            f"{what} {name!r} is not registered in this process; call register_{what}"
-            f"({name.removeprefix(CUSTOM)!r}, function) before building"
-        )
-    return function

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.partition import community_graph
-from stratarag.methods.archrag.clustering import Labels, Recipe, Weights
-from stratarag.methods.archrag.history import Start
+from stratarag.methods.archrag.clustering import Recipe, Weights
+from stratarag.methods.archrag.warm_start import InitialPartition
+from stratarag.pipeline.carryover import Labels
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
@@ -32,10 +33,10 @@ class Level:
         (ERRATA A3).
     sources
         Chunk rows of node i: `sources[1][sources[0][i]:sources[0][i + 1]]`.
-    read
+    read_nodes
         The nodes at some rows.
-    relations
-        Texts of the edges at some rows; none above level 0.
+    read_relations
+        Texts of the edges at some rows; none above level 0, whose edges have no text.
     """
 
     number: int
@@ -43,8 +44,8 @@ class Level:
     ends: Rows
     weights: Weights
     sources: tuple[Rows, Rows]
-    read: Callable[[Sequence[int]], Sequence[Node]]
-    relations: Callable[[Sequence[int]], list[str]]
+    read_nodes: Callable[[Sequence[int]], Sequence[Node]]
+    read_relations: Callable[[Sequence[int]], list[str]]
 
     @property
     def size(self) -> int:
@@ -56,8 +57,14 @@ class Level:
 class Partition:
     """The communities of a level.
 
-    `labels` number them, those of several members before those of one; `joined` is how many have several.
-    `ends` and `weights` are the graph of the communities.
+    Parameters
+    ----------
+    labels
+        The community of each node, shape (nodes,). Communities of several members come before those of one.
+    count, joined
+        How many communities there are, and how many of these have several members.
+    ends, weights
+        The graph of the communities.
     """
 
     labels: Labels
@@ -70,7 +77,7 @@ class Partition:
         """Rows of each community's members, ascending."""
         return _split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
 
-    def inner(self, ends: Rows) -> list[Rows]:
+    def inner_edges(self, ends: Rows) -> list[Rows]:
         """Rows of the edges inside each community, ascending."""
         own = self.labels[ends[:, 0]]
         inside = np.flatnonzero(own == self.labels[ends[:, 1]])
@@ -112,33 +119,33 @@ def community_level(number: int, nodes: Sequence[Node], vectors: Vectors, partit
     )
 
 
-def partition(level: Level, recipe: Recipe, start: Start | None) -> Partition:
-    """Augment and cluster a level (lines 3 to 6), or bring an earlier partition of it up to date."""
+def partition(level: Level, recipe: Recipe, initial: InitialPartition | None) -> Partition:
+    """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date."""
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights)
-    if start is None:
+    if initial is None:
         labels = recipe.clustered(level.vectors, ends, weights)
     else:
-        labels = recipe.moved(ends, weights, start.labels, start.movable)
+        labels = recipe.moved(ends, weights, initial.labels, initial.movable)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges)
 
 
-def unions(labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int) -> list[list[int]]:
+def community_sources(labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int) -> list[list[int]]:
     """The chunk rows of each community: the union of its members', ascending."""
     indptr, indices = sources
     nodes = len(labels)
-    of = csr_array((np.ones(nodes, np.int32), (labels, np.arange(nodes))), shape=(count, nodes))
-    behind = csr_array(
+    members = csr_array((np.ones(nodes, np.int32), (labels, np.arange(nodes))), shape=(count, nodes))
+    chunks_of_nodes = csr_array(
         (np.ones(int(indptr[-1]), np.int32), indices[: indptr[-1]], indptr), shape=(nodes, chunks)
     )
-    found = (of @ behind).tocsr()
+    found = (members @ chunks_of_nodes).tocsr()
     found.sort_indices()
     return [rows.tolist() for rows in _split(found.indices, np.diff(found.indptr))]
 
 
-def strengths(level: Level, labels: Labels) -> Weights:
-    """How much each node is connected inside its community: the sum of its edges' weights there."""
+def inner_degrees(level: Level, labels: Labels) -> Weights:
+    """The weighted degree of each node inside its community, shape (nodes,)."""
     inside = labels[level.ends[:, 0]] == labels[level.ends[:, 1]]
     ends, weights = level.ends[inside], level.weights[inside]
     found = np.bincount(ends.ravel(), np.repeat(weights, 2), minlength=level.size)

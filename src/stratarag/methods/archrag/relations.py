@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratarag.protocols import Rows
 
-_PAIRED = 128  # more entities than that are looked for among the relations, not their pairs
+_PAIRED = 128  # entities up to which all pairs are looked up; of more, all relations are scanned
 
 
 @lru_cache(maxsize=_PAIRED)
@@ -56,9 +56,9 @@ class Relations:
     def _by_pairs(self, rows: Rows) -> Rows:
         ordered = np.sort(rows)
         low, high = _pairs(len(ordered))
-        wanted = ordered[low] * self._entities + ordered[high]
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.sort(self._order[at[self._keys[at] == wanted]])
+        pairs = ordered[low] * self._entities + ordered[high]
+        at = np.minimum(np.searchsorted(self._keys, pairs), len(self._keys) - 1)
+        return np.sort(self._order[at[self._keys[at] == pairs]])
 
     def _by_scan(self, rows: Rows) -> Rows:
         chosen = np.zeros(self._entities, np.bool_)

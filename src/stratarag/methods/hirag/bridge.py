@@ -18,9 +18,10 @@ Mask = NDArray[np.bool_]
 Scores = NDArray[np.float32]
 
 LARGE = 128
-"""Members from which a community's key entities are sought among those most similar in the whole graph."""
+"""Members from which a community is large: its key entities are then chosen among those entities of the whole
+graph that are most similar to the question, instead of scanning the community."""
 SIMILAR = 64
-"""How many of these there are; a shortlist that is ranked exactly grows with them."""
+"""How many entities of the whole graph are looked up for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ class LayeredGraph:
     ) -> Bridge:
         """The shortest paths between consecutive key entities, `count` of each community (ERRATA H4).
 
-        Of communities with `LARGE` members and more only those can be key entities that are among the
-        `similar` ones, the most similar of the whole graph.
+        In a community with `LARGE` members or more, key entities are chosen among the `similar` ones, the
+        entities of the whole graph that are most similar to the question.
         """
         keys: dict[int, None] = {}
         for community in communities.tolist():

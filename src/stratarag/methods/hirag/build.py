@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from stratarag.kernels.paths import Adjacency
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.hirag.clusters import arrays as cluster_arrays
-from stratarag.methods.hirag.communities import Communities, Edges, build_communities, complete
+from stratarag.methods.hirag.communities import Communities, Edges, build_communities
 from stratarag.methods.hirag.config import META_TYPES, HiRAGConfig
-from stratarag.methods.hirag.layers import Layers, Work, build_layers
+from stratarag.methods.hirag.context import BuildContext
+from stratarag.methods.hirag.layers import Layers, build_layers
 from stratarag.methods.hirag.naming import META_TASK
 from stratarag.models.gate import CallItem, Gate
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import FAILED, MODEL
@@ -31,56 +33,60 @@ async def build(
     corpus: Corpus, graph: Graph, gate: Gate, *, config: HiRAGConfig, previous: Stored | None
 ) -> Built:
     """Build the hierarchy over a corpus' graph; what is made of the same is taken over from `previous`."""
-    work = Work(corpus, graph, gate, config, previous)
-    meta = await _meta_types(work)
-    layers = await build_layers(work, meta.extra["types"] if meta else config.meta_types or META_TYPES)
-    edges = Edges.of(work, layers.entities)
-    communities = await build_communities(work, layers.entities, edges)
-    arrays = await asyncio.to_thread(_arrays, work, layers, edges, communities, meta is not None)
-    nodes = [*layers.entities.nodes, *communities.nodes, *([meta] if meta else [])]
-    whole = layers.entities.complete and complete(nodes)
-    return Built(nodes, arrays, complete=whole)
+    context = BuildContext(corpus, graph, gate, config, previous, CarryOver(previous, gate))
+    meta = await _meta_types(context)
+    layers = await build_layers(context, meta.extra["types"] if meta else config.meta_types or META_TYPES)
+    edges = Edges.of(context, layers.entities)
+    communities = await build_communities(context, layers.entities, edges)
+    arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
+    nodes = [*layers.entities.nodes, *communities.nodes]
+    arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, [node.text for node in nodes])
+    nodes += [meta] if meta else []
+    complete = layers.entities.complete and all(map(written_by_model, nodes))
+    return Built(nodes, arrays, complete=complete)
 
 
-async def _meta_types(work: Work) -> Node | None:
-    """The general concepts that the model chose, once: from a sample of names that are still all there.
+async def _meta_types(context: BuildContext) -> Node | None:
+    """The general concepts that the model chose from a sample of names, once, while these names exist.
 
     They guide prompts and are in no layer. Where the user set them, or there is no model, there is no node.
     """
-    if work.config.meta_types is not None or not work.graph.entities:
+    if context.config.meta_types is not None or not context.graph.entities:
         return None
-    former = await asyncio.to_thread(_former_types, work)
-    if former is not None and (former.extra["by"] == MODEL or not work.gate.has_llm):
-        return former
-    if not work.gate.has_llm:
+    previous = await asyncio.to_thread(_previous_types, context)
+    if previous is not None and (written_by_model(previous) or not context.gate.has_llm):
+        return previous
+    if not context.gate.has_llm:
         return None
-    return await _chosen_types(work)
+    return await _chosen_types(context)
 
 
-def _former_types(work: Work) -> Node | None:
-    """The node of the previous index, if every name that it was made of is still in the graph."""
-    if work.previous is None or not work.previous.arrays["counts"][2]:
+def _previous_types(context: BuildContext) -> Node | None:
+    """The node of the previous index, if every name that it was made from is still in the graph."""
+    if context.previous is None or not context.previous.arrays["counts"][2]:
         return None
-    summaries, communities, _ = work.previous.arrays["counts"].tolist()
-    (node,) = work.previous.nodes([summaries + communities])
-    rows = work.graph.stored.rows(node.extra["members"])
+    summaries, communities, _ = context.previous.arrays["counts"].tolist()
+    (node,) = context.previous.nodes([summaries + communities])
+    rows = context.graph.stored.rows(node.extra["members"])
     if len(rows) < len(node.extra["members"]):
         return None
-    sources = {source for each in work.graph.stored.nodes(sorted(rows.values())) for source in each.sources}
+    sources = {
+        source for each in context.graph.stored.nodes(sorted(rows.values())) for source in each.sources
+    }
     return Node(node.id, node.kind, node.level, node.text, sorted(sources), node.extra)
 
 
-async def _chosen_types(work: Work) -> Node:
-    sample = await asyncio.to_thread(_sample, work.graph)
+async def _chosen_types(context: BuildContext) -> Node:
+    sample = await asyncio.to_thread(_sample, context.graph)
     lines = (
         f"- {each.extra['name']}" + (f" ({each.extra['type']})" if each.extra["type"] else "")
         for each in sample
     )
     values = {"sample": "\n".join(lines), "count": "8"}
     sources = sorted({source for each in sample for source in each.sources})
-    with work.gate.stage("choose meta types", 1):
-        item = CallItem(values, "meta types", work.corpus.ids(sources))
-        (answer,) = await work.gate.map(META_TASK, [item])
+    with context.gate.stage("choose meta types", 1):
+        item = CallItem(values, "meta types", context.corpus.ids(sources))
+        (answer,) = await context.gate.map(META_TASK, [item])
     types = list(META_TYPES) if answer is None else answer.types
     members = [each.id for each in sample]
     extra = {"types": types, "by": FAILED if answer is None else MODEL, "members": members}
@@ -89,15 +95,15 @@ async def _chosen_types(work: Work) -> Node:
 
 
 def _sample(graph: Graph) -> list[Node]:
-    """Some entities, the same ones for the same graph, drawn by the hash of their names."""
+    """A sample of entities, drawn by the hash of their ids, so that equal graphs have equal samples."""
     nodes = graph.stored.nodes(range(graph.entities))
     return sorted(nodes, key=lambda node: content_id("sample", node.id))[:SAMPLE]
 
 
 def _arrays(
-    work: Work, layers: Layers, edges: Edges, communities: Communities, meta: bool
+    context: BuildContext, layers: Layers, edges: Edges, communities: Communities, meta: bool
 ) -> dict[str, NDArray[Any]]:
-    entities, count = layers.entities, work.graph.entities
+    entities, count = layers.entities, context.graph.entities
     summaries = entities.vectors[count:]
     nodes = [summaries, communities.vectors]
     if meta:
@@ -105,7 +111,7 @@ def _arrays(
     adjacency = Adjacency.build(len(entities.ids), edges.ends)
     keys = [entities.keys[rows] for rows in layers.members]
     return {
-        "vectors": np.concatenate(nodes),
+        VECTORS: np.concatenate(nodes),
         "counts": np.array([len(summaries), len(communities.nodes), int(meta)], np.int64),
         **{f"layered.{name}": array for name, array in adjacency.items()},
         "layers.levels": np.array([node.level for node in entities.nodes], np.int16),
@@ -113,7 +119,7 @@ def _arrays(
         "layers.sparsity": np.array(layers.sparsity, np.float64),
         "entities.keys": entities.keys,
         **_community_arrays(communities, len(entities.ids)),
-        **cluster_arrays(layers.clusters, keys, work.config),
+        **cluster_arrays(layers.clusters, keys, context.config),
         **Nearest.index(entities.vectors[:count], "entities"),
         **Nearest.index(summaries, "summaries"),
         **Nearest.index(communities.vectors, "reports"),

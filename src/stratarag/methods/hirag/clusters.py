@@ -1,15 +1,12 @@
-"""Clusters of a layer: found anew by mixtures, or grown from those of the previous index.
+"""Clusters of a layer: found anew by mixtures, or brought up to date from those of the previous index.
 
-A refitted mixture moves everything, and every cluster that moved is summarised again. So an update keeps
-the clusters there are: members that are still there stay, emptied clusters vanish, and what is new joins a
-cluster that it resembles as much as the members do, or forms new clusters with the rest of what is new.
-
-Nothing stored here holds a name: members are known again by 64 bits of a hash.
+A refitted mixture changes nearly all clusters, and every changed cluster is summarised again. So an update
+keeps the previous clusters: members that still exist stay, empty clusters are dropped, and a new member joins
+a cluster that it is as similar to as the members are, or forms new clusters with other new members.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,11 +16,9 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.methods.hirag.config import HiRAGConfig
+from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
 from stratarag.protocols import Rows, Stored, Vectors
 
-Keys = NDArray[np.uint64]
-FRESH_SHARE = 1 / 3
-"""Share of new members from which a layer is clustered anew."""
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
 
@@ -31,62 +26,57 @@ _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that p
 class Clusters:
     """The clusters of one layer.
 
-    `members` are ascending places in the layer. `lineages` identify a cluster across updates, whatever
-    members it loses or gains.
+    Attributes
+    ----------
+    members
+        Ascending places in the layer, for each cluster.
+    lineages
+        The key of each cluster, which it keeps across updates whatever members it loses or gains.
     """
 
     members: Sequence[Rows]
     lineages: Keys
 
 
-def key(*parts: str) -> int:
-    """64 bits that stand for some text."""
-    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
-
-
-class History:
+class PreviousClusters:
     """The clusters of the previous index, layer by layer."""
 
     def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
         self._arrays = previous.arrays if previous is not None and same_settings(previous, config) else {}
 
     def layer(self, level: int, keys: Keys) -> Clusters | None:
-        """What is left of the clusters of a layer, in places of members with these keys; None: nothing.
+        """What is left of the clusters of a layer whose members have these keys; None if nothing is.
 
-        A cluster whose members all left is left out, and so is one that shrank to a single member.
+        A cluster without any member left is dropped, and so is one that shrank to a single member.
         """
         if not self._arrays:
             return None
-        chosen = np.flatnonzero(self._arrays["clusters.levels"] == level)
-        indptr, stored = self._arrays["clusters.indptr"], self._arrays["clusters.members"]
-        order = np.argsort(keys, kind="stable")
+        indptr = self._arrays["clusters.indptr"]
+        places = lookup(self._arrays["clusters.members"], keys)
         groups: list[Rows] = []
         lineages: list[int] = []
-        for row in chosen.tolist():
-            wanted = stored[indptr[row] : indptr[row + 1]]
-            at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-            found = order[at][keys[order[at]] == wanted]
-            if len(found) > 1 or len(found) == len(wanted):
-                groups.append(np.sort(found).astype(np.int64))
+        for row in np.flatnonzero(self._arrays["clusters.levels"] == level).tolist():
+            before = places[indptr[row] : indptr[row + 1]]
+            found = np.sort(before[before >= 0])
+            if len(found) > 1 or len(found) == len(before):
+                groups.append(found)
                 lineages.append(int(self._arrays["clusters.lineages"][row]))
         return Clusters(groups, np.array(lineages, np.uint64)) if groups else None
 
 
-def cluster(vectors: Vectors, keys: Keys, before: Clusters | None, config: HiRAGConfig) -> Clusters:
+def cluster(vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig) -> Clusters:
     """The clusters of a layer whose members have these vectors and keys."""
-    if before is not None:
+    if previous is not None:
         known = np.zeros(len(keys), np.bool_)
-        known[np.concatenate(before.members)] = True
-        fresh = np.flatnonzero(~known)
-        if len(fresh) <= FRESH_SHARE * len(keys):
-            return _grown(vectors, keys, before, fresh, config)
-    groups = _found(vectors, config)
+        known[np.concatenate(previous.members)] = True
+        if not needs_reclustering(known):
+            return _updated(vectors, keys, previous, np.flatnonzero(~known), config)
+    groups = _mixture(vectors, config)
     return Clusters(groups, _lineages(groups, keys, ()))
 
 
 def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig) -> dict[str, NDArray[Any]]:
-    """What `History` reads; `keys` are those of each layer's members."""
+    """What `PreviousClusters` reads; `keys` are those of each layer's members."""
     groups = [each[rows] for layer, each in zip(layers, keys, strict=True) for rows in layer.members]
     return {
         "clusters.settings": np.array([_settings(config)], np.uint64),
@@ -100,7 +90,7 @@ def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig
 
 
 def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
-    """Whether clusters and communities were made as they would be now; others are no place to start from."""
+    """Whether these settings made the previous clusters and communities, so that an update may keep them."""
     return int(previous.arrays["clusters.settings"][0]) == _settings(config)
 
 
@@ -114,7 +104,7 @@ def _settings(config: HiRAGConfig) -> int:
     )
 
 
-def _found(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
+def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
     return soft_clusters(
         vectors,
         target=config.cluster_size,
@@ -127,28 +117,25 @@ def _found(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
     )
 
 
-def _grown(vectors: Vectors, keys: Keys, before: Clusters, fresh: Rows, config: HiRAGConfig) -> Clusters:
-    """The former clusters with those new members that belong there; new clusters of the others."""
-    groups = [rows.tolist() for rows in before.members]
-    shape = _Shape(vectors, before.members)
-    waiting = [row for row in fresh.tolist() if not shape.join(row, groups, shape.typical, config)]
-    new: list[list[int]] = []
-    if waiting:
-        rows = np.array(waiting, np.int64)
-        for group in _found(vectors[rows], config):
-            members = rows[group].tolist()
-            if len(members) > 1 or not shape.join(members[0], groups, shape.least, config):
-                new.append(members)
-    kept = before.lineages.tolist()
-    fresh_groups = [np.array(rows, np.int64) for rows in new]
-    lineages = np.concatenate([before.lineages, _lineages(fresh_groups, keys, kept)])
-    members = [np.array(sorted(rows), np.int64) for rows in groups] + fresh_groups
+def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
+    """The previous clusters with those new members that fit in, and clusters of the other new members."""
+    groups = [rows.tolist() for rows in previous.members]
+    fit = _Fit(vectors, previous.members)
+    left = [row for row in new.tolist() if not fit.join(row, groups, fit.typical, config)]
+    founded: list[Rows] = []
+    if left:
+        rows = np.array(left, np.int64)
+        for group in _mixture(vectors[rows], config):
+            if len(group) > 1 or not fit.join(int(rows[group[0]]), groups, fit.least, config):
+                founded.append(rows[group])
+    lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
+    members = [np.array(sorted(rows), np.int64) for rows in groups] + founded
     order = sorted(range(len(members)), key=lambda place: (members[place].tolist(), int(lineages[place])))
     return Clusters([members[place] for place in order], lineages[order])
 
 
-class _Shape:
-    """Where clusters lie, and how near to their centre their members are."""
+class _Fit:
+    """The centres of clusters, and how similar members are to them: `typical` (median) and `least`."""
 
     def __init__(self, vectors: Vectors, groups: Sequence[Rows]) -> None:
         self._vectors = vectors
@@ -164,25 +151,23 @@ class _Shape:
     ) -> bool:
         """Put a row into the nearest cluster that has room and whose bound it reaches, if there is one."""
         similarity = self._centres @ self._vectors[row]
-        fits = similarity >= bounds
-        for place in np.lexsort((np.arange(len(groups)), -similarity)).tolist():
-            if fits[place] and 1 < len(groups[place]) < config.max_cluster:
+        places = np.flatnonzero(similarity >= bounds)
+        for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
+            if 1 < len(groups[place]) < config.max_cluster:
                 groups[place].append(row)
                 return True
-            if not fits[place] and not fits.any():
-                return False
         return False
 
 
 def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
-    """An identity for each new cluster, from its first members."""
+    """A key for each new cluster, from the keys of its first members; none is among those `taken`."""
     used = set(taken)
     made = []
     for rows in groups:
-        name = [str(each) for each in sorted(keys[rows].tolist())]
-        identity = key(*name)
-        while identity in used:
-            identity = key(str(identity), *name)
-        used.add(identity)
-        made.append(identity)
+        first = [str(each) for each in sorted(keys[rows].tolist())]
+        lineage = key(*first)
+        while lineage in used:
+            lineage = key(str(lineage), *first)
+        used.add(lineage)
+        made.append(lineage)
     return np.array(made, np.uint64)

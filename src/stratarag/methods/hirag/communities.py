@@ -1,30 +1,32 @@
 """Communities of the layered graph, from fine to coarse, and their reports (HiRAG 4.1, ERRATA A4's bound).
 
-Summary entities are nodes like any others, so that what is alike comes together although nothing relates it
-directly. A community of the finest level is reported from its members, one of a higher level from the
-reports of the communities in it. One that has a single community in it is that community.
+Summary entities are nodes like any others, so that similar entities come together although no relation joins
+them. The report on a community of the finest level is made from its members, one of a coarser level from the
+reports on the communities in it. A coarser community with one community in it is that one, and has no report
+of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.leiden import hierarchical_leiden, leiden
-from stratarag.methods.hirag.clusters import FRESH_SHARE, Keys, same_settings
+from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
-from stratarag.methods.hirag.layers import Entities, Work
+from stratarag.methods.hirag.context import BuildContext
+from stratarag.methods.hirag.entities import Entities
 from stratarag.methods.hirag.naming import PACKAGE
-from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclustering, previous_labels
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
-from stratarag.pipeline.summarize import MODEL, Group
+from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Rows, Stored, Vectors
-from stratarag.records import Node, content_id
+from stratarag.records import Node
 
 KIND = "community"
 REPORT = load_prompt(PACKAGE, "report")
@@ -32,12 +34,52 @@ _MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
 _NAMED = 3  # members in a title that no model wrote
 _LONGEST_TITLE = 120
 
-Labels = NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its report.
+
+    Attributes
+    ----------
+    level
+        0 for the finest.
+    title
+        The title of a report that no model wrote.
+    members, texts
+        Ids and texts of what the report is made of, most connected or largest first: entities at level 0,
+        above it the reports of finer communities.
+    rows
+        Ascending rows of the entities in it.
+    sources
+        Ascending rows of the chunks below it.
+    """
+
+    level: int
+    title: str
+    members: list[str]
+    texts: list[str]
+    rows: Rows
+    sources: Sequence[int]
+
+    def id(self, report_tokens: int) -> str:
+        """Changes exactly when a member, a member's text or the length of the report does."""
+        members = zip(self.members, self.texts, strict=True)
+        return derived_id(members, "hirag", KIND, str(report_tokens))
 
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """All communities. `labels[l][v]` is the one of entity v at level l, from the finest on."""
+    """All communities.
+
+    Attributes
+    ----------
+    nodes, vectors
+        Their reports.
+    members
+        Rows of the entities in each.
+    labels
+        Of each level, the finest first: the row of each entity's community, shape (entities,).
+    """
 
     nodes: Sequence[Node]
     members: Sequence[Rows]
@@ -53,35 +95,35 @@ class Edges:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, work: Work, entities: Entities) -> Edges:
+    def of(cls, context: BuildContext, entities: Entities) -> Edges:
         """A relation with a summary entity weighs as much as a relation of the graph does typically."""
-        given = np.asarray(work.graph.weights, dtype=np.float64)
+        given = np.asarray(context.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
         hierarchy = np.array(entities.relations, dtype=np.int64).reshape(-1, 2)
-        ends = np.concatenate([np.asarray(work.graph.ends, dtype=np.int64).reshape(-1, 2), hierarchy])
+        ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), hierarchy])
         return cls(ends, np.concatenate([given, np.full(len(hierarchy), usual)]))
 
 
-async def build_communities(work: Work, entities: Entities, edges: Edges) -> Communities:
+async def build_communities(context: BuildContext, entities: Entities, edges: Edges) -> Communities:
     """Partition the entities of all layers, level by level, and report on each community."""
-    labels = await asyncio.to_thread(_partition, work, entities, edges)
+    labels = await asyncio.to_thread(_partition, context, entities, edges)
     count, repeated = len(entities.ids), np.repeat(edges.weights, 2)
     degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
-    writer = _Writer(work, entities, degrees)
+    writer = CommunityWriter(context, entities, degrees)
     own = [await writer.finest(labels[0])] if labels else []
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
-    return Communities(writer.nodes, writer.members, own, writer.stacked(entities.vectors.shape[1]))
+    return Communities(writer.nodes, writer.members, own, writer.vectors)
 
 
-def _partition(work: Work, entities: Entities, edges: Edges) -> list[Labels]:
+def _partition(context: BuildContext, entities: Entities, edges: Edges) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
-    config, count = work.config, len(entities.ids)
+    config, count = context.config, len(entities.ids)
     if not count:
         return []
-    before = _before(work.previous, entities.keys, config)
-    if before and np.mean(before[0] < 0) <= FRESH_SHARE:
-        return _moved(before, edges, count, config)
+    previous = _previous(context.previous, entities.keys, config)
+    if len(previous) and not needs_reclustering(previous[0] >= 0):
+        return _updated(previous, edges, count, config)
     levels = hierarchical_leiden(
         edges.ends,
         edges.weights,
@@ -104,36 +146,32 @@ def _partition(work: Work, entities: Entities, edges: Edges) -> list[Labels]:
     return [finest, *(levels[place] for place in kept[1:].tolist())]
 
 
-def _before(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> list[Labels] | None:
-    """The labels that the previous index gave to these entities, -1 where it did not know one."""
-    if previous is None or not len(previous.arrays["entities.keys"]) or not same_settings(previous, config):
-        return None
-    stored = previous.arrays["entities.keys"]
-    order = np.argsort(stored, kind="stable")
-    at = order[np.minimum(np.searchsorted(stored, keys, sorter=order), len(stored) - 1)]
-    known = stored[at] == keys
-    return [
-        np.where(known, labels[at], -1).astype(np.int64) for labels in previous.arrays["communities.labels"]
-    ]
+def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Sequence[Labels]:
+    """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
+    if previous is None or not same_settings(previous, config):
+        return []
+    return list(
+        previous_labels(keys, previous.arrays["entities.keys"], previous.arrays["communities.labels"])
+    )
 
 
-def _moved(before: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
-    """The former communities: new entities find their place, the others keep it."""
+def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
+    """The previous communities: new entities join where they gain most modularity, the others stay."""
     finest = leiden(
         edges.ends,
         edges.weights,
         count,
         max_size=config.max_community,
         resolution=config.resolution,
-        initial=before[0],
-        movable=before[0] < 0,
+        initial=previous[0],
+        movable=previous[0] < 0,
         seed=config.seed,
     )
     labels = [finest]
-    for former in before[1:]:
+    for before in previous[1:]:
         finer = labels[-1]
         groups = int(finer.max()) + 1
-        start = _majority(finer, former, groups)
+        start = _majority(finer, before, groups)
         upper = leiden(
             finer[edges.ends],
             edges.weights,
@@ -147,126 +185,99 @@ def _moved(before: Sequence[Labels], edges: Edges, count: int, config: HiRAGConf
     return labels
 
 
-def _majority(finer: Labels, former: Labels, groups: int) -> Labels:
-    """For each community the former label that most of its members had, of equals the lower; -1 for none."""
-    known = former >= 0
-    pairs, counts = np.unique(np.column_stack([finer[known], former[known]]), axis=0, return_counts=True)
+def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
+    """For each community the label that most of its members had before, of equals the lower; -1 for none."""
+    known = before >= 0
+    pairs, counts = np.unique(np.column_stack([finer[known], before[known]]), axis=0, return_counts=True)
     start = np.full(groups, -1, np.int64)
     rising = np.lexsort((-pairs[:, 1], counts))
     start[pairs[rising, 0]] = pairs[rising, 1]
     return start
 
 
-class _Writer:
-    """Writes the reports of one level after the other."""
+class CommunityWriter:
+    """Makes the nodes of communities, level by level; reports that the previous index has are taken over."""
 
-    def __init__(self, work: Work, entities: Entities, degrees: NDArray[np.float64]) -> None:
-        self._work = work
+    def __init__(self, context: BuildContext, entities: Entities, degrees: NDArray[np.float64]) -> None:
+        self._context = context
         self._entities = entities
         self._degrees = degrees
-        self._reuse = CarryOver(work.previous, work.gate)
         self.nodes: list[Node] = []
         self.members: list[Rows] = []
         self._vectors: list[Vectors] = []
 
-    def stacked(self, dimension: int) -> Vectors:
+    @property
+    def vectors(self) -> Vectors:
         """The vectors of all reports, shape (communities, dimension)."""
-        return np.stack(self._vectors) if self._vectors else np.zeros((0, dimension), np.float32)
+        return np.concatenate([np.zeros((0, self._context.dimension), np.float32), *self._vectors])
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
-        drafts = [self._of_entities(rows) for rows in _groups(labels)]
-        numbers = await self._write(drafts)
+        numbers = await self._write([self._of_entities(rows) for rows in _groups(labels)])
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
-        """Report on those that have several of the finer level's communities in them."""
+        """Report on those communities of a level that consist of several of the finer level's."""
         groups = _groups(labels)
         inside = [np.unique(finer[rows]) for rows in groups]
         several = [place for place, own in enumerate(inside) if len(own) > 1]
-        drafts = [self._of_communities(level, inside[place], groups[place]) for place in several]
+        made_of = [self._of_communities(level, inside[place], groups[place]) for place in several]
         numbers = np.array([own[0] for own in inside], np.int64)
-        numbers[several] = await self._write(drafts)
+        numbers[several] = await self._write(made_of)
         return numbers[labels]
 
-    def _of_entities(self, rows: Rows) -> _Draft:
+    def _of_entities(self, rows: Rows) -> Community:
         entities = self._entities
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
-        return _Draft(
+        return Community(
             level=0,
             title=", ".join(entities.names[row] for row in order[:_NAMED])[:_LONGEST_TITLE],
-            ids=[entities.ids[row] for row in order],
+            members=[entities.ids[row] for row in order],
             texts=[entities.texts[row] for row in order],
             rows=rows,
-            sources=entities.of_members(order),
+            sources=entities.sources_of(order),
         )
 
-    def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> _Draft:
+    def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> Community:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
         nodes = [self.nodes[number] for number in order]
-        return _Draft(
+        return Community(
             level=level,
             title="; ".join(node.extra["title"] for node in nodes[:_NAMED])[:_LONGEST_TITLE],
-            ids=[node.id for node in nodes],
+            members=[node.id for node in nodes],
             texts=[node.text for node in nodes],
             rows=rows,
             sources=sorted({source for node in nodes for source in node.sources}),
         )
 
-    async def _write(self, drafts: Sequence[_Draft]) -> Labels:
-        """Reports for these communities, known ones taken over; returns their numbers."""
-        tokens = self._work.config.report_tokens
-        ids = [draft.identity(tokens) for draft in drafts]
-        known = self._reuse.take(ids)
-        todo = [place for place, identity in enumerate(ids) if identity not in known]
-        made = dict(zip(todo, await self._made([drafts[place] for place in todo]), strict=True))
-        for place, (draft, identity) in enumerate(zip(drafts, ids, strict=True)):
-            if identity in known:
-                node, vector = known[identity]
-                extra = {**carried(node, len(draft.sources)), "members": draft.ids}
-                node = replace(node, level=draft.level, sources=draft.sources, extra=extra)
+    async def _write(self, communities: Sequence[Community]) -> Labels:
+        """Make the nodes of these communities; returns their numbers."""
+        ids = [each.id(self._context.config.report_tokens) for each in communities]
+        known = self._context.carry.nodes(ids)
+        missing = [place for place, identity in enumerate(ids) if identity not in known]
+        reports = await self._reports([communities[place] for place in missing])
+        written = dict(zip(missing, reports, strict=True))
+        first = len(self.nodes)
+        for place, (each, identity) in enumerate(zip(communities, ids, strict=True)):
+            if place in written:
+                text, report = written[place].text, written[place].extra
             else:
-                report, vector = made[place]
-                extra = {**report.extra, "members": draft.ids}
-                node = Node(identity, KIND, draft.level, report.text, draft.sources, extra)
-            self.nodes.append(node)
-            self.members.append(draft.rows)
-            self._vectors.append(vector)
-        return np.arange(len(self.nodes) - len(drafts), len(self.nodes))
+                text, report = known[identity].text, carried(known[identity], len(each.sources))
+            extra = {**report, "members": each.members}
+            self.nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
+            self.members.append(each.rows)
+        texts = [node.text for node in self.nodes[first:]]
+        self._vectors.append(await self._context.carry.embed("embed reports", texts, self._context.dimension))
+        return np.arange(first, len(self.nodes))
 
-    async def _made(self, drafts: Sequence[_Draft]) -> list[tuple[CommunityReport, Vectors]]:
-        if not drafts:
+    async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
+        if not communities:
             return []
-        gate, level = self._work.gate, drafts[0].level
-        groups = [Group(draft.title, draft.texts, self._work.corpus.ids(draft.sources)) for draft in drafts]
-        with gate.stage(f"report communities, level {level}", len(groups)):
-            reports = await write_reports(
-                groups, gate, prompt=REPORT, max_tokens=self._work.config.report_tokens
-            )
-        vectors = await gate.embed("embed reports", [report.text for report in reports])
-        return list(zip(reports, vectors, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A community before its report: its members' ids and texts, most connected first, and its entities."""
-
-    level: int
-    title: str
-    ids: list[str]
-    texts: list[str]
-    rows: Rows
-    sources: Sequence[int]
-
-    def identity(self, tokens: int) -> str:
-        """Another as soon as a member, or what is said of it, is another."""
-        made_of = sorted(content_id(*pair) for pair in zip(self.ids, self.texts, strict=True))
-        return content_id("hirag", KIND, str(tokens), *made_of)
-
-
-def complete(nodes: Sequence[Node]) -> bool:
-    """Whether a model wrote all of these."""
-    return all(node.extra["by"] == MODEL for node in nodes)
+        gate, tokens = self._context.gate, self._context.config.report_tokens
+        chunk_ids = self._context.corpus.ids
+        groups = [Group(each.title, each.texts, chunk_ids(each.sources)) for each in communities]
+        with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
+            return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
 
 
 def _groups(labels: Labels) -> list[Rows]:

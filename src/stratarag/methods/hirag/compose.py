@@ -25,21 +25,21 @@ _Entry = tuple[int, Hit, Metadata]  # number, hit and trace
 
 
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
-    """A draft of the hits by their parts, numbered by their places; passages are what completed the hits.
+    """A draft with the hits of each part under its heading, each with the number of its place.
 
-    Each part has its share of `max_tokens`; what a part leaves goes to the next ones. A statement of the
-    bridge comes with the path that it lies on.
+    Passages, with which the hits were filled up, come last. Each part has its share of `max_tokens`; what a
+    part does not use goes to the next ones. A statement of the bridge is followed by the path that it is on.
     """
-    wanted = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
+    chosen = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
     parts: dict[str, list[_Entry]] = {name: [] for name in HEADINGS}
     for number, (hit, trace) in enumerate(zip(retrieval.hits, retrieval.trace, strict=True), 1):
         parts[trace.get("part", "passages")].append((number, hit, trace))
-    writer = _Writer(gate, max_tokens)
-    weights: dict[str, float] = dict(zip(PARTS, wanted.budgets, strict=True))
-    open_ = [name for name in HEADINGS if parts[name]]
-    for place, name in enumerate(open_):
-        later = sum(weights.get(other, 0.0) for other in open_[place:]) or 1.0
-        share = weights.get(name, 1.0) / later if place < len(open_) - 1 else 1.0
+    writer = _ContextWriter(gate, max_tokens)
+    weights: dict[str, float] = dict(zip(PARTS, chosen.budgets, strict=True))
+    present = [name for name in HEADINGS if parts[name]]
+    for place, name in enumerate(present):
+        later = sum(weights.get(other, 0.0) for other in present[place:]) or 1.0
+        share = weights.get(name, 1.0) / later if place < len(present) - 1 else 1.0
         writer.part(name, parts[name], int(share * writer.left))
     if not writer.citations and retrieval.hits:
         writer.cut(retrieval.hits[0])
@@ -47,7 +47,7 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     return Draft(ANSWER, values, tuple(writer.citations))
 
 
-class _Writer:
+class _ContextWriter:
     """Collects numbered entries within a budget of tokens."""
 
     def __init__(self, gate: Gate, max_tokens: int) -> None:
@@ -77,7 +77,7 @@ class _Writer:
             self.left -= spent
 
     def cut(self, hit: Hit) -> None:
-        """The best hit as far as it goes, where nothing fits whole."""
+        """The beginning of the best hit, where no hit fits as a whole."""
         self.lines.append(clip(f"[1] {hit.text.strip()}", self.left, self._count))
         self._cite(1, hit)
 

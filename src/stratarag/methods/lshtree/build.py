@@ -13,11 +13,19 @@ from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.carryover import (
+    VECTOR_KEYS,
+    VECTORS,
+    CarryOver,
+    derived_id,
+    leading_bits,
+    text_keys,
+    written_by_model,
+)
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.summarize import MODEL, Group, Summary, summarize
+from stratarag.pipeline.summarize import Group, summarize
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node, content_id
 
@@ -27,20 +35,22 @@ _BATCH = 2048
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One level of the tree. `nodes` is None for level 0, whose members are the chunks.
-
-    `remade` are the ids of those members that were written in this build.
-    """
+    """One level of the tree. `nodes` is None for level 0, whose members are the chunks."""
 
     ids: Sequence[str]
     vectors: Vectors
     nodes: Sequence[Node] | None = None
-    remade: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
         """Number of members."""
         return len(self.ids)
+
+    def sources(self, members: Sequence[int]) -> list[int]:
+        """The chunk rows below some members, ascending."""
+        if self.nodes is None:
+            return list(members)
+        return sorted({source for row in members for source in self.nodes[row].sources})
 
 
 async def build(
@@ -48,16 +58,16 @@ async def build(
 ) -> Built:
     """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`.
 
-    The tree is of chunks alone: the graph serves only its search for passages.
+    The tree is made of chunks alone: the graph serves only the walk to passages.
     """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []
-    work = _Work(corpus, gate, config, CarryOver(previous, gate))
+    writer = SummaryWriter(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
     while len(layers) <= config.max_levels and layers[-1].size >= config.min_level:
         level = len(layers)
         groups = await asyncio.to_thread(partition, layers[-1], config)
         with gate.stage(f"summarize level {level}", len(groups)):
-            layers.append(await _next_layer(work, layers[-1], groups, level))
+            layers.append(await writer.write(layers[-1], groups, level))
         children.append(groups)
     return _assemble(layers, children)
 
@@ -66,7 +76,7 @@ def partition(layer: Layer, config: LSHTreeConfig) -> list[Rows]:
     """The groups of a layer, each the ascending rows of its members (paper 4.1 and 4.2)."""
     bits = config.bits or bits_for(layer.size, config.max_cluster)
     planes = hyperplanes(bits, layer.vectors.shape[1], config.seed)
-    ties = np.array([int(identity[:16], 16) for identity in layer.ids], dtype=np.uint64)
+    ties = np.array([leading_bits(identity) for identity in layer.ids], dtype=np.uint64)
     labels = group(
         hash_codes(layer.vectors, planes), minimum=config.min_cluster, maximum=config.max_cluster, ties=ties
     )
@@ -75,68 +85,59 @@ def partition(layer: Layer, config: LSHTreeConfig) -> list[Rows]:
     return list(np.split(order.astype(np.int64), borders))
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What making the summaries of one level needs."""
+class SummaryWriter:
+    """Makes the summaries of groups; those that the previous index has are taken over."""
 
-    corpus: Corpus
-    gate: Gate
-    config: LSHTreeConfig
-    reuse: CarryOver
+    def __init__(self, corpus: Corpus, gate: Gate, carry: CarryOver, summary_tokens: int) -> None:
+        self._corpus = corpus
+        self._gate = gate
+        self._carry = carry
+        self._tokens = summary_tokens
 
+    async def write(self, layer: Layer, groups: Sequence[Rows], level: int) -> Layer:
+        """The summaries of the groups of a layer, as the next layer."""
+        nodes: list[Node] = []
+        for start in range(0, len(groups), _BATCH):
+            batch = [rows.tolist() for rows in groups[start : start + _BATCH]]
+            nodes += await self._nodes(layer, batch, level)
+        texts = [node.text for node in nodes]
+        vectors = await self._carry.embed("embed summaries", texts, layer.vectors.shape[1])
+        return Layer([node.id for node in nodes], vectors, nodes)
 
-async def _next_layer(work: _Work, layer: Layer, groups: Sequence[Rows], level: int) -> Layer:
-    """Summaries of the groups as the members of the next layer; known ones are not made again."""
-    ids = [_node_id(level, work.config, [layer.ids[row] for row in members]) for members in groups]
-    vectors = np.zeros((len(groups), layer.vectors.shape[1]), dtype=np.float32)
-    nodes: list[Node] = []
-    remade: set[str] = set()
-    for start in range(0, len(groups), _BATCH):
-        batch = range(start, min(start + _BATCH, len(groups)))
-        known = {
-            identity: (Summary(node.text, node.extra["by"]), vector)
-            for identity, (node, vector) in work.reuse.take([ids[row] for row in batch]).items()
-        }
-        # A summary whose members were written anew under their old names is out of date as well.
-        stale = [
-            ids[row] for row in batch if any(layer.ids[member] in layer.remade for member in groups[row])
-        ]
-        for identity in stale:
-            known.pop(identity, None)
-        made = await _summaries(work, layer, groups, [row for row in batch if ids[row] not in known])
-        for row in batch:
-            summary, vector = made[row] if row in made else known[ids[row]]
-            sources = _sources(layer, groups[row])
-            nodes.append(Node(ids[row], "summary", level, summary.text, sources, {"by": summary.by}))
-            vectors[row] = vector
-        remade |= {ids[row] for row in made}
-    return Layer(ids, vectors, nodes, frozenset(remade))
+    async def _nodes(self, layer: Layer, groups: Sequence[list[int]], level: int) -> list[Node]:
+        """The nodes of a batch of groups."""
+        ids = [self._id(layer, members, level) for members in groups]
+        known = self._carry.nodes(ids)
+        missing = [row for row, identity in enumerate(ids) if identity not in known]
+        written = await summarize(
+            [self._group(layer, groups[row]) for row in missing],
+            self._gate,
+            prompt=PROMPT,
+            max_tokens=self._tokens,
+        )
+        made = dict(zip(missing, written, strict=True))
+        nodes = []
+        for row, (identity, members) in enumerate(zip(ids, groups, strict=True)):
+            if row in made:
+                text, by = made[row].text, made[row].by
+            else:
+                text, by = known[identity].text, known[identity].extra["by"]
+            nodes.append(Node(identity, "summary", level, text, layer.sources(members), {"by": by}))
+        return nodes
 
+    def _id(self, layer: Layer, members: Sequence[int], level: int) -> str:
+        """The id of a group's summary. Ids of chunks are derived from their texts, those of nodes are not."""
+        settings = ("lshtree", str(level), str(self._tokens))
+        if layer.nodes is None:
+            return content_id(*settings, *sorted(layer.ids[row] for row in members))
+        return derived_id(((layer.ids[row], layer.nodes[row].text) for row in members), *settings)
 
-async def _summaries(
-    work: _Work, layer: Layer, groups: Sequence[Rows], rows: Sequence[int]
-) -> dict[int, tuple[Summary, Vectors]]:
-    """New summaries and their vectors, by the row of the group."""
-    gathered = [_group(work.corpus, layer, groups[row]) for row in rows]
-    written = await summarize(gathered, work.gate, prompt=PROMPT, max_tokens=work.config.summary_tokens)
-    vectors = await work.gate.embed("embed summaries", [summary.text for summary in written])
-    return dict(zip(rows, zip(written, vectors, strict=True), strict=True))
-
-
-def _node_id(level: int, config: LSHTreeConfig, members: Sequence[str]) -> str:
-    return content_id("lshtree", str(level), str(config.summary_tokens), *sorted(members))
-
-
-def _sources(layer: Layer, members: Rows) -> list[int]:
-    if layer.nodes is None:
-        return [int(row) for row in members]
-    return sorted({source for row in members for source in layer.nodes[row].sources})
-
-
-def _group(corpus: Corpus, layer: Layer, members: Rows) -> Group:
-    rows = [int(row) for row in members]
-    texts = corpus.texts(rows) if layer.nodes is None else [layer.nodes[row].text for row in rows]
-    return Group(texts[0][:60], texts, corpus.ids(_sources(layer, members)))
+    def _group(self, layer: Layer, members: Sequence[int]) -> Group:
+        if layer.nodes is None:
+            texts = self._corpus.texts(members)
+        else:
+            texts = [layer.nodes[row].text for row in members]
+        return Group(texts[0][:60], texts, self._corpus.ids(layer.sources(members)))
 
 
 def _assemble(layers: Sequence[Layer], children: Sequence[Sequence[Rows]]) -> Built:
@@ -150,10 +151,11 @@ def _assemble(layers: Sequence[Layer], children: Sequence[Sequence[Rows]]) -> Bu
         lists += [members + below for members in groups]
         offset += len(groups)
     arrays = {
-        "vectors": np.concatenate([np.zeros((0, dimension), np.float32), *(x.vectors for x in layers[1:])]),
+        VECTORS: np.concatenate([np.zeros((0, dimension), np.float32), *(x.vectors for x in layers[1:])]),
+        VECTOR_KEYS: text_keys(node.text for node in nodes),
         "levels": np.array([node.level for node in nodes], dtype=np.int16),
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
-    arrays |= Nearest.index(arrays["vectors"], "nodes")
-    return Built(nodes, arrays, complete=all(node.extra["by"] == MODEL for node in nodes))
+    arrays |= Nearest.index(arrays[VECTORS], "nodes")
+    return Built(nodes, arrays, complete=all(map(written_by_model, nodes)))

@@ -1,4 +1,4 @@
-"""Attributes: what the semantic units and relations around an important entity say of it (paper 001, 2.3)."""
+"""Attributes: summaries of the semantic units and relations around important entities (paper 001, 2.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stratarag.methods.noderag.config import NodeRAGConfig
-from stratarag.methods.noderag.material import Material
+from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.summarize import (
@@ -30,7 +30,7 @@ STAGE = "attributes"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An attribute to be: its id, its entity, and the graph rows and texts it is made of."""
+    """An attribute before its text: its id, its entity, and the graph rows and texts that it is made of."""
 
     id: str
     entity: int
@@ -39,7 +39,7 @@ class Plan:
     texts: Sequence[str]
 
 
-def plan_attributes(material: Material, entities: Rows, stated: Rows, config: NodeRAGConfig) -> list[Plan]:
+def plan_attributes(inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig) -> list[Plan]:
     """What the attribute of each entity is made of.
 
     Parameters
@@ -47,52 +47,52 @@ def plan_attributes(material: Material, entities: Rows, stated: Rows, config: No
     entities
         Rows of the important entities.
     stated
-        Pairs of a relation and a unit that names both its ends: such a relation's unit speaks for it.
+        Pairs of a relation and a unit that names both its ends. Such a relation is left out, since the unit
+        states it.
     """
-    names = material.names(entities.tolist())
-    chosen = _Statements(material, stated)
-    rows_of = {entity: chosen.of(entity, config.statements) for entity in entities.tolist()}
-    texts = dict.fromkeys(row for rows in rows_of.values() for row in rows)
-    found = dict(zip(texts, material.texts(texts), strict=True))
+    names = inputs.names(entities.tolist())
+    statements = _Statements(inputs, stated)
+    rows_of = {entity: statements.of(entity, config.statements) for entity in entities.tolist()}
+    texts = inputs.texts(row for rows in rows_of.values() for row in rows)
     return [
-        _plan(material, entity, names[entity], rows, [found[row] for row in rows], config)
+        _plan(inputs, entity, names[entity], rows, [texts[row] for row in rows], config)
         for entity, rows in rows_of.items()
     ]
 
 
 def _plan(
-    material: Material,
+    inputs: BuildInputs,
     entity: int,
     name: str,
     rows: Sequence[int],
     texts: Sequence[str],
     config: NodeRAGConfig,
 ) -> Plan:
-    made_of = [material.ids[row] for row in rows]
+    made_of = [inputs.ids[row] for row in rows]
     settings = ("noderag", "attribute", str(config.attribute_tokens))
-    identity = content_id(*settings, material.ids[entity], name, *made_of, *texts)
+    identity = content_id(*settings, inputs.ids[entity], name, *made_of, *texts)
     return Plan(identity, entity, name, rows, texts)
 
 
 class _Statements:
     """The units and relations around entities."""
 
-    def __init__(self, material: Material, stated: Rows) -> None:
-        graph = material.graph
-        self._keys = material.keys
+    def __init__(self, inputs: BuildInputs, stated: Rows) -> None:
+        graph = inputs.graph
+        self._keys = inputs.keys
         owner = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
-        spoken = np.zeros(graph.relations, np.bool_)
-        spoken[stated[:, 0]] = True
-        silent = np.flatnonzero(~spoken)
-        about = [graph.unit_entities[1], graph.ends[silent, 0], graph.ends[silent, 1]]
-        rows = [material.first_unit + owner, graph.entities + silent, graph.entities + silent]
+        by_unit = np.zeros(graph.relations, np.bool_)
+        by_unit[stated[:, 0]] = True
+        others = np.flatnonzero(~by_unit)
+        about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
+        rows = [inputs.first_unit + owner, graph.entities + others, graph.entities + others]
         entity, row = np.concatenate(about), np.concatenate(rows)
         order = np.lexsort((row, entity))
         self._rows = row[order]
         self._starts = np.searchsorted(entity[order], np.arange(graph.entities + 1))
 
     def of(self, entity: int, limit: int) -> list[int]:
-        """At most `limit` rows; of more, a sample by key, which does not depend on the others."""
+        """Ascending rows; of more than `limit` those of the lowest keys, so that inserts change few."""
         rows = np.unique(self._rows[self._starts[entity] : self._starts[entity + 1]])
         if len(rows) > limit:
             rows = np.sort(rows[np.argsort(self._keys[rows], kind="stable")[:limit]])
@@ -101,20 +101,19 @@ class _Statements:
 
 
 async def write_attributes(
-    plans: Sequence[Plan], known: Mapping[str, Node], material: Material, gate: Gate, config: NodeRAGConfig
+    plans: Sequence[Plan], known: Mapping[str, Node], inputs: BuildInputs, gate: Gate, config: NodeRAGConfig
 ) -> list[Node]:
-    """The attribute of each plan: the `known` one, or one that is made now."""
-    todo = [plan for plan in plans if plan.id not in known]
-    written: dict[str, Node] = {}
-    with gate.stage(STAGE, len(todo)):
-        answers: list[str | None] = [None] * len(todo)
-        if gate.has_llm and todo:
+    """The attribute of each plan: the `known` text if there is one, or one that is written now."""
+    missing = [plan for plan in plans if plan.id not in known]
+    texts = {identity: (node.text, str(node.extra["by"])) for identity, node in known.items()}
+    with gate.stage(STAGE, len(missing)):
+        answers: list[str | None] = [None] * len(missing)
+        if gate.has_llm and missing:
             task = summary_task(PROMPT, config.attribute_tokens)
-            answers = await gate.map(task, [_item(plan, material, gate, config) for plan in todo])
-        for plan, answer in zip(todo, answers, strict=True):
-            text, by = await _text(plan, answer, gate, config)
-            written[plan.id] = _node(plan, text, by, material)
-    return [_current(plan, known, material) if plan.id in known else written[plan.id] for plan in plans]
+            answers = await gate.map(task, [_item(plan, inputs, gate, config) for plan in missing])
+        for plan, answer in zip(missing, answers, strict=True):
+            texts[plan.id] = await _text(plan, answer, gate, config)
+    return [_node(plan, *texts[plan.id], inputs) for plan in plans]
 
 
 async def _text(plan: Plan, answer: str | None, gate: Gate, config: NodeRAGConfig) -> tuple[str, str]:
@@ -124,24 +123,19 @@ async def _text(plan: Plan, answer: str | None, gate: Gate, config: NodeRAGConfi
     return text or plan.name, FAILED if gate.has_llm else EXTRACTIVE
 
 
-def _item(plan: Plan, material: Material, gate: Gate, config: NodeRAGConfig) -> CallItem:
+def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
     share = max(1, MEMBER_TOKENS // max(1, len(plan.texts)))
     statements = "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in plan.texts)
     words = str(max(10, config.attribute_tokens * 3 // 4))
     values = {"name": plan.name, "passages": statements, "words": words}
-    return CallItem(values, plan.name, material.chunk_ids(plan.rows))
+    return CallItem(values, plan.name, inputs.chunk_ids(plan.rows))
 
 
-def _node(plan: Plan, text: str, by: str, material: Material) -> Node:
+def _node(plan: Plan, text: str, by: str, inputs: BuildInputs) -> Node:
     extra = {
         "by": by,
         "title": plan.name,
-        "entity": material.ids[plan.entity],
-        "members": [material.ids[row] for row in plan.rows],
+        "entity": inputs.ids[plan.entity],
+        "members": [inputs.ids[row] for row in plan.rows],
     }
-    return Node(plan.id, "attribute", 0, text, material.sources(plan.rows), extra)
-
-
-def _current(plan: Plan, known: Mapping[str, Node], material: Material) -> Node:
-    """A node that is taken over: its text is as it was, its rows are of this corpus."""
-    return _node(plan, known[plan.id].text, known[plan.id].extra["by"], material)
+    return Node(plan.id, "attribute", 0, text, inputs.sources(plan.rows), extra)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import plan_attributes, write_attributes
-from stratarag.methods.noderag.communities import communities, gather
+from stratarag.methods.noderag.communities import detect_communities, large_communities
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.elements import Element, write_elements
 from stratarag.methods.noderag.heterograph import (
@@ -22,22 +22,30 @@ from stratarag.methods.noderag.heterograph import (
     Layout,
     decomposition,
     edge_arrays,
+    isolated_entities,
     stating_units,
     text_edges,
-    unspoken_entities,
 )
 from stratarag.methods.noderag.importance import Important, important_entities
+from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.methods.noderag.matching import cluster, matches, semantic_links
-from stratarag.methods.noderag.material import Keys, Material, key_of, lookup
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.carryover import (
+    VECTOR_KEYS,
+    VECTORS,
+    CarryOver,
+    Keys,
+    keys_of,
+    text_keys,
+    written_by_model,
+)
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
 
-EMBED_NODES, EMBED_UNITS = "embed attributes and elements", "embed semantic units"
+ENTRY_VECTORS, UNIT_KEYS = "entries.vectors", "units.keys"
+"""Arrays: the vectors of S, A and H, and the keys of the units' texts, whose vectors come first in them."""
 
 
 async def build(
@@ -47,101 +55,55 @@ async def build(
 
     Attributes and high-level elements whose inputs did not change are taken over from `previous`.
     """
-    reuse = CarryOver(previous, gate)
+    carry, dimension = CarryOver(previous, gate), corpus.vectors.shape[1]
     with gate.stage("important entities"):
-        material = await asyncio.to_thread(Material.read, corpus, graph)
-        found = await asyncio.to_thread(_important, material, config, previous)
+        inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph)
+        edges = await asyncio.to_thread(_edges_of_decomposition, graph)
+        important = await asyncio.to_thread(important_entities, inputs, edges, config, previous)
     stated = await asyncio.to_thread(stating_units, graph)
-    plans = await asyncio.to_thread(plan_attributes, material, found.rows, stated, config)
-    known = {identity: node for identity, (node, _) in reuse.take([plan.id for plan in plans]).items()}
-    attributes = await write_attributes(plans, known, material, gate, config)
+    plans = await asyncio.to_thread(plan_attributes, inputs, important.rows, stated, config)
+    attributes = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
 
     with gate.stage("communities"):
-        keys = _keys(material, found.rows)
-        labels = await asyncio.to_thread(_communities, material, found.rows, keys, config, previous)
-        large = await asyncio.to_thread(gather, labels, attributes, material, config)
-    elements = await write_elements(large, attributes, reuse, material, gate, config)
+        keys = _community_keys(inputs, important.rows)
+        owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
+        ends = np.concatenate([edges, owned])
+        labels = await asyncio.to_thread(detect_communities, ends, keys, config, previous)
+        large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
+    elements = await write_elements(large, attributes, carry, inputs, gate, config)
 
-    nodes = [*attributes, *(each.node for each in elements), *(each.overview for each in elements)]
-    vectors = await _embedded(nodes, len(attributes) + len(elements), corpus.vectors.shape[1], reuse, gate)
-    units = await _unit_vectors(material, gate, previous, corpus.vectors.shape[1])
-    parts = _Parts(corpus, graph, found, attributes, elements, labels, vectors, units)
+    embedded = [*attributes, *(each.node for each in elements)]
+    nodes = [*embedded, *(each.overview for each in elements)]
+    texts = [node.text for node in embedded]
+    vectors = await carry.embed("embed attributes and elements", texts, dimension)
+    units = await carry.embed(
+        "embed semantic units", inputs.units, dimension, vectors=ENTRY_VECTORS, keys=UNIT_KEYS
+    )
+    contents = _Contents(corpus, graph, important, attributes, elements, labels, vectors, units)
     with gate.stage("heterograph"):
-        arrays = await asyncio.to_thread(_assemble, parts, config)
+        arrays = await asyncio.to_thread(_arrays, contents, config)
     arrays |= {"communities.keys": keys, "communities.labels": labels.astype(np.int32)}
-    arrays |= {"units.keys": _text_keys(material.units)}
-    arrays |= {"important.keys": material.keys[found.rows], "important.sources": found.sources}
-    return Built(nodes, arrays, complete=all(node.extra["by"] == MODEL for node in nodes))
+    arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
+    arrays |= {UNIT_KEYS: await asyncio.to_thread(text_keys, inputs.units)}
+    arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
+    return Built(nodes, arrays, complete=all(map(written_by_model, nodes)))
 
 
-def _important(material: Material, config: NodeRAGConfig, previous: Stored | None) -> Important:
-    return important_entities(material, _first_edges(material.graph), config, previous)
-
-
-def _first_edges(graph: Graph) -> Rows:
-    """The edges among rows of the graph (2.2), without texts before them."""
+def _edges_of_decomposition(graph: Graph) -> Rows:
+    """The edges of 2.2 among entities, relations and units, as rows of the graph."""
     return EdgeList.of(decomposition(graph, Layout.of(0, graph))).ends
 
 
-def _keys(material: Material, important: Rows) -> Keys:
-    """What tells the nodes that are in communities from each other; an attribute goes by its entity."""
-    own = [key_of("attribute", material.ids[row]) for row in important.tolist()]
-    return np.concatenate([material.keys, np.array(own, np.uint64)])
-
-
-def _communities(
-    material: Material, important: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None
-) -> Rows:
-    owned = np.column_stack([important, len(material.ids) + np.arange(len(important))])
-    ends = np.concatenate([_first_edges(material.graph), owned])
-    return communities(ends, keys, config, previous)
-
-
-async def _embedded(
-    nodes: Sequence[Node], count: int, dimension: int, reuse: CarryOver, gate: Gate
-) -> Vectors:
-    """Vectors of the nodes; of those after the first `count`, which are titles, they are zero (2.4)."""
-    vectors = np.zeros((len(nodes), dimension), np.float32)
-    known = reuse.take([node.id for node in nodes[:count]])
-    fresh = []
-    for row, node in enumerate(nodes[:count]):
-        if node.id in known and known[node.id][0].text == node.text:
-            vectors[row] = known[node.id][1]
-        else:
-            fresh.append(row)
-    if fresh:
-        with gate.stage(EMBED_NODES, len(fresh)):
-            vectors[fresh] = await gate.embed(EMBED_NODES, [nodes[row].text for row in fresh])
-    return vectors
-
-
-def _text_keys(texts: Sequence[str]) -> Keys:
-    return np.fromiter((key_of("text", text) for text in texts), np.uint64, len(texts))
-
-
-async def _unit_vectors(material: Material, gate: Gate, previous: Stored | None, dimension: int) -> Vectors:
-    """Vectors of the semantic units; a text that the previous index has is not embedded again.
-
-    Units come first among the `entries.vectors` of an index.
-    """
-    vectors = np.zeros((len(material.units), dimension), np.float32)
-    keys = _text_keys(material.units)
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    fresh = np.ones(len(first), np.bool_)
-    if previous is not None:
-        before = lookup(keys[first], previous.arrays["units.keys"])
-        fresh = before < 0
-        vectors[first[~fresh]] = previous.arrays["entries.vectors"][before[~fresh]]
-    rows = np.sort(first[fresh])
-    if len(rows):
-        with gate.stage(EMBED_UNITS, len(rows)):
-            vectors[rows] = await gate.embed(EMBED_UNITS, [material.units[row] for row in rows.tolist()])
-    return np.asarray(vectors[first[place]])
+def _community_keys(inputs: BuildInputs, important: Rows) -> Keys:
+    """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
+    return np.concatenate(
+        [inputs.keys, keys_of("attribute", (inputs.ids[row] for row in important.tolist()))]
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """What the heterograph is put together from; `vectors` are of attributes, elements and titles."""
+class _Contents:
+    """What the heterograph consists of. `vectors` are those of attributes and elements, titles have none."""
 
     corpus: Corpus
     graph: Graph
@@ -159,49 +121,51 @@ class _Parts:
         return Layout.of(self.corpus.size, self.graph, len(self.attributes), many, many)
 
 
-def _assemble(parts: _Parts, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
-    layout = parts.layout
-    edges = EdgeList.of(_structure(parts, layout, config))
-    embedded = len(parts.attributes) + len(parts.elements)
+def _arrays(contents: _Contents, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
+    """What a search reads."""
+    layout = contents.layout
+    edges = EdgeList.of(_structure(contents, layout, config))
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
-    entries = np.concatenate([parts.units, parts.vectors[:embedded]])
-    vectors = np.concatenate([parts.corpus.vectors, entries])
-    links = semantic_links(nodes, vectors, config.links, config.seed)
+    entries = np.concatenate([contents.units, contents.vectors])
+    links = semantic_links(
+        nodes, np.concatenate([contents.corpus.vectors, entries]), config.links, config.seed
+    )
     merged, semantic = edges.with_semantic(links)
-    titles = [each.overview.text for each in parts.elements]
+    titles = [each.overview.text for each in contents.elements]
+    no_vectors = np.zeros((len(titles), entries.shape[1]), np.float32)
     return {
         **edge_arrays(merged, semantic, layout),
         **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
-        "vectors": parts.vectors,
-        "entries.vectors": entries,
+        VECTORS: np.concatenate([contents.vectors, no_vectors]),
+        ENTRY_VECTORS: entries,
         **Nearest.index(entries, "entries"),
     }
 
 
-def _structure(parts: _Parts, layout: Layout, config: NodeRAGConfig) -> list[tuple[Kind, Rows]]:
+def _structure(contents: _Contents, layout: Layout, config: NodeRAGConfig) -> list[tuple[Kind, Rows]]:
     """All edges but those of similarity."""
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
-    numbers = np.arange(len(parts.elements))
-    entities = layout.first("N") + parts.important.rows
+    numbers = np.arange(len(contents.elements))
+    entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [
-        *decomposition(parts.graph, layout),
+        *decomposition(contents.graph, layout),
         (Kind.ENTITY_ATTRIBUTE, owned),
-        (Kind.ELEMENT_MATCH, _matched(parts, layout, config)),
+        (Kind.ELEMENT_MATCH, _matched(contents, layout, config)),
         (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
-        (Kind.TEXT_UNIT, text_edges(parts.graph, layout)),
-        (Kind.TEXT_ENTITY, unspoken_entities(parts.graph, layout)),
+        (Kind.TEXT_UNIT, text_edges(contents.graph, layout)),
+        (Kind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
     ]
 
 
-def _matched(parts: _Parts, layout: Layout, config: NodeRAGConfig) -> Rows:
+def _matched(contents: _Contents, layout: Layout, config: NodeRAGConfig) -> Rows:
     """Semantic matching within communities, over S, A and H (2.3)."""
-    graph, many = parts.graph, len(parts.elements)
+    graph, many = contents.graph, len(contents.elements)
     rows = graph.entities + graph.relations
-    labels = np.array([each.label for each in parts.elements], np.int64)
+    labels = np.array([each.label for each in contents.elements], np.int64)
     spans = [(layout.first(kind), layout.count(kind)) for kind in "SAH"]
     nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
-    communities = np.concatenate([parts.labels[rows:], labels])
-    vectors = np.concatenate([parts.units, parts.vectors[: len(parts.attributes) + many]])
+    communities = np.concatenate([contents.labels[rows:], labels])
+    vectors = np.concatenate([contents.units, contents.vectors])
     clusters = cluster(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
     return matches(nodes, communities, clusters, np.arange(len(nodes) - many, len(nodes)))

@@ -1,4 +1,4 @@
-"""High-level elements and their overview titles: what a community amounts to (paper 001, 2.3)."""
+"""High-level elements, the insights of a community, and their overview titles (paper 001, 2.3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from stratarag.methods.noderag.communities import Community
 from stratarag.methods.noderag.config import NodeRAGConfig
-from stratarag.methods.noderag.material import Material
+from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.carryover import CarryOver
@@ -22,7 +22,7 @@ from stratarag.results import clip
 PROMPT = load_prompt("stratarag.methods.noderag", "elements")
 STAGE = "high-level elements"
 LONGEST_TITLE = 120
-"""Characters of an overview title; what is longer is no title."""
+"""Characters of an overview title; longer ones are cut."""
 
 
 class ElementSchema(BaseModel):
@@ -46,7 +46,7 @@ class Element(NamedTuple):
     label: int
 
 
-class _Draft(NamedTuple):
+class _Insight(NamedTuple):
     title: str
     text: str
     by: str
@@ -55,43 +55,40 @@ class _Draft(NamedTuple):
 async def write_elements(
     found: Sequence[Community],
     attributes: Sequence[Node],
-    reuse: CarryOver,
-    material: Material,
+    carry: CarryOver,
+    inputs: BuildInputs,
     gate: Gate,
     config: NodeRAGConfig,
 ) -> list[Element]:
-    """The high-level elements of each community: those taken over, or made now."""
-    known = _taken_over(found, reuse, config)
-    todo = [each for each in found if each.digest not in known]
-    with gate.stage(STAGE, len(todo)):
-        answers: list[ElementsSchema | None] = [None] * len(todo)
-        if gate.has_llm and todo:
-            items = [_item(each, attributes, material, gate, config) for each in todo]
+    """The high-level elements of each community: those taken over, or written now."""
+    insights = _known_insights(found, carry, config)
+    missing = [each for each in found if each.digest not in insights]
+    with gate.stage(STAGE, len(missing)):
+        answers: list[ElementsSchema | None] = [None] * len(missing)
+        if gate.has_llm and missing:
+            items = [_item(each, attributes, inputs, gate, config) for each in missing]
             answers = await gate.map(_task(config), items)
-        for each, answer in zip(todo, answers, strict=True):
-            known[each.digest] = await _drafts(each, answer, gate, config)
+        for each, answer in zip(missing, answers, strict=True):
+            insights[each.digest] = await _insights(each, answer, gate, config)
     return [
-        element for each in found for element in _elements(each, known[each.digest], attributes, material)
+        element for each in found for element in _elements(each, insights[each.digest], attributes, inputs)
     ]
 
 
-def _taken_over(
-    found: Sequence[Community], reuse: CarryOver, config: NodeRAGConfig
-) -> dict[str, list[_Draft]]:
-    """What the previous index has of these very communities."""
+def _known_insights(
+    found: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
+) -> dict[str, list[_Insight]]:
+    """What the previous index has of the same communities, by their digests."""
     ids = {each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in found}
-    nodes = {
-        identity: node
-        for identity, (node, _) in reuse.take([each for made in ids.values() for each in made]).items()
-    }
+    nodes = carry.nodes([identity for own in ids.values() for identity in own])
     return {
         digest: [
-            _Draft(node.extra["title"], node.text, node.extra["by"])
-            for identity in made
-            if (node := nodes.get(identity)) is not None
+            _Insight(nodes[identity].extra["title"], nodes[identity].text, nodes[identity].extra["by"])
+            for identity in own
+            if identity in nodes
         ]
-        for digest, made in ids.items()
-        if made[0] in nodes
+        for digest, own in ids.items()
+        if own[0] in nodes
     }
 
 
@@ -113,7 +110,7 @@ def _placeholder(values: Mapping[str, str], tokens: int) -> ElementsSchema:
 
 
 def _item(
-    each: Community, attributes: Sequence[Node], material: Material, gate: Gate, config: NodeRAGConfig
+    each: Community, attributes: Sequence[Node], inputs: BuildInputs, gate: Gate, config: NodeRAGConfig
 ) -> CallItem:
     share = max(1, MEMBER_TOKENS // len(each.texts))
     values = {
@@ -122,45 +119,45 @@ def _item(
         "elements": str(config.elements),
         "words": str(max(10, config.element_tokens * 3 // 4)),
     }
-    sources = material.corpus.ids(_sources(each, attributes, material))
+    sources = inputs.corpus.ids(_sources(each, attributes, inputs))
     return CallItem(values, values["names"] or each.members[0], sources)
 
 
-async def _drafts(
+async def _insights(
     each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
-) -> list[_Draft]:
+) -> list[_Insight]:
     title = ", ".join(each.names)
     written = [] if answer is None else list(_written(answer, title, gate, config))
     if written:
         return written
     text = await asyncio.to_thread(extractive_summary, each.texts, config.element_tokens, gate.count_tokens)
-    return [_Draft(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
+    return [_Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
 
 
-def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConfig) -> Iterator[_Draft]:
-    """What a model wrote that says something, at most as many as were asked for."""
-    spoken = [each for each in answer.elements if each.text.strip()]
-    for each in spoken[: config.elements]:
+def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConfig) -> Iterator[_Insight]:
+    """The model's elements that have text, at most as many as were asked for."""
+    with_text = [each for each in answer.elements if each.text.strip()]
+    for each in with_text[: config.elements]:
         own = " ".join(each.title.split())[:LONGEST_TITLE]
         text = clip(each.text.strip(), 2 * config.element_tokens, gate.count_tokens)
-        yield _Draft(own or title, text, MODEL)
+        yield _Insight(own or title, text, MODEL)
 
 
 def _elements(
-    each: Community, drafts: Sequence[_Draft], attributes: Sequence[Node], material: Material
+    each: Community, insights: Sequence[_Insight], attributes: Sequence[Node], inputs: BuildInputs
 ) -> Iterator[Element]:
-    sources = _sources(each, attributes, material)
-    for number, draft in enumerate(drafts):
+    sources = _sources(each, attributes, inputs)
+    for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
-        extra = {"by": draft.by, "title": draft.title, "members": list(each.members)}
-        node = Node(identity, "element", 1, draft.text, sources, extra)
+        extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
+        node = Node(identity, "element", 1, insight.text, sources, extra)
         title = Node(
-            content_id("noderag", "overview", identity, draft.title),
+            content_id("noderag", "overview", identity, insight.title),
             "overview",
             1,
-            draft.title or draft.text[:LONGEST_TITLE],
+            insight.title or insight.text[:LONGEST_TITLE],
             sources,
-            {"by": draft.by, "title": draft.title, "members": [identity]},
+            {"by": insight.by, "title": insight.title, "members": [identity]},
         )
         yield Element(node, title, each.label)
 
@@ -169,6 +166,6 @@ def _id(digest: str, number: int) -> str:
     return content_id("noderag", "element", digest, str(number))
 
 
-def _sources(each: Community, attributes: Sequence[Node], material: Material) -> list[int]:
+def _sources(each: Community, attributes: Sequence[Node], inputs: BuildInputs) -> list[int]:
     own = {source for place in each.attributes for source in attributes[place].sources}
-    return sorted(own.union(material.sources(each.rows)))
+    return sorted(own.union(inputs.sources(each.rows)))

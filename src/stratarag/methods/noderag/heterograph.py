@@ -43,7 +43,7 @@ class Kind(IntEnum):
     TEXT_UNIT = 6
     """e_s: a text and its semantic units (2.4)."""
     TEXT_ENTITY = 7
-    """A text and an entity in it that no unit names and no relation joins: nothing else reaches it."""
+    """A text and an entity in it that has no other edge: no unit names it and no relation joins it."""
     SEMANTIC = 8
     """Level 0 of the HNSW graph over T, S, A and H, where no other edge is (2.4, N7)."""
 
@@ -136,7 +136,7 @@ def decomposition(graph: Graph, layout: Layout) -> list[tuple[Kind, Rows]]:
 def stating_units(graph: Graph) -> Rows:
     """Rows of relations with rows of the units that name both ends, shape (pairs, 2).
 
-    For each relation the units of its rarer end are looked at.
+    Of each relation only the units that name its rarer end are examined.
     """
     indptr, indices = graph.unit_entities
     if not graph.relations or not len(indices):
@@ -150,10 +150,8 @@ def stating_units(graph: Graph) -> Rows:
     near, far = graph.ends[rows, rare], graph.ends[rows, 1 - rare]
     each = np.repeat(rows, counts[near])
     candidates = owner[naming[ranges(starts[near], counts[near])]]
-    known = np.sort(owner * graph.entities + indices)
-    wanted = candidates * graph.entities + far[each]
-    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-    found = known[at] == wanted
+    naming_pairs = owner * graph.entities + indices
+    found = np.isin(candidates * graph.entities + far[each], naming_pairs)
     return np.column_stack([each[found], candidates[found]])
 
 
@@ -167,14 +165,14 @@ def text_edges(graph: Graph, layout: Layout) -> Rows:
     return np.column_stack([texts, layout.first("S") + owner])
 
 
-def unspoken_entities(graph: Graph, layout: Layout) -> Rows:
+def isolated_entities(graph: Graph, layout: Layout) -> Rows:
     """Texts with the entities in them that no unit names and no relation joins."""
-    silent = np.ones(graph.entities, np.bool_)
-    silent[graph.unit_entities[1]] = False
-    silent[graph.ends.ravel()] = False
+    isolated = np.ones(graph.entities, np.bool_)
+    isolated[graph.unit_entities[1]] = False
+    isolated[graph.ends.ravel()] = False
     indptr, indices = graph.sources
     owner = np.repeat(np.arange(graph.entities), np.diff(indptr[: graph.entities + 1]))
-    kept = silent[owner]
+    kept = isolated[owner]
     return np.column_stack([indices[: len(owner)][kept], layout.first("N") + owner[kept]])
 
 
@@ -230,10 +228,6 @@ class Heterograph:
 
 
 def _contained(ends: Rows, among: Rows) -> NDArray[np.bool_]:
-    """Which edges are among others; both are in ascending order."""
+    """Which edges are among others."""
     width = int(ends.max(initial=0)) + 1
-    keys, known = (each[:, 0] * width + each[:, 1] for each in (ends, among))
-    if not len(known):
-        return np.zeros(len(ends), np.bool_)
-    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    return np.asarray(known[at] == keys)
+    return np.isin(ends[:, 0] * width + ends[:, 1], among[:, 0] * width + among[:, 1])

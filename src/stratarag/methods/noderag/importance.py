@@ -10,46 +10,47 @@ from numpy.typing import NDArray
 from stratarag.kernels.centrality import Centrality, centrality
 from stratarag.methods.base import Stored
 from stratarag.methods.noderag.config import NodeRAGConfig
-from stratarag.methods.noderag.material import Keys, Material, lookup
+from stratarag.methods.noderag.inputs import BuildInputs
+from stratarag.pipeline.carryover import Keys, lookup
 from stratarag.protocols import Rows
 
 SLACK = 0.5
-"""An entity that was important stays so while it has this share of a threshold.
+"""An entity that was important stays so while it reaches this share of a threshold.
 
-Thresholds are relative to the whole graph, so every insert moves them a little; without slack, entities at
-the border would get and lose attributes that nothing new is known about.
+Thresholds are relative to the whole graph, so every insert moves them a little. Without slack, entities near
+a threshold would gain and lose attributes although nothing about them changed.
 """
 _ODD = 0x9E3779B97F4A7C15
 
 
 class Important(NamedTuple):
-    """Rows of important entities, ascending; and the keys of the nodes sampled as sources of paths."""
+    """Rows of important entities, ascending, and the keys of the nodes from which paths were counted."""
 
     rows: Rows
     sources: Keys
 
 
 def important_entities(
-    material: Material, ends: Rows, config: NodeRAGConfig, previous: Stored | None
+    inputs: BuildInputs, ends: Rows, config: NodeRAGConfig, previous: Stored | None
 ) -> Important:
-    """Entities in the core of the graph or bridges in it, among those that occur more than once.
+    """Entities that occur more than once and are in the core of the graph or high in betweenness.
 
     Parameters
     ----------
     ends
         The edges among entities, relations and units (2.2), as rows of the graph.
     previous
-        The index before this one: its sample is kept, and its important entities with some slack (`SLACK`).
+        The previous index: its sample is kept, and so are its important entities, with some `SLACK`.
     """
-    sample = _sample(material.keys, config, previous)
-    found = centrality(ends, len(material.keys), sample)
-    entities = material.graph.entities
+    sample = _sample(inputs.keys, config, previous)
+    found = centrality(ends, len(inputs.keys), sample)
+    entities = inputs.graph.entities
     chosen = _high(found, 1.0)[:entities]
     if previous is not None:
-        before = lookup(material.keys[:entities], previous.arrays["important.keys"]) >= 0
+        before = lookup(inputs.keys[:entities], previous.arrays["important.keys"]) >= 0
         chosen |= before & _high(found, SLACK)[:entities]
-    rows = np.flatnonzero(chosen & _repeated(material))
-    return Important(rows.astype(np.int64), material.keys[sample])
+    rows = np.flatnonzero(chosen & _repeated(inputs))
+    return Important(rows.astype(np.int64), inputs.keys[sample])
 
 
 def _high(found: Centrality, share: float) -> NDArray[np.bool_]:
@@ -58,15 +59,15 @@ def _high(found: Centrality, share: float) -> NDArray[np.bool_]:
     return np.asarray(core | (bridge & (found.betweenness > 0)))
 
 
-def _repeated(material: Material) -> NDArray[np.bool_]:
+def _repeated(inputs: BuildInputs) -> NDArray[np.bool_]:
     """Entities that several units name, or several texts (N3)."""
-    graph = material.graph
+    graph = inputs.graph
     named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
     return np.asarray((named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1))
 
 
 def _sample(keys: Keys, config: NodeRAGConfig, previous: Stored | None) -> Rows:
-    """Rows of the sampled sources: those of the previous index that are left, then others by hash."""
+    """Rows of the sampled sources: those of the previous index that still exist, then others by key."""
     mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)
     first = np.argpartition(mixed, config.sources)[: config.sources] if len(keys) > config.sources else None
     order = np.arange(len(keys)) if first is None else first

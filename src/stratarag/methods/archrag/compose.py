@@ -1,4 +1,4 @@
-"""Answers by adaptive filtering: scored points from each level, the best in the last prompt (Eq. 3, 4)."""
+"""The prompt of an answer by adaptive filtering: scored points of each level, merged (Eq. 3 and 4)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MERGE_PROMPT = load_prompt("stratarag.methods.archrag", "merge")
 MOST_POINTS = 6
 """Points that a level's analysis is asked for at most; fewer where there are many levels."""
 ALL_POINTS = 24
-"""Points that the analyses of all levels are asked for, but two of each level at least."""
+"""Points that the analyses of all levels are asked for together; each level is asked for at least two."""
 _LONGEST_POINT = 120
 _LEAST_SHARE = 200
-_LEAST_TEXT = 40  # tokens; of more hits than have so many each, the last are not shown
+_LEAST_TEXT = 40  # tokens per hit; the last hits are not shown where they would have fewer
 _WHOLE = re.compile(r"\d+")
 
 
@@ -56,14 +56,14 @@ class PointSchema(BaseModel):
 
 
 class AnalysisSchema(BaseModel):
-    """What the model is asked for about one level; no points where nothing there bears on the question."""
+    """The analysis of one level; without points if nothing there is relevant to the question."""
 
     points: list[PointSchema]
 
     @field_validator("points", mode="wrap")
     @classmethod
     def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Without the points that cannot be read, where others can."""
+        """Drop the points that cannot be read, if there are others."""
         try:
             return read(given)
         except ValidationError as error:
@@ -98,11 +98,11 @@ class Point:
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: ArchRAGOptions) -> Draft:
     """The last prompt of an answer.
 
-    Each level's hits are shown to the model in one call of their own, which gives scored points with the
-    numbers of the hits that say so (Eq. 3). All points, the best first, go into the last prompt until half of
-    `max_tokens` is spent (Eq. 4); what all levels' texts take in the calls before is `max_tokens`. A point
-    that names no hit is left out, as is one without a score. Where no point is left, and in mode `direct`,
-    the last prompt has the hits themselves.
+    One call per level shows the model the level's hits; it answers with scored points and the numbers of the
+    hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
+    levels, best first, go into the last prompt until half of `max_tokens` is spent (Eq. 4). Points without a
+    score, or without a supporting hit, are left out. If no point is left, and in mode `direct`, the last
+    prompt contains the hits themselves.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
@@ -140,7 +140,7 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
 
 
 async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
-    """What the points of a level count; other than 1 only where the model judges the question."""
+    """The weight of each level's points; 1 unless the model judges how abstract the question is."""
     levels = sorted({hit.level for hit in retrieval.hits})
     if options.abstractness != "model":
         return dict.fromkeys(levels, 1.0)
@@ -153,7 +153,7 @@ def _level(retrieval: Retrieval, point: Point) -> int:
 
 
 def _group(hit: Hit) -> tuple[bool, int]:
-    """Passages are read apart from the entities, though both are of level 0."""
+    """Passages are analysed apart from entities, though both have level 0."""
     return hit.kind == "chunk", hit.level
 
 
@@ -169,7 +169,7 @@ def _item(
 
 
 def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
-    """Texts cut to a number of tokens together: what short ones leave is shared by the long ones."""
+    """Texts cut to fit a number of tokens together: long texts share what short ones leave over."""
     costs = [count_tokens(text) for text in texts]
     left, limit = max(tokens, 0), 0
     for place, cost in enumerate(sorted(costs)):

@@ -1,0 +1,27 @@
+"""What all steps of a build work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stratarag.methods.base import Corpus, Graph, Stored
+from stratarag.methods.hirag.config import HiRAGConfig
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """The arguments of a build, and what it takes over from the previous index."""
+
+    corpus: Corpus
+    graph: Graph
+    gate: Gate
+    config: HiRAGConfig
+    previous: Stored | None
+    carry: CarryOver
+
+    @property
+    def dimension(self) -> int:
+        """Of all vectors."""
+        return int(self.corpus.vectors.shape[1])
