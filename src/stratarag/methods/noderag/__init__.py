@@ -9,7 +9,7 @@ paper                           here
 2.3 attributes                  `attributes`
 2.3 communities                 `communities`, `kernels.leiden`
 2.3 high-level elements, titles `elements`
-2.3 semantic matching, Alg. 2   `matching.cluster`, `matching.matches`
+2.3 semantic matching, Alg. 2   `kernels.spherical_kmeans`, `matching.matches`
 2.4 text insertion              `heterograph.text_edges`
 2.4 embedding                   `build`: T, S, A and H
 2.4 HNSW semantic edges         `matching.semantic_links`

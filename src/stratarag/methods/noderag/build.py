@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.spherical_kmeans import spherical_kmeans
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import plan_attributes, write_attributes
 from stratarag.methods.noderag.communities import communities, gather
@@ -27,7 +28,7 @@ from stratarag.methods.noderag.heterograph import (
     unspoken_entities,
 )
 from stratarag.methods.noderag.importance import Important, important_entities
-from stratarag.methods.noderag.matching import cluster, matches, semantic_links
+from stratarag.methods.noderag.matching import matches, semantic_links
 from stratarag.methods.noderag.material import Keys, Material, key_of, lookup
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import CarryOver
@@ -204,5 +205,5 @@ def _matched(parts: _Parts, layout: Layout, config: NodeRAGConfig) -> Rows:
     nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
     communities = np.concatenate([parts.labels[rows:], labels])
     vectors = np.concatenate([parts.units, parts.vectors[: len(parts.attributes) + many]])
-    clusters = cluster(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
+    clusters = spherical_kmeans(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
     return matches(nodes, communities, clusters, np.arange(len(nodes) - many, len(nodes)))

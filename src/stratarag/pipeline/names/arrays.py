@@ -82,13 +82,6 @@ def trigrams(spoken: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
     return (mixed[whole] >> np.uint64(32)).astype(np.uint32), owner[2:][whole]
 
 
-def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers `starts[i] ... starts[i] + counts[i] - 1` for every i, one after the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(starts - ends + counts, counts)
-
-
 def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[Grams, NDArray[np.int64]]]:
     """Hashes of all words in order, words per name, and the distinct words with their trigrams."""
     codes, distinct = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ranges import ranges
 from stratarag.pipeline.extraction.terms import stop_words
-from stratarag.pipeline.names.arrays import BASE, Arrays, Codes, build, hash_words, ranges, trigrams
+from stratarag.pipeline.names.arrays import BASE, Arrays, Codes, build, hash_words, trigrams
 from stratarag.pipeline.names.spelling import canonical, name_words, words
 
 __all__ = ["NameIndex", "NameMatches", "canonical", "words"]
