@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
 
 Array = NDArray[Any]
 
@@ -74,7 +75,15 @@ def check_borders(borders: Array, what: str, count: int, rows: int | None = None
     check_ascending(borders, what)
 
 
-def check_csr(indptr: Array, indices: Array, columns: int, what: str, *, rows: int | None = None) -> None:
+def check_csr(
+    indptr: Array,
+    indices: Array,
+    columns: int,
+    what: str,
+    *,
+    rows: int | None = None,
+    ascending: bool = False,
+) -> None:
     """Whether two arrays are compressed rows of a matrix: what native code may follow without looking.
 
     Parameters
@@ -87,13 +96,46 @@ def check_csr(indptr: Array, indices: Array, columns: int, what: str, *, rows: i
         What the arrays are called without `.indptr` and `.indices`, for the message.
     rows
         Number of rows; None takes any.
+    ascending
+        Whether the columns of a row ascend, each once.
 
     Raises
     ------
     ValueError
         If a dtype is not int32 or int64, the borders do not ascend from 0 to the number of indices, or an
-        index is no column.
+        index is no column or out of order.
     """
     check_layout(indices, f"{what}.indices", np.integer, (None,))
     check_borders(indptr, f"{what}.indptr", len(indices), rows)
     check_range(indices, f"{what}.indices", columns)
+    if ascending and len(indices) > 1:
+        ordered = indices[1:] > indices[:-1]
+        first = indptr[1:-1]
+        ordered[first[(first > 0) & (first < len(indices))] - 1] = True  # a row's first has none before it
+        if not ordered.all():
+            place = int(np.argmin(ordered)) + 1
+            raise ValueError(
+                f"array '{what}.indices' holds {indices[place]} at place {place}, after {indices[place - 1]} "
+                "in the same row"
+            )
+
+
+def check_symmetric(indptr: Array, indices: Array, values: Array, what: str) -> None:
+    """Whether compressed rows that ascend (`check_csr`) are those of a symmetric matrix, values included.
+
+    `what` is what the arrays are called without `.indptr` and `.indices`.
+    """
+    size = len(indptr) - 1
+    matrix = csr_array((values, indices, indptr), shape=(size, size))
+    turned = matrix.T.tocsr()
+    for one, other in ((matrix.indptr, turned.indptr), (matrix.indices, turned.indices)):
+        if not np.array_equal(one, other):
+            raise ValueError(f"array '{what}.indices' does not hold each edge in the rows of both its ends")
+    if not np.array_equal(matrix.data, turned.data):
+        raise ValueError(f"an edge of '{what}.indices' has another value in the row of its other end")
+
+
+def check_switches(array: Array, what: str, shape: tuple[int | None, ...]) -> None:
+    """Whether an array holds booleans, each byte 0 or 1: numpy counts others in many ways."""
+    check_layout(array, what, np.bool_, shape)
+    check_range(np.ascontiguousarray(array).view(np.uint8), what, 2)
