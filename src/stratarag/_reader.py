@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from stratarag.errors import MethodMissing
 from stratarag.methods import NAMES, get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.graph_checks import check_arrays as check_graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled
 from stratarag.pipeline.walk import PassageWalk
@@ -98,13 +100,17 @@ class Reader:
 
     @cached_property
     def _graph(self) -> Graph:
-        return Graph(self.snapshot.part(GRAPH))
+        part = self.snapshot.part(GRAPH)
+        check_graph(part.arrays, self.snapshot.size, self.snapshot.vectors.shape[1])
+        return Graph(part)
 
     @cached_property
     def _nearest(self) -> Nearest:
         """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
         parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
-        arrays = next(part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays)
+        arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
+        with damage("corpus"):
+            Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
         return Nearest(self.snapshot.vectors, arrays, PASSAGES)
 
     @cached_property
@@ -136,8 +142,16 @@ class Reader:
         return tuple(self.snapshot.ids(rows)), self._documents(rows)
 
     def opened(self, method: str) -> Opened:
-        """What the searcher of a method is made over."""
-        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
+        """What the searcher of a method is made over, its arrays checked.
+
+        Raises
+        ------
+        Damaged
+            If an array does not fit the others; it is named.
+        """
+        part = self.snapshot.part(method)
+        get_method(method).check(part.arrays, self._graph, *self.snapshot.vectors.shape)
+        return Opened(self.snapshot, self._graph, self._nearest, part)
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:

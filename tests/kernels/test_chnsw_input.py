@@ -82,8 +82,6 @@ def test_wrong_queries(index: CHNSW) -> None:
         index.search_all(query, 5, ef=4)
     with pytest.raises(ValueError, match="2 layers"):
         index.search_all(query, 5, ef=[5])
-    with pytest.raises(ValueError, match="layers 0 to 1"):
-        index.search_layer(query, 2, 5)
     query[3] = np.inf
     with pytest.raises(ValueError, match="query 0"):
         index.search_all(query, 5)
@@ -96,6 +94,19 @@ def test_k_above_the_size_gives_all_and_other_arrays_are_converted(index: CHNSW)
     assert rows.shape == (2, 20)
     assert (rows[:, 9:] == -1).all()
     assert index.search_many(np.zeros((0, 12)), 3)[0][0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scan_limit", [0, 10_000])
+def test_a_huge_k_is_all_nodes_and_takes_the_room_of_all_nodes(scan_limit: int, backend: Any) -> None:
+    vectors = np.random.default_rng(0).normal(size=(1500, 8)).astype(np.float32)
+    index = CHNSW.build([vectors, vectors[:40]], scan_limit=scan_limit, backend=backend)
+    for k, ef in ((10**9, None), (10**9, 10**9), (2**70, None)):
+        for (rows, scores), size in zip(index.search_all(vectors[0], k, ef=ef), (1500, 40), strict=True):
+            assert sorted(rows.tolist()) == list(range(size))
+            assert (np.diff(scores) <= 0).all()
+        rows, _ = index.search_many(vectors[:3], k, ef=ef)[0]
+        assert rows.shape == (3, 1500)
 
 
 def test_wrong_changes_change_nothing(index: CHNSW) -> None:

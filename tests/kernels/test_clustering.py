@@ -13,7 +13,7 @@ from stratarag.kernels._edges import Edges
 from stratarag.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
 from stratarag.kernels.partition import attributed_communities, cluster, community_graph
 from stratarag.kernels.quality import calinski_harabasz, cosine_similarity
-from stratarag.kernels.scan import scan, scan_roles
+from stratarag.kernels.scan import core_clusters, scan
 from stratarag.kernels.spectral import spectral
 
 METHODS = ["leiden", "spectral", "scan", "node2vec"]
@@ -146,7 +146,7 @@ class TestSpectral:
 
 
 class TestScan:
-    def test_roles_agree_with_the_definitions_by_brute_force(self):
+    def test_clusters_agree_with_the_definitions_by_brute_force(self):
         graph = nx.gnp_random_graph(60, 0.08, seed=3)
         eps, mu = 0.55, 3
         around = {node: {node, *graph[node]} for node in graph}
@@ -162,29 +162,21 @@ class TestScan:
         cores = nx.Graph()
         cores.add_nodes_from(core)
         cores.add_edges_from((a, b) for a in core for b in near[a] & core if a != b)
-        roles = scan_roles(rows(graph), 60, eps=eps, mu=mu)
-        assert set(np.flatnonzero(roles.core)) == core
-        for cluster_ in nx.connected_components(cores):
-            assert len({int(roles.clusters[node]) for node in cluster_}) == 1
-        assert len(set(roles.clusters[roles.core].tolist())) == nx.number_connected_components(cores)
+        clusters = core_clusters(Edges.of(rows(graph), None, 60), eps, mu)
+        for members in nx.connected_components(cores):
+            assert len({int(clusters[node]) for node in members}) == 1
+        assert len(set(clusters[sorted(core)].tolist())) == nx.number_connected_components(cores)
         for node in graph:
-            reached = [int(roles.clusters[other]) for other in near[node] & core]
-            assert (roles.clusters[node] >= 0) == bool(reached)
-            if reached:
-                assert roles.clusters[node] in reached
-            else:
-                neighbours = {int(roles.clusters[other]) for other in graph[node]} - {-1}
-                assert roles.hub[node] == (len(neighbours) >= 2)
-                assert roles.outlier[node] == (len(neighbours) < 2)
+            reached = [int(clusters[other]) for other in near[node] & core]
+            assert (clusters[node] >= 0) == bool(reached)
+            assert not reached or clusters[node] in reached
 
     def test_hubs_go_where_most_weight_leads_and_outliers_follow(self):
         two = nx.disjoint_union(nx.complete_graph(5), nx.complete_graph(5))
         two.add_edges_from([(10, 0), (10, 5), (10, 11), (11, 12)])
         ends = rows(two)
         weights = np.array([3.0 if set(edge) == {10, 5} else 1.0 for edge in ends.tolist()])
-        roles = scan_roles(ends, 13, eps=0.7, mu=3)
-        assert roles.hub[10]
-        assert roles.outlier[12]
+        assert (core_clusters(Edges.of(ends, weights, 13), 0.7, 3)[10:] == -1).all()
         labels = scan(ends, weights, 13, eps=0.7, mu=3)
         assert labels[10] == labels[11] == labels[12] == labels[5]
         assert labels.max() == 1
@@ -219,7 +211,7 @@ class TestNode2vec:
 
     def test_neighbours_are_near_and_lonely_nodes_nowhere(self):
         ends, groups = planted(groups=6)
-        embedding = embed_nodes(ends, None, 61, dimension=8)
+        embedding = embed_nodes(Edges.of(ends, None, 61), dimension=8)
         assert embedding.shape == (61, 8)
         assert not embedding[60].any()
         similar = embedding[:60] @ embedding[:60].T

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratarag.kernels import topk
-from stratarag.kernels.topk import Sketch, top_k, top_k_many
+from stratarag.kernels.topk import Sketch, top_k
 
 
 def unit(rng, *shape):
@@ -50,16 +50,14 @@ def test_equal_vectors_are_ranked_by_row(k):
         assert score > next_score or (score == next_score and row < next_row)
 
 
-def test_a_batch_gives_what_its_queries_give():
-    rng = np.random.default_rng(1)
-    vectors, queries, mask = unit(rng, 300, 16), unit(rng, 11, 16), rng.random(300) < 0.3
-    for chosen in (None, mask):
-        batch = top_k_many(vectors, queries, 7, mask=chosen, memory=4 * 300 * 3)
-        for query, (rows, scores) in zip(queries, batch, strict=True):
-            one_rows, one_scores = top_k(vectors, query, 7, mask=chosen)
-            assert np.array_equal(rows, one_rows)
-            assert np.array_equal(scores, one_scores)
-    assert top_k_many(vectors, queries[:0], 3) == []
+@pytest.mark.parametrize("k", [10**9, 2**70])
+def test_a_huge_k_is_all_rows(k):
+    rng = np.random.default_rng(7)
+    vectors, query, mask = unit(rng, 90, 8), unit(rng, 8), rng.random(90) < 0.5
+    sketch = Sketch.build(vectors)
+    for found, _ in (top_k(vectors, query, k), sketch.search(query, k, vectors=vectors)):
+        assert found.tolist() == brute_force(vectors, query, 90)
+    assert top_k(vectors, query, k, mask=mask)[0].tolist() == brute_force(vectors, query, 90, mask)
 
 
 def test_memory_mapped_vectors(tmp_path):

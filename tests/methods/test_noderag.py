@@ -17,7 +17,7 @@ from stratarag.methods.base import Question
 from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.config import LIMITS, TYPES
 from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
-from stratarag.methods.noderag.matching import cluster, matches, semantic_links
+from stratarag.methods.noderag.matching import matches, semantic_links
 from stratarag.methods.noderag.search import HeterographSearcher
 from stratarag.question import Allowed
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
@@ -153,18 +153,14 @@ def test_matching_joins_elements_to_their_community_and_cluster_alone() -> None:
     assert sorted(map(tuple, pairs.tolist())) == [(13, 10)]
 
 
-def test_clusters_and_links_leave_zero_vectors_out() -> None:
+def test_links_by_meaning_leave_zero_vectors_out() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((40, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors[[3, 17]] = 0
-    labels = cluster(vectors, 5, seed=1)
-    assert np.flatnonzero(labels < 0).tolist() == [3, 17]
-    assert len(np.unique(labels)) == 6
     links = semantic_links(np.arange(100, 140), vectors, 4, seed=0)
     assert not np.isin(links, [103, 117]).any()
     assert len(np.unique(links)) == 38
-    assert cluster(np.zeros((3, 4), np.float32), 2, 0).tolist() == [-1, -1, -1]
 
 
 # The walk

@@ -1,5 +1,5 @@
 // The binding of C-HNSW: arrays in, results into arrays, the GIL released and a lock taken.
-// chnsw.py checks what it passes.
+// Shapes are checked here; that links lead somewhere, by _chnsw_layer.py where arrays come from a file.
 
 #include <cstring>
 #include <mutex>
@@ -57,6 +57,7 @@ class Graph {
     void set_layer(size_t level, Arrays arrays, size_t length, float max_scale, float max_norm, bool scanned) {
         chnsw::Layer layer;
         layer.count = arrays.alive.shape(0);
+        check(arrays, length, scanned);
         layer.codes = {index.kind, reinterpret_cast<const char *>(arrays.codes.data()), arrays.codes.shape(1), length,
                        arrays.scales.shape(0) ? arrays.scales.data() : nullptr};
         if (arrays.vectors.shape(0) == layer.count && layer.count)
@@ -86,8 +87,9 @@ class Graph {
     void search(Array<float, 2> queries, size_t k, Array<int32_t, 1> ef, size_t lowest, int threads,
                 Output<int32_t, 3> rows, Output<float, 3> scores) {
         const size_t count = queries.shape(0), layers = index.layers.size();
-        if (queries.shape(1) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
-            rows.shape(1) != count || rows.shape(2) != k || scores.size() != rows.size())
+        if (k == 0 || queries.shape(1) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
+            rows.shape(1) != count || rows.shape(2) != k || scores.shape(0) != layers ||
+            scores.shape(1) != count || scores.shape(2) != k)
             throw nb::value_error("arrays of a search do not fit each other");
         int32_t *found = rows.data();
         float *how = scores.data();
@@ -107,11 +109,11 @@ class Graph {
     }
 
     // As search, for one query, without what a batch costs; how many were found in each layer.
-    std::vector<size_t> search_one(Array<float, 1> vector, size_t k, Array<int32_t, 1> ef, size_t lowest,
+    std::vector<size_t> search_one(Array<float, 1> vector, size_t k, Array<int32_t, 1> ef,
                                    Output<int64_t, 2> rows, Output<float, 2> scores) {
         const size_t layers = index.layers.size();
-        if (vector.shape(0) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
-            rows.shape(1) != k || scores.size() != rows.size())
+        if (k == 0 || vector.shape(0) != index.dimension || ef.shape(0) != layers || rows.shape(0) != layers ||
+            rows.shape(1) != k || scores.shape(0) != layers || scores.shape(1) != k)
             throw nb::value_error("arrays of a search do not fit each other");
         std::vector<size_t> counts(layers, 0);
         nb::gil_scoped_release release;
@@ -123,7 +125,7 @@ class Graph {
             throw nb::value_error("query 0 holds values that are not finite");
         scratch.counters = {};
         scratch.counters.queries = 1;
-        index.descend(query, k, ef.data(), lowest, scratch, [&](size_t level, chnsw::Scratch &seen) {
+        index.descend(query, k, ef.data(), 0, scratch, [&](size_t level, chnsw::Scratch &seen) {
             counts[level] = write(level, query, seen, k, rows.data() + level * k, scores.data() + level * k);
         });
         std::lock_guard guard(counting);
@@ -134,30 +136,43 @@ class Graph {
     void insert(size_t level, Array<int32_t, 1> rows, size_t links, size_t ef, int threads) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
+        check_linked(level, links);
+        check_rows(level, rows);
         index.insert(level, rows.data(), rows.shape(0), links, ef, threads);
     }
 
     void remove(size_t level, Array<int32_t, 1> rows, size_t links) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
+        check_linked(level, links);
+        check_rows(level, rows);
         index.remove(level, rows.data(), rows.shape(0), links);
     }
 
     size_t repair(size_t level) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
+        check_linked(level);
         return index.repair(level);
     }
 
     void link_down(size_t level, Array<int32_t, 1> rows, size_t ef, int threads) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
+        if (level == 0)
+            throw nb::value_error("nothing lies below the lowest layer");
+        check_linked(level - 1);
+        check_rows(level, rows);
         index.link_down(level, rows.data(), rows.shape(0), ef, threads);
     }
 
     void neighbours(size_t level, size_t k, size_t ef, int threads, Output<int32_t, 2> rows, Output<float, 2> scores) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
+        check_linked(level);
+        const size_t count = index.layers[level].count;
+        if (rows.shape(0) != count || rows.shape(1) != k || scores.shape(0) != count || scores.shape(1) != k)
+            throw nb::value_error("arrays of neighbours do not fit the layer");
         index.neighbours(level, k, ef, threads, rows.data(), scores.data());
     }
 
@@ -167,6 +182,39 @@ class Graph {
     }
 
   private:
+    // Whether a layer's arrays are as long as its code will take them to be.
+    void check(const Arrays &arrays, size_t length, bool scanned) const {
+        const size_t count = arrays.alive.shape(0), element = index.kind == chnsw::Kind::int8      ? 1
+                                                              : index.kind == chnsw::Kind::float16 ? 2
+                                                                                                   : 4;
+        const bool fits =
+            arrays.codes.shape(0) == count && arrays.codes.shape(1) == length * element &&
+            length >= index.dimension &&
+            (index.kind == chnsw::Kind::float32 ? length == index.dimension : length * element % 64 == 0) &&
+            arrays.scales.shape(0) == (index.kind == chnsw::Kind::int8 ? count : 0) &&
+            (arrays.vectors.shape(0) == 0 || arrays.vectors.shape(0) == count) &&
+            arrays.vectors.shape(1) == index.dimension &&
+            arrays.norms.shape(0) == (index.metric == chnsw::Metric::l2 ? count : 0) &&
+            (arrays.links.shape(0) == count || (scanned && arrays.links.shape(0) == 0)) &&
+            arrays.down.shape(0) == count && arrays.child_from.shape(0) == count + 1 &&
+            arrays.ids.shape(0) == count;
+        if (!fits)
+            throw nb::value_error("arrays of a layer do not fit each other");
+    }
+
+    void check_linked(size_t level, size_t links = 0) const {
+        if (level >= index.layers.size() || index.layers[level].scanned || links > index.layers[level].width)
+            throw nb::value_error("there is no such layer, it is not linked, or its nodes hold fewer links");
+    }
+
+    void check_rows(size_t level, Array<int32_t, 1> rows) const {
+        if (level >= index.layers.size())
+            throw nb::value_error("there is no such layer");
+        for (size_t i = 0; i < rows.shape(0); ++i)
+            if (static_cast<size_t>(rows.data()[i]) >= index.layers[level].count)
+                throw nb::value_error("a row is not one of the layer's nodes");
+    }
+
     // The best k of a pool by the callers' numbers, filled up with -1 and 0; returns how many there are.
     template <typename Row>
     size_t write(size_t level, const chnsw::Prepared &query, chnsw::Scratch &scratch, size_t k, Row *rows,
@@ -214,7 +262,7 @@ void bind_chnsw(nb::module_ &module) {
             "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
         .def("search", &Graph::search, "queries"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a, "threads"_a,
              "rows"_a.noconvert(), "scores"_a.noconvert())
-        .def("search_one", &Graph::search_one, "vector"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a,
+        .def("search_one", &Graph::search_one, "vector"_a.noconvert(), "k"_a, "ef"_a.noconvert(),
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
         .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a)

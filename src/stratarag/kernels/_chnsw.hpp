@@ -131,6 +131,8 @@ class Index {
     // Best-first search from the rows in scratch.fresh, which are marked already; leaves scratch.pool.
     void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
     void scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
+    // Whether a pool is so large that a scan finds it sooner.
+    bool exhaustive(const Layer &layer, size_t pool) const;
     // Scores again in float32 what rounding may have kept out of the best k.
     void rerank(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
     void enter(size_t layer, Scratch &scratch) const;
@@ -176,7 +178,7 @@ void Index::descend(const Prepared &query, size_t k, const int32_t *ef, size_t l
     scratch.best.clear();
     for (size_t level = layers.size(); level-- > lowest;) {
         const Layer &layer = layers[level];
-        if (layer.scanned) {
+        if (layer.scanned || exhaustive(layer, static_cast<size_t>(ef[level]))) {
             scan(layer, query, k, scratch);
         } else {
             enter(level, scratch);

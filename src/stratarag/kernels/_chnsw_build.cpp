@@ -374,7 +374,7 @@ void Index::link_down(size_t level, const int32_t *rows, size_t count, size_t ef
         for (size_t at = 0; at < (scratch.fresh.empty() ? layer.pilot_count : 1); ++at)
             offer(layer.pilots[at]);
         beam(layer, stored(above, node, buffer), ef, scratch);
-        above.down[node] = scratch.pool.items[0].id();
+        above.down[node] = scratch.pool.items.empty() ? -1 : scratch.pool.items[0].id();
     }));
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t PADDING = 64;          // elements, enough for every kernel
 constexpr size_t MOST_CHILDREN = 64;    // entries that one node above gives at most
 constexpr size_t FEW_ENTRIES = 8;       // with fewer, the layer's own pilots are asked
+constexpr size_t MOST_POOLED = 16384;   // candidates kept in order while others come
+constexpr size_t SPARED = 4;            // a pool of this part of a layer is not found without seeing most of it
 constexpr float DEVIATIONS = 8.0F;      // of the rounding error, beyond which nothing is scored again
 
 size_t padded(size_t length) { return (length + PADDING - 1) / PADDING * PADDING; }
@@ -114,6 +116,10 @@ void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scr
     }
 }
 
+bool Index::exhaustive(const Layer &layer, size_t pool) const {
+    return pool > MOST_POOLED || (!paper && SPARED * pool >= layer.count);
+}
+
 void Index::scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const {
     const size_t kept = std::max(k, breadth);
     std::vector<float> &scores = scratch.scores;
@@ -122,6 +128,13 @@ void Index::scan(const Layer &layer, const Prepared &query, size_t k, Scratch &s
     scratch.counters.distances += static_cast<int64_t>(layer.count);
     Pool &pool = scratch.pool;
     pool.reset(kept);
+    if (exhaustive(layer, kept)) {  // sorting all costs less than keeping so many in order
+        for (size_t i = 0; i < layer.count; ++i)
+            if (layer.alive[i])
+                pool.items.push_back({scores[i], static_cast<uint32_t>(i)});
+        std::sort(pool.items.begin(), pool.items.end(), before);
+        return;
+    }
     float bar = -FLT_MAX;
     each_above(scores.data(), layer.count, bar, [&](size_t i) {
         if (!layer.alive[i])

@@ -113,9 +113,15 @@ def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
         raise ValueError(f"edge {row} has the weight {weights[row]}: give finite weights, none negative")
 
 
-def parts(edges: Edges, labels: Labels) -> Labels:
-    """The connected parts of each community, numbered by the smallest member."""
-    inside = edges.within(labels)
+def check_size(max_size: int) -> None:
+    """A bound on the size of communities."""
+    if max_size < 1:
+        raise ValueError(f"max_size must be at least 1, not {max_size}")
+
+
+def parts(edges: Edges, labels: Labels | None = None) -> Labels:
+    """The connected parts of each community, or of the whole graph, numbered by the smallest member."""
+    inside = edges if labels is None else edges.within(labels)
     matrix = csr_array(coo_array((inside.weights, (inside.low, inside.high)), shape=(edges.nodes,) * 2))
     _, found = connected_components(matrix, directed=False)
     return number(found)

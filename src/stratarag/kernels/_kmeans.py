@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from stratarag.kernels._edges import Labels, number
+from stratarag.kernels._edges import Edges, Labels, check_size, number, parts
 
 BRANCHES = 16
 """Clusters of one division at most: with a division of divisions no step costs n times n / size."""
@@ -20,13 +20,13 @@ _SAME = 1e-12
 Points = Callable[[Labels, int], NDArray[np.float64]]
 
 
-def divide(labels: Labels, points: Points, max_size: int, seed: int) -> Labels:
-    """Divide communities by k-means until each has at most `max_size` members, or cannot be divided.
+def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
+    """Divide a graph's connected parts by k-means until each has at most `max_size` nodes, if it can be.
 
     Parameters
     ----------
-    labels
-        The communities to begin with, shape (nodes,).
+    edges
+        The graph.
     points
         Called with the members of a community and the number k of its parts; gives their coordinates,
         shape (members, anything).
@@ -34,7 +34,14 @@ def divide(labels: Labels, points: Points, max_size: int, seed: int) -> Labels:
     Returns
     -------
     Labels, shape (nodes,), numbered by the smallest member.
+
+    Raises
+    ------
+    ValueError
+        If `max_size` is below 1.
     """
+    check_size(max_size)
+    labels = parts(edges)
     if not len(labels):
         return number(labels)
     rng = np.random.default_rng(seed)

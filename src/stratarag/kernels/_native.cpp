@@ -66,6 +66,7 @@ void bind_ppr(nb::module_ &module);
 
 NB_MODULE(_native, module) {
     module.doc() = "Native twins of the numpy kernels.";
+    nb::set_leak_warnings(false);  // an index that is open when Python ends is not a user's mistake
     bind_chnsw(module);
     bind_paths(module);
     bind_ppr(module);

@@ -62,7 +62,6 @@ class Graph:
         vector: NDArray[np.float32],
         k: int,
         ef: NDArray[np.int32],
-        lowest: int,
         rows: NDArray[np.int64],
         scores: NDArray[np.float32],
     ) -> list[int]: ...

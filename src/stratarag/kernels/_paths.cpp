@@ -20,22 +20,41 @@ using Pairs = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::
 using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Layers = std::vector<std::vector<int32_t>>;
 
+// Compressed rows that may have been altered since paths.py looked at them: every number is tested before it
+// is followed, and the first that leads nowhere ends the call.
 struct Graph {
     const int32_t *offsets;
     const int32_t *targets;
     const int32_t *edges;
+    size_t count;         // nodes
+    size_t entries;       // of targets and of edges
     const bool *nodes;    // admitted ones; null: all
     const bool *allowed;  // admitted edges; null: all
+    size_t allowances;    // of allowed
 
     template <typename Visit> void each(int32_t node, Visit visit) const {
-        for (int32_t at = offsets[node]; at < offsets[node + 1]; ++at)
-            if ((nodes == nullptr || nodes[targets[at]]) && (allowed == nullptr || allowed[edges[at]]))
-                visit(targets[at]);
+        const auto from = static_cast<size_t>(offsets[node]), to = static_cast<size_t>(offsets[node + 1]);
+        if (from > to || to > entries)  // a negative number is a large one here
+            throw nb::value_error("the offsets of a graph do not ascend from 0 to the number of its targets");
+        for (size_t at = from; at < to; ++at) {
+            const int32_t head = targets[at];
+            if (static_cast<size_t>(head) >= count)
+                throw nb::value_error("a target of a graph is not one of its nodes");
+            if (nodes != nullptr && !nodes[head])
+                continue;
+            if (allowed != nullptr) {
+                if (static_cast<size_t>(edges[at]) >= allowances)
+                    throw nb::value_error("an edge of a graph is not one of those that may be allowed");
+                if (!allowed[edges[at]])
+                    continue;
+            }
+            visit(head);
+        }
     }
     int64_t degree(const std::vector<int32_t> &layer) const {
         int64_t total = 0;
         for (int32_t node : layer)
-            total += offsets[node + 1] - offsets[node];
+            total += static_cast<int64_t>(offsets[node + 1]) - offsets[node];
         return total;
     }
 };
@@ -133,6 +152,8 @@ struct Search {
             if (levels[head] == level)
                 best = std::min(best, head);
         });
+        if (best == std::numeric_limits<int32_t>::max())
+            throw nb::value_error("a graph has an edge in one direction alone");
         return best;
     }
 };
@@ -143,17 +164,26 @@ template <typename T> nb::object to_array(std::vector<T> &&values) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
-// The arrays were checked by paths.py. An empty mask admits all.
+// An empty mask admits all.
 nb::tuple shortest_paths(Index offsets, Index targets, Index edges, Pairs pairs, Mask nodes, Mask allowed) {
-    const Graph graph{offsets.data(), targets.data(), edges.data(), nodes.shape(0) ? nodes.data() : nullptr,
-                      allowed.shape(0) ? allowed.data() : nullptr};
+    if (offsets.shape(0) == 0 || targets.shape(0) != edges.shape(0) || pairs.shape(1) != 2)
+        throw nb::value_error("arrays of a graph do not fit each other");
+    const size_t count = offsets.shape(0) - 1;
+    if (nodes.shape(0) != 0 && nodes.shape(0) != count)
+        throw nb::value_error("a mask of nodes has one element per node");
+    const Graph graph{offsets.data(), targets.data(), edges.data(), count, targets.shape(0),
+                      nodes.shape(0) ? nodes.data() : nullptr, allowed.shape(0) ? allowed.data() : nullptr,
+                      allowed.shape(0)};
     std::vector<int32_t> path;
     std::vector<int64_t> ends;
     {
         nb::gil_scoped_release release;
         thread_local Search search;
-        search.resize(offsets.shape(0) - 1);
+        search.resize(count);
         for (size_t i = 0; i < pairs.shape(0); ++i) {
+            for (size_t end = 0; end < 2; ++end)
+                if (static_cast<uint64_t>(pairs.data()[2 * i + end]) >= count)
+                    throw nb::value_error("a pair is not of two nodes");
             const int32_t source = static_cast<int32_t>(pairs.data()[2 * i]);
             const int32_t target = static_cast<int32_t>(pairs.data()[2 * i + 1]);
             const bool open = graph.nodes == nullptr || (graph.nodes[source] && graph.nodes[target]);

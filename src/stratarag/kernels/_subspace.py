@@ -27,6 +27,13 @@ def orthonormal(basis: Matrix) -> Matrix:
     return basis
 
 
+def unit_rows(vectors: Matrix, least: float = 0.0) -> Matrix:
+    """Rows divided, in place, by their lengths; those no longer than `least` stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.divide(vectors, lengths, out=vectors, where=lengths > least)
+    return vectors
+
+
 def ritz(matrix: csr_array, basis: Matrix) -> tuple[Matrix, Matrix]:
     """The best approximations of eigenvalues and eigenvectors within an orthonormal basis, ascending."""
     values, vectors = np.linalg.eigh(np.einsum("ij,ik->jk", basis, matrix @ basis))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import depth_first_order, minimum_spanning_tree
 
-from stratarag.kernels._edges import Edges, Labels, number, parts, within_each
+from stratarag.kernels._edges import Edges, Labels, check_size, number, parts, within_each
 from stratarag.kernels._leiden import optimise
 from stratarag.kernels._merging import merge_linked
 
@@ -52,8 +52,7 @@ def bound_sizes(
 
 def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
     """`bound_sizes` for edges that are checked and labels that are numbered."""
-    if max_size < 1:
-        raise ValueError(f"max_size must be at least 1, not {max_size}")
+    check_size(max_size)
     whole = labels
     for turn in range(_ROUNDS):
         if not _large(labels, max_size).any():
@@ -120,7 +119,7 @@ def _walk_order(edges: Edges) -> Labels:
     heaviest = edges.weights.max(initial=0.0)
     costs = Edges(edges.low, edges.high, 2 * heaviest - edges.weights, edges.nodes)
     tree = minimum_spanning_tree(costs.matrix())
-    components = parts(edges, np.zeros(edges.nodes, dtype=np.int64))
+    components = parts(edges)
     # A root joined to one node of each tree turns the forest into one tree, which one walk visits.
     _, roots = np.unique(components, return_index=True)
     forest = tree.tocoo()

@@ -151,7 +151,7 @@ class CHNSW(Linked):
         query
             Shape (dimension,), float32; other types are converted.
         k
-            Results per layer; a smaller layer gives all its nodes.
+            Results per layer; a smaller layer gives all its nodes, and so does any if `k` is huge.
         ef
             Size of the result pool, of all layers or of each; at least `k`. None: as calibrated.
 
@@ -165,15 +165,8 @@ class CHNSW(Linked):
             If the query has another dimension or values that are not finite, `k` is below 1, or `ef` is
             below `k`.
         """
-        rows, scores, counts = self._search_one(query, k, ef, 0)
+        rows, scores, counts = self._search_one(query, k, ef)
         return [(r[:n], s[:n]) for r, s, n in zip(rows, scores, counts, strict=True)]
-
-    def search_layer(
-        self, query: NDArray[np.floating], layer: int, k: int, *, ef: int | Sequence[int] | None = None
-    ) -> TopK:
-        """As `search_all`, for one layer; those above it are passed, those below are not."""
-        rows, scores, counts = self._search_one(query, k, ef, self._level(layer))
-        return rows[layer, : counts[layer]], scores[layer, : counts[layer]]
 
     def search_many(
         self,
@@ -187,7 +180,8 @@ class CHNSW(Linked):
 
         Returns
         -------
-        For each layer the rows and the scores, both of shape (m, k), filled up with -1 and 0.
+        For each layer the rows and the scores, both of shape (m, k), filled up with -1 and 0. No array is
+        wider than the largest layer.
         """
         rows, scores = self._search(np.asarray(queries, np.float32), k, ef, 0, threads)
         return [(rows[level], scores[level]) for level in range(len(rows))]
@@ -336,6 +330,7 @@ class CHNSW(Linked):
         if not np.isfinite(queries).all():
             row = int(np.argmin(np.isfinite(queries).all(axis=1)))
             raise ValueError(f"query {row} holds values that are not finite")
+        k = self._present(k)
         wanted = self._pools(k, ef)
         queries = np.ascontiguousarray(self._normalised(queries))
         shape = (len(self._layers), len(queries), k)
@@ -350,14 +345,14 @@ class CHNSW(Linked):
         return rows, scores
 
     def _search_one(
-        self, query: NDArray[np.floating], k: int, ef: int | Sequence[int] | None, lowest: int
+        self, query: NDArray[np.floating], k: int, ef: int | Sequence[int] | None
     ) -> tuple[NDArray[np.int64], Matrix, list[int]]:
         """Rows and scores of shape (layers, k), and how many were found in each layer."""
         vector = np.ascontiguousarray(query, np.float32)
         if vector.shape != (self.dimension,):
             raise ValueError(f"a query has shape ({self.dimension},), not {vector.shape}")
         if self._backend == "numpy" or k < 1:
-            rows, scores = self._search(vector[None], k, ef, lowest, 1)
+            rows, scores = self._search(vector[None], k, ef, 0, 1)
             return (
                 rows[:, 0].astype(np.int64),
                 scores[:, 0],
@@ -365,9 +360,14 @@ class CHNSW(Linked):
             )
         if self.options.metric == "cosine":
             vector = self._normalised(vector[None])[0]
+        k = self._present(k)
         shape = (len(self._layers), k)
         found, how = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        return found, how, self._graph.search_one(vector, k, self._pools(k, ef), lowest, found, how)
+        return found, how, self._graph.search_one(vector, k, self._pools(k, ef), found, how)
+
+    def _present(self, k: int) -> int:
+        """At most as many results as the largest layer has nodes, and at least 1."""
+        return min(k, max([1, *(layer.count for layer in self._layers)]))
 
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
         if ef is None:
@@ -376,7 +376,7 @@ class CHNSW(Linked):
                 scaled = [
                     max(k, math.ceil(each * max(k, _CALIBRATED_K) / _CALIBRATED_K)) for each in self._ef
                 ]
-                sizes = self._pool_sizes[k] = np.array(scaled, np.int32)
+                sizes = self._pool_sizes[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
             return sizes
         each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
         if len(each) != len(self._layers) or min(each, default=k) < k:

@@ -10,6 +10,9 @@ from stratarag.kernels._chnsw_links import Backend
 from stratarag.kernels._chnsw_options import Metric
 from stratarag.kernels.chnsw import CHNSW
 
+_MANY = 4
+"""Where so many times k are all nodes, each is compared with all."""
+
 
 def knn_graph(
     vectors: NDArray[np.floating],
@@ -27,7 +30,7 @@ def knn_graph(
 
     Returns
     -------
-    Rows and scores, both of shape (n, k), best first, filled up with -1 where there are fewer than k others.
+    Rows and scores, both of shape (n, min(k, n - 1)), best first, filled up with -1 where fewer were found.
     """
     index = CHNSW.build(
         [vectors],
@@ -39,7 +42,7 @@ def knn_graph(
         threads=threads,
         backend=backend,
     )
-    return _neighbours(index, k, max(ef, k + 1), threads)
+    return _neighbours(index, k, ef, threads)
 
 
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:
@@ -47,12 +50,13 @@ def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Mat
     layer = index._layers[0]
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
+    k = min(k, max(layer.count - 1, 0))
     vectors = layer.floats()
-    if not layer.linked:
+    if not layer.linked or _MANY * k >= layer.count:
         found, how = index._search(vectors, k + 1, None, 0, threads)
         return _without_self(found[0], how[0])
     rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
-    index._graph.neighbours(0, k, ef, threads, rows, scores)
+    index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
     if index.options.metric == "l2":
         scores -= (vectors**2).sum(axis=1)[:, None]
     scores[rows < 0] = 0
@@ -63,4 +67,5 @@ def _without_self(rows: Nodes, scores: Matrix) -> tuple[Nodes, Matrix]:
     """Each row's results but itself; of k + 1 results k are left."""
     own = rows == np.arange(len(rows))[:, None]
     own[~own.any(axis=1), -1] = True
-    return rows[~own].reshape(len(rows), -1), scores[~own].reshape(len(rows), -1)
+    shape = len(rows), rows.shape[1] - 1
+    return rows[~own].reshape(shape), scores[~own].reshape(shape)

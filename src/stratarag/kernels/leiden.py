@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels._edges import Edges, Labels, Weights, number, parts
+from stratarag.kernels._edges import Edges, Labels, Weights, check_size, number, parts
 from stratarag.kernels._leiden import optimise
 from stratarag.kernels._moving import move
 from stratarag.kernels.bounded import split_large, split_once
@@ -146,5 +146,5 @@ def _check(resolution: float, quality: str, max_size: int | None) -> None:
         raise ValueError(f"resolution must be above 0, not {resolution}")
     if quality not in ("modularity", "cpm"):
         raise ValueError(f"quality is 'modularity' or 'cpm', not {quality!r}")
-    if max_size is not None and max_size < 1:
-        raise ValueError(f"max_size must be at least 1, not {max_size}")
+    if max_size is not None:
+        check_size(max_size)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stratarag.kernels._edges import Edges, Labels, parts
+from stratarag.kernels._edges import Edges, Labels, check_size
 from stratarag.kernels._kmeans import divide
-from stratarag.kernels._subspace import Matrix, orthonormal, ritz
+from stratarag.kernels._subspace import Matrix, orthonormal, ritz, unit_rows
 
 _PROPOSALS = 32
 """Proposals for a step; the last is taken as it is. With p and q near 1 the second is rarely needed."""
@@ -86,22 +86,13 @@ def node2vec(
     ValueError
         If the edges, `dimension` or `max_size` are not valid.
     """
-    if max_size < 1:
-        raise ValueError(f"max_size must be at least 1, not {max_size}")
-    embedding = embed_nodes(ends, weights, nodes, dimension=dimension, walks=walks, seed=seed)
-    components = parts(Edges.of(ends, weights, nodes), np.zeros(nodes, dtype=np.int64))
-    return divide(components, lambda members, _: embedding[members], max_size, seed)
+    check_size(max_size)
+    edges = Edges.of(ends, weights, nodes)
+    embedding = embed_nodes(edges, dimension=dimension, walks=walks, seed=seed)
+    return divide(edges, lambda members, _: embedding[members], max_size, seed)
 
 
-def embed_nodes(
-    ends: NDArray[np.integer],
-    weights: NDArray[np.floating] | None,
-    nodes: int,
-    *,
-    dimension: int = 32,
-    walks: Walks | None = None,
-    seed: int = 0,
-) -> Matrix:
+def embed_nodes(edges: Edges, *, dimension: int = 32, walks: Walks | None = None, seed: int = 0) -> Matrix:
     """Embeddings of nodes that are near each other in random walks.
 
     In place of a skip-gram network trained by sampling, the matrix that it approximates is factorised:
@@ -115,21 +106,18 @@ def embed_nodes(
     Raises
     ------
     ValueError
-        If the edges or `dimension` are not valid.
+        If `dimension` is below 1.
     """
     if dimension < 1:
         raise ValueError(f"dimension must be at least 1, not {dimension}")
-    edges = Edges.of(ends, weights, nodes)
+    nodes = edges.nodes
     plan = walks or Walks()
     rng = np.random.default_rng(seed)
     if not len(edges):
         return np.zeros((nodes, min(dimension, nodes)))
     information = _mutual_information(_near(random_walks(edges, plan, rng), plan.window, nodes))
     left, values = _leading(information, min(dimension, nodes), rng)
-    vectors = left * np.sqrt(values)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.divide(vectors, lengths, out=vectors, where=lengths > 0)
-    return vectors
+    return unit_rows(left * np.sqrt(values))
 
 
 def random_walks(edges: Edges, plan: Walks, rng: np.random.Generator) -> Labels:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.checks import check_borders, check_layout
 from stratarag.kernels.hamming import native_available
 
 if native_available():
@@ -20,22 +21,31 @@ _ALL: Mask = np.zeros(0, np.bool_)
 
 
 class Adjacency:
-    """An undirected graph in compressed rows, which may be memory-mapped.
+    """An undirected graph in compressed rows, which may be memory-mapped, whose shapes are checked once.
 
     Parameters
     ----------
     indptr, indices
         Neighbours of node i are `indices[indptr[i]:indptr[i + 1]]`, ascending; each edge stands in both rows.
     edges
-        The row of the edge, for each entry of `indices`.
+        The number of the edge, for each entry of `indices`, the same in both rows.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit each other; the message names one. `kernels.checks` looks at their values.
     """
 
     def __init__(
         self, indptr: NDArray[np.integer], indices: NDArray[np.integer], edges: NDArray[np.integer]
     ) -> None:
-        self.indptr = indptr
-        self.indices = indices
-        self.edges = edges
+        check_layout(indices, "indices", np.integer, (None,))
+        check_layout(edges, "edges", np.integer, indices.shape)
+        check_borders(indptr, "indptr", len(indices))
+        self.indptr = np.ascontiguousarray(indptr, np.int32)
+        self.indices = np.ascontiguousarray(indices, np.int32)
+        self.edges = np.ascontiguousarray(edges, np.int32)
+        self.numbered = int(self.edges.max(initial=-1)) + 1
 
     @staticmethod
     def build(nodes: int, ends: NDArray[np.integer]) -> dict[str, NDArray[np.int32]]:
@@ -89,17 +99,17 @@ def shortest_paths(
     Raises
     ------
     ValueError
-        If a pair names a node that is not there, or a mask has not the length of what it marks.
+        If a pair names a node that is not there, or a mask has not the length of what it marks; or if the
+        graph's arrays were altered since they were checked, and lead nowhere.
     """
     _check(graph, pairs, nodes, edges)
     if not native_available() or not len(pairs):
         search = _Search(graph, nodes, edges)
         return [search.path(int(source), int(target)) for source, target in pairs]
     given = [_ALL if mask is None else np.ascontiguousarray(mask) for mask in (nodes, edges)]
-    indptr, indices, numbers = (
-        np.ascontiguousarray(each, np.int32) for each in (graph.indptr, graph.indices, graph.edges)
+    ends, found = _native.shortest_paths(
+        graph.indptr, graph.indices, graph.edges, np.array(pairs, np.int64), *given
     )
-    ends, found = _native.shortest_paths(indptr, indices, numbers, np.array(pairs, np.int64), *given)
     borders, steps = [0, *ends.tolist()], found.tolist()
     return [steps[start:end] or None for start, end in pairwise(borders)]
 
@@ -113,8 +123,8 @@ def _check(
             raise ValueError(f"the pair {tuple(pair)} is not of nodes from 0 to {count - 1}")
     if nodes is not None and len(nodes) != count:
         raise ValueError(f"nodes marks {len(nodes)} nodes of {count}")
-    if edges is not None and len(graph.edges) and len(edges) <= int(graph.edges.max()):
-        raise ValueError(f"edges marks {len(edges)} edges, and there is one with number {graph.edges.max()}")
+    if edges is not None and len(edges) < graph.numbered:
+        raise ValueError(f"edges marks {len(edges)} edges, and there is one with number {graph.numbered - 1}")
 
 
 class _Search:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,28 +9,6 @@ from stratarag.kernels._common import common_neighbours
 from stratarag.kernels._edges import Edges, Labels, Weights, number, parts
 
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """What SCAN makes of each node; arrays of shape (nodes,).
-
-    Parameters
-    ----------
-    clusters
-        Cluster of each member, numbered by the smallest; -1 for hubs and outliers.
-    core
-        Nodes with enough similar neighbours.
-    hub
-        Nodes of no cluster with neighbours in two or more.
-    outlier
-        The rest.
-    """
-
-    clusters: Labels
-    core: NDArray[np.bool_]
-    hub: NDArray[np.bool_]
-    outlier: NDArray[np.bool_]
 
 
 def scan(
@@ -69,12 +45,7 @@ def scan(
         If edges, `eps` or `mu` are not valid.
     """
     edges = Edges.of(ends, weights, nodes)
-    return _placed(edges, _roles(edges, eps, mu).clusters)
-
-
-def scan_roles(ends: NDArray[np.integer], nodes: int, *, eps: float = 0.5, mu: int = 2) -> Roles:
-    """SCAN's clusters, cores, hubs and outliers, as the authors define them; parameters as for `scan`."""
-    return _roles(Edges.of(ends, None, nodes), eps, mu)
+    return _placed(edges, core_clusters(edges, eps, mu))
 
 
 def structural_similarity(edges: Edges) -> Weights:
@@ -83,7 +54,8 @@ def structural_similarity(edges: Edges) -> Weights:
     return (common_neighbours(edges) + 2) / np.sqrt(sizes[edges.low] * sizes[edges.high])
 
 
-def _roles(edges: Edges, eps: float, mu: int) -> Roles:
+def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
+    """The cluster of each node, numbered by its smallest member; -1 for SCAN's hubs and outliers."""
     if not 0 < eps <= 1:
         raise ValueError(f"eps must be above 0 and at most 1, not {eps}")
     if mu < 2:
@@ -93,19 +65,10 @@ def _roles(edges: Edges, eps: float, mu: int) -> Roles:
     similar = Edges(edges.low[near], edges.high[near], similarity[near], edges.nodes)
     core = similar.degrees() + 1 >= mu
     both = similar.where(core[similar.low] & core[similar.high])
-    clusters = np.where(core, parts(both, np.zeros(edges.nodes, dtype=np.int64)), -1)
+    clusters = np.where(core, parts(both), -1)
     clusters = np.where(core, clusters, _most_linked(similar, clusters))
     clusters[clusters >= 0] = number(clusters[clusters >= 0])
-    around = _clusters_around(edges, clusters)
-    hub = (clusters < 0) & (around >= 2)
-    return Roles(clusters, core, hub, (clusters < 0) & ~hub)
-
-
-def _clusters_around(edges: Edges, clusters: Labels) -> Labels:
-    """The number of clusters among each node's neighbours."""
-    node, cluster = _towards(edges, clusters)[:2]
-    pairs = np.unique(node * (int(clusters.max(initial=0)) + 1) + cluster)
-    return np.bincount(pairs // (int(clusters.max(initial=0)) + 1), minlength=edges.nodes)
+    return clusters
 
 
 def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
@@ -137,5 +100,5 @@ def _placed(edges: Edges, clusters: Labels) -> Labels:
             break
         clusters = placed
     left = clusters < 0
-    alone = parts(edges.where(left[edges.low] & left[edges.high]), np.zeros(edges.nodes, dtype=np.int64))
+    alone = parts(edges.where(left[edges.low] & left[edges.high]))
     return number(np.where(left, alone + clusters.max(initial=-1) + 1, clusters))

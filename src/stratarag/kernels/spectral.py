@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratarag.kernels._edges import Edges, Labels, parts
+from stratarag.kernels._edges import Edges, Labels
 from stratarag.kernels._kmeans import BRANCHES, divide
-from stratarag.kernels._subspace import leading
+from stratarag.kernels._subspace import leading, unit_rows
 
 _DENSE = 48
 """A part of at most as many nodes is small enough for a dense solver, which then runs in one thread."""
@@ -53,8 +53,6 @@ def spectral(
     ValueError
         If the edges or `max_size` are not valid.
     """
-    if max_size < 1:
-        raise ValueError(f"max_size must be at least 1, not {max_size}")
     edges = Edges.of(ends, weights, nodes)
     adjacency = edges.matrix()
     start = np.random.default_rng(seed).standard_normal((nodes, BRANCHES + _GUARDS))
@@ -62,7 +60,7 @@ def spectral(
     def points(members: Labels, count: int) -> NDArray[np.float64]:
         return _embedding(csr_array(adjacency[members][:, members]), count, start[members])
 
-    return divide(parts(edges, np.zeros(nodes, dtype=np.int64)), points, max_size, seed)
+    return divide(edges, points, max_size, seed)
 
 
 def _embedding(adjacency: csr_array, count: int, start: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -75,10 +73,7 @@ def _embedding(adjacency: csr_array, count: int, start: NDArray[np.float64]) -> 
     scale = np.divide(1, np.sqrt(strengths), out=np.zeros_like(strengths), where=strengths > 0)
     values = adjacency.tocoo()
     values.data = values.data * scale[values.row] * scale[values.col]
-    vectors = _leading(csr_array(values), count, start)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.divide(vectors, lengths, out=vectors, where=lengths > _ROUNDING)
-    return vectors
+    return unit_rows(_leading(csr_array(values), count, start), _ROUNDING)
 
 
 def _leading(matrix: csr_array, count: int, start: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -61,29 +61,6 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
     return _best(vectors, query, k, rows, _scores(vectors, query, rows))
 
 
-def top_k_many(
-    vectors: Matrix, queries: Matrix, k: int, *, mask: Mask | None = None, memory: int = 64_000_000
-) -> list[TopK]:
-    """`top_k` for each of many queries, shape (m, dimension), with one matrix product per block.
-
-    `memory` bounds the block of scores, in bytes.
-    """
-    if queries.ndim != 2:
-        raise ValueError(f"expected queries of shape (m, dimension), not {queries.shape}")
-    step = max(1, memory // (4 * max(len(vectors), 1)))
-    rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
-    results: list[TopK] = []
-    for start in range(0, len(queries), step):
-        block = queries[start : start + step]
-        _check(vectors, block[0], k, mask)
-        scores = block @ np.asarray(vectors).T
-        results += [
-            _best(vectors, query, k, rows, row if mask is None else row[rows])
-            for query, row in zip(block, scores, strict=True)
-        ]
-    return results
-
-
 def _check(vectors: Matrix, query: Matrix, k: int, mask: Mask | None) -> None:
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")

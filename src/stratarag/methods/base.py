@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Compose, compose
 from stratarag.pipeline.graph import Graph
@@ -24,6 +26,7 @@ from stratarag.records import Built, Metadata
 __all__ = [
     "Build",
     "Built",
+    "Check",
     "Compose",
     "Corpus",
     "Description",
@@ -104,20 +107,32 @@ class Build(Protocol):
         ...
 
 
+class Check(Protocol):
+    """Whether a method's arrays fit each other, the graph and the corpus; raises `Damaged` if not."""
+
+    def __call__(
+        self, arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int, /
+    ) -> None:
+        """See the class."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """One of the methods: its name, its settings, and its verbs.
 
-    `build` is pure but for the gate: same corpus, config and answers, same result. `open` makes a stored
-    index searchable without reading any text. `compose` turns what was retrieved into the last prompt of
-    an answer; `answer_k` is how much is retrieved for one. `needs_graph`: entities and relations are worth
-    asking a model for; `needs_vectors`: the entities are embedded (`Graph.vectors`).
+    `build` is pure but for the gate: same corpus, config and answers, same result. `check` looks at the
+    arrays of a stored index, and `open` makes it searchable without reading any text. `compose` turns what
+    was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one.
+    `needs_graph`: entities and relations are worth asking a model for; `needs_vectors`: the entities are
+    embedded (`Graph.vectors`).
     """
 
     name: str
     config_type: type[Any]
     options_type: type[Any]
     build: Build
+    check: Check
     open: Callable[[Opened], Searcher]
     compose: Compose = compose
     answer_k: int = 10

@@ -20,6 +20,7 @@ Beyond the paper: one ranking of all levels (`ranking`), levels weighed by how a
 from __future__ import annotations
 
 from stratarag.methods.archrag.build import build
+from stratarag.methods.archrag.checks import check_arrays
 from stratarag.methods.archrag.clustering import register_augmentation, register_clustering
 from stratarag.methods.archrag.compose import compose
 from stratarag.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
@@ -31,6 +32,7 @@ METHOD = Method(
     ArchRAGConfig,
     ArchRAGOptions,
     build,
+    check_arrays,
     HierarchySearcher,
     compose=compose,
     answer_k=30,

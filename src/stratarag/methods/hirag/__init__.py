@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from stratarag.methods.base import Method
 from stratarag.methods.hirag.build import build
+from stratarag.methods.hirag.checks import check_arrays
 from stratarag.methods.hirag.compose import compose
 from stratarag.methods.hirag.config import HiRAGConfig, HiRAGOptions
 from stratarag.methods.hirag.search import BridgeSearcher
@@ -28,6 +29,7 @@ METHOD = Method(
     HiRAGConfig,
     HiRAGOptions,
     build,
+    check_arrays,
     BridgeSearcher,
     compose=compose,
     answer_k=40,

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from stratarag.methods.base import Method
 from stratarag.methods.lshtree.build import build
+from stratarag.methods.lshtree.checks import check_arrays
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.methods.lshtree.search import TreeSearcher
 
-METHOD = Method("lshtree", LSHTreeConfig, LSHTreeOptions, build, TreeSearcher, needs_graph=False)
+METHOD = Method(
+    "lshtree", LSHTreeConfig, LSHTreeOptions, build, check_arrays, TreeSearcher, needs_graph=False
+)
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

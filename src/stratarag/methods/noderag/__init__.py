@@ -9,7 +9,7 @@ paper                           here
 2.3 attributes                  `attributes`
 2.3 communities                 `communities`, `kernels.leiden`
 2.3 high-level elements, titles `elements`
-2.3 semantic matching, Alg. 2   `matching.cluster`, `matching.matches`
+2.3 semantic matching, Alg. 2   `kernels.spherical_kmeans`, `matching.matches`
 2.4 text insertion              `heterograph.text_edges`
 2.4 embedding                   `build`: T, S, A and H
 2.4 HNSW semantic edges         `matching.semantic_links`
@@ -23,12 +23,20 @@ from __future__ import annotations
 
 from stratarag.methods.base import Method
 from stratarag.methods.noderag.build import build
+from stratarag.methods.noderag.checks import check_arrays
 from stratarag.methods.noderag.compose import compose
 from stratarag.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.search import HeterographSearcher
 
 METHOD = Method(
-    "noderag", NodeRAGConfig, NodeRAGOptions, build, HeterographSearcher, compose=compose, answer_k=30
+    "noderag",
+    NodeRAGConfig,
+    NodeRAGOptions,
+    build,
+    check_arrays,
+    HeterographSearcher,
+    compose=compose,
+    answer_k=30,
 )
 
 __all__ = ["METHOD", "NodeRAGConfig", "NodeRAGOptions"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.spherical_kmeans import spherical_kmeans
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import plan_attributes, write_attributes
 from stratarag.methods.noderag.communities import detect_communities, large_communities
@@ -28,7 +29,7 @@ from stratarag.methods.noderag.heterograph import (
 )
 from stratarag.methods.noderag.importance import Important, important_entities
 from stratarag.methods.noderag.inputs import BuildInputs
-from stratarag.methods.noderag.matching import cluster, matches, semantic_links
+from stratarag.methods.noderag.matching import matches, semantic_links
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import (
     VECTOR_KEYS,
@@ -167,5 +168,5 @@ def _matched(contents: _Contents, layout: Layout, config: NodeRAGConfig) -> Rows
     nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
     communities = np.concatenate([contents.labels[rows:], labels])
     vectors = np.concatenate([contents.units, contents.vectors])
-    clusters = cluster(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
+    clusters = spherical_kmeans(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
     return matches(nodes, communities, clusters, np.arange(len(nodes) - many, len(nodes)))

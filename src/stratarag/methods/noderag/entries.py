@@ -45,7 +45,8 @@ class DualSearch:
         self._rich = Nearest(arrays["entries.vectors"], arrays, "entries")
         prefix = "titles."
         self._titles = NameIndex(
-            {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+            {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)},
+            "titles",
         )
 
     def search(self, question: Question, options: NodeRAGOptions) -> Entries:

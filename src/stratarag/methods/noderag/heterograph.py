@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.ppr import transition_matrix
+from stratarag.kernels.ranges import ranges
 from stratarag.methods.base import Graph, Origin
 from stratarag.methods.noderag.config import TYPES
-from stratarag.pipeline.names.arrays import ranges
 from stratarag.protocols import Rows
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -1,59 +1,17 @@
-"""Edges by meaning: k-means within communities (2.3, ERRATA N6), and level 0 of an HNSW graph (2.4, N7)."""
+"""Edges by meaning: clusters within communities (2.3, ERRATA N6), and level 0 of an HNSW graph (2.4, N7)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.hamming import native_available
 from stratarag.kernels.knn import knn_graph
-from stratarag.pipeline.names.arrays import ranges
+from stratarag.kernels.ranges import ranges
 from stratarag.protocols import Rows, Vectors
 
-_ROUNDS = 8
-_BLOCK = 8192
 _CANDIDATES = 40
-
-
-def cluster(vectors: Vectors, count: int, seed: int) -> Rows:
-    """Clusters by spherical k-means, shape (n,): -1 for zero vectors.
-
-    It starts from `count` vectors drawn by the seed and ends when nothing moves, or after a few rounds.
-    """
-    labels = np.full(len(vectors), -1, np.int64)
-    rows = np.flatnonzero(np.any(vectors, axis=1))
-    if not len(rows):
-        return labels
-    points = vectors[rows]
-    count = min(count, len(rows))
-    centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
-    found = np.full(len(rows), -1, np.int64)
-    for _ in range(_ROUNDS):
-        before, found = found, _nearest(points, centres)
-        if np.array_equal(before, found):
-            break
-        centres = _centres(points, found, centres)
-    labels[rows] = found
-    return labels
-
-
-def _nearest(points: Vectors, centres: Vectors) -> Rows:
-    found = np.empty(len(points), np.int64)
-    for start in range(0, len(points), _BLOCK):
-        block = points[start : start + _BLOCK]
-        found[start : start + _BLOCK] = np.argmax(block @ centres.T, axis=1)
-    return found
-
-
-def _centres(points: Vectors, labels: Rows, before: Vectors) -> Vectors:
-    """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
-    ones = np.ones(len(labels), np.float32)
-    member = csr_array((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
-    sums = np.asarray(member @ points, dtype=np.float32)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ranges import ranges
 from stratarag.methods.noderag.heterograph import Layout
-from stratarag.pipeline.names.arrays import ranges
 from stratarag.protocols import Rows
 
 _Sources = tuple[Rows, Rows]

@@ -11,12 +11,14 @@ the vocabulary.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from stratarag.kernels.checks import check_ascending
+from stratarag.pipeline.checks import Checks
 from stratarag.pipeline.names.spelling import name_words
 
 Codes = NDArray[np.uint64]
@@ -45,6 +47,36 @@ def build(names: Sequence[str]) -> Arrays:
         **_postings(codes, lengths),
         **_spelling(vocabulary, grams),
     }
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Whether arrays are those of an index; `ValueError` with the array's name, the value and its place."""
+    checks = Checks(arrays)
+    sequence = checks.of("sequence", np.uint32, (None,))
+    starts = checks.borders("starts", len(sequence))
+    count, words = len(starts) - 1, np.diff(starts)
+    lengths = checks.of("lengths", np.uint16, (count,))
+    wrong = lengths != np.minimum(words, _LONGEST)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(f"array 'lengths' holds {lengths[place]} at place {place}, not {words[place]}")
+    sizes = checks.rows("distinct_lengths", int(words.max(initial=0)) + 1, (None,), dtype=np.int32, start=1)
+    check_ascending(sizes, "distinct_lengths", strictly=True)
+    check_ascending(checks.of("name_keys", np.uint64, (None,)), "name_keys")
+    checks.rows("name_rows", count, checks.any("name_keys").shape, dtype=np.int32)
+    _check_postings(checks, "keys", np.uint64, "key_starts", "key_rows", count)
+    vocabulary = checks.of("vocabulary", np.uint64, (None,))
+    check_ascending(vocabulary, "vocabulary", strictly=True)
+    checks.of("gram_counts", np.uint16, vocabulary.shape)
+    _check_postings(checks, "grams", np.uint32, "gram_starts", "gram_words", len(vocabulary))
+
+
+def _check_postings(checks: Checks, keys: str, dtype: DTypeLike, starts: str, rows: str, count: int) -> None:
+    """Ascending keys, each with its rows, of which there are `count`."""
+    table = checks.of(keys, dtype, (None,))
+    check_ascending(table, keys, strictly=True)
+    postings = checks.rows(rows, count, (None,), dtype=np.int32)
+    checks.borders(starts, len(postings), len(table))
 
 
 def hash_words(spoken: Sequence[str]) -> Codes:
@@ -80,13 +112,6 @@ def trigrams(spoken: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
     wide = letters.astype(np.uint64)
     mixed = ((wide[:-2] * np.uint64(BASE) + wide[1:-1]) * np.uint64(BASE) + wide[2:]) * np.uint64(BASE)
     return (mixed[whole] >> np.uint64(32)).astype(np.uint32), owner[2:][whole]
-
-
-def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers `starts[i] ... starts[i] + counts[i] - 1` for every i, one after the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(starts - ends + counts, counts)
 
 
 def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[Grams, NDArray[np.int64]]]:

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ranges import ranges
+from stratarag.pipeline.checks import damage
 from stratarag.pipeline.extraction.terms import stop_words
-from stratarag.pipeline.names.arrays import BASE, Arrays, Codes, build, hash_words, ranges, trigrams
+from stratarag.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, hash_words, trigrams
 from stratarag.pipeline.names.spelling import canonical, name_words, words
 
 __all__ = ["NameIndex", "NameMatches", "canonical", "words"]
@@ -44,10 +46,19 @@ class NameIndex:
     Parameters
     ----------
     arrays
-        What `build` made, in memory or memory-mapped.
+        What `build` made, in memory or memory-mapped; checked once.
+    what
+        Whose names they are, for the message.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
     """
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], what: str = "names") -> None:
+        with damage(what):
+            check_arrays(arrays)
         self._arrays = arrays
         self._sizes = [int(size) for size in arrays["distinct_lengths"]]
 

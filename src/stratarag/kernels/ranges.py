@@ -1,0 +1,17 @@
+"""Many runs of consecutive numbers as one array, such as the places of some rows of a compressed matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The numbers `starts[i] ... starts[i] + counts[i] - 1` for every i, one after the other.
+
+    Both have shape (n,), and the counts are not negative; the result has shape (sum of counts,).
+    """
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if ends.size else 0
+    numbers: NDArray[np.int64] = np.arange(total) + np.repeat(starts - ends + counts, counts)
+    return numbers

@@ -1,0 +1,70 @@
+"""k-means by inner products, for vectors of length 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Matrix = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+_ROUNDS = 8
+_BLOCK = 8192
+
+
+def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
+    """Clusters of vectors by their directions (Dhillon and Modha, 2001).
+
+    It starts from `count` vectors drawn by the seed and ends when nothing moves, or after a few rounds.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension), of length 1 or zero.
+    count
+        Number of clusters at most; at least 1.
+
+    Returns
+    -------
+    The cluster of each vector, from 0 to `count - 1`, shape (n,); -1 for zero vectors.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 1.
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    labels = np.full(len(vectors), -1, np.int64)
+    rows = np.flatnonzero(np.any(vectors, axis=1))
+    if not len(rows):
+        return labels
+    points = vectors[rows]
+    count = min(count, len(rows))
+    centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
+    found = np.full(len(rows), -1, np.int64)
+    for _ in range(_ROUNDS):
+        before, found = found, _nearest(points, centres)
+        if np.array_equal(before, found):
+            break
+        centres = _centres(points, found, centres)
+    labels[rows] = found
+    return labels
+
+
+def _nearest(points: Matrix, centres: Matrix) -> Labels:
+    found = np.empty(len(points), np.int64)
+    for start in range(0, len(points), _BLOCK):
+        block = points[start : start + _BLOCK]
+        found[start : start + _BLOCK] = np.argmax(block @ centres.T, axis=1)
+    return found
+
+
+def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
+    """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
+    ones = np.ones(len(labels), np.float32)
+    member = csr_array((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
+    sums = np.asarray(member @ points, dtype=np.float32)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

@@ -1,0 +1,67 @@
+"""The arrays of a hierarchy, checked once when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.methods.archrag.build import INDEX, RECIPE
+from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.graph import Graph
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+
+    Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("archrag"):
+        checks = Checks(arrays)
+        communities = checks.csr("sources", chunks, ascending=True)
+        checks.of("vectors", np.float32, (communities, dimension))
+        checks.rows("parents", communities, (communities,), start=-1)
+        checks.rows("entities.parents", communities, (graph.entities,), start=-1)
+        checks.of("entities.keys", np.uint64, (graph.entities,))
+        checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
+        checks.of(RECIPE, np.uint64, (1,))
+        layers = [graph.entities, *_joined(checks, communities)]
+        if graph.entities:
+            _check_layers(checks, layers, dimension)
+
+
+def _joined(checks: Checks, communities: int) -> list[int]:
+    """Communities of several members in each level; they are the first of their level."""
+    starts = checks.rows("levels.starts", communities, (None,))
+    borders = np.append(starts, communities)
+    if len(starts) and (starts[0] != 0 or (np.diff(borders) <= 0).any()):
+        raise ValueError(f"array 'levels.starts' holds {starts.tolist()}, of {communities} communities")
+    joined = checks.rows("levels.joined", communities + 1, starts.shape)
+    if (joined > np.diff(borders)).any():
+        raise ValueError(f"array 'levels.joined' holds {joined.tolist()}, more than the levels have")
+    counts: list[int] = joined.tolist()
+    return counts
+
+
+def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None:
+    found = checks.layers(INDEX)
+    if found != len(layers):
+        raise ValueError(f"array '{INDEX}layer{min(found, len(layers))}.alive' is missing, or one too many")
+    for level, size in enumerate(layers):
+        checks.of(f"{INDEX}layer{level}.alive", np.uint8, (size,))
+        checks.of(f"{INDEX}layer{level}.vectors", np.float32, (size, dimension))
+        checks.rows(f"zeros{level}", size, (None,))
+    count = len(layers)
+    samples = checks.numbers("calibration.sample", np.float32, (None, dimension))
+    checks.numbers("calibration.means", np.float32, (count, dimension))
+    checks.borders("calibration.borders", len(samples), count)
+    sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
+    if sizes != list(layers):
+        raise ValueError(f"array 'calibration.sizes' holds {sizes}, not {list(layers)}")

@@ -1,0 +1,29 @@
+"""The arrays of a tree, checked once when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.graph import Graph
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other and a corpus of so many chunks; the graph is that of all methods.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("lshtree"):
+        checks = Checks(arrays)
+        nodes = checks.csr("sources", chunks, ascending=True)
+        checks.of("vectors", np.float32, (nodes, dimension))
+        checks.rows("levels", 2**15, (nodes,), dtype=np.int16, start=1)
+        checks.csr("children", max(chunks, nodes), nodes)
+        checks.nearest("nodes", nodes, dimension)

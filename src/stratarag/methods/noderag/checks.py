@@ -1,0 +1,64 @@
+"""The arrays of a heterograph, checked once when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.methods.noderag.heterograph import Kind, Layout
+from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.graph import Graph
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+
+    The index of titles is checked by `NameIndex`.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("noderag"):
+        checks = Checks(arrays)
+        layout = _layout(checks, graph, chunks)
+        own = layout.size - layout.first("A")
+        checks.csr("sources", chunks, own, ascending=True)
+        checks.of("vectors", np.float32, (own, dimension))
+        rich = layout.first("O") - layout.first("S")
+        checks.of("entries.vectors", np.float32, (rich, dimension))
+        checks.walk(layout.size)
+        edges = len(checks.rows("edges.ends", layout.size, (None, 2), dtype=np.int32))
+        checks.rows("edges.kinds", len(Kind), (edges,), dtype=np.int8)
+        checks.switches("edges.semantic", (edges,))
+        checks.of("titles.lengths", np.uint16, (layout.count("O"),))
+        checks.nearest("entries", rich, dimension)
+        _check_history(checks, graph)
+
+
+def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
+    array = checks.of("layout", np.int64, (8,))
+    layout = Layout.of(chunks, graph)
+    expected = layout.bounds[:5].tolist()
+    if array[:5].tolist() != expected:
+        raise ValueError(f"array 'layout' begins with {array[:5].tolist()}, not {expected}")
+    checks.borders("layout", int(array[-1]), 7)
+    layout = Layout(np.asarray(array))
+    if layout.count("O") != layout.count("H"):
+        raise ValueError(
+            f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"
+        )
+    return layout
+
+
+def _check_history(checks: Checks, graph: Graph) -> None:
+    """What the next update starts from."""
+    keys = checks.of("communities.keys", np.uint64, (None,))
+    checks.of("communities.labels", np.int32, keys.shape)
+    checks.of("units.keys", np.uint64, (graph.units,))
+    checks.of("important.keys", np.uint64, (None,))
+    checks.of("important.sources", np.uint64, (None,))

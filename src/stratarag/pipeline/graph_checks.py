@@ -1,0 +1,61 @@
+"""The arrays of the graph and of the corpus, checked once when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.checks import check_layout, check_range
+from stratarag.pipeline.checks import Checks, damage
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
+    """Whether the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
+
+    Parameters
+    ----------
+    arrays
+        As they are stored.
+    chunks, dimension
+        Of the corpus and its vectors.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("graph"):
+        checks = Checks(arrays)
+        counts = checks.rows("counts", 2**31, (3,))
+        entities, relations, units = counts.tolist()
+        checks.csr("sources", chunks, entities + relations + units, ascending=True)
+        checks.rows("relations.ends", entities, (relations, 2))
+        checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
+        checks.csr("units", entities, units)
+        checks.walk(chunks + entities)
+        if "vectors" in arrays:
+            checks.of("vectors", np.float32, (entities, dimension))
+
+
+def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
+    """Whether the corpus' own arrays are those of so many chunks of `count` documents.
+
+    Parameters
+    ----------
+    vectors
+        Of the chunks.
+    documents
+        The place of each chunk's document.
+
+    Raises
+    ------
+    Damaged
+        If an array has another dtype or shape, or names a document that is not there.
+    """
+    with damage("corpus"):
+        check_layout(vectors, "vectors", np.float32, (chunks, None))
+        check_layout(documents, "chunk_documents", np.int32, (chunks,))
+        check_range(documents, "chunk_documents", count)
