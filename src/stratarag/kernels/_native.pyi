@@ -12,7 +12,6 @@ def walks(
     restart: float,
     steps: int,
     tolerance: float,
-    threshold: float,
     per_edge: float,
     threads: int,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]: ...

@@ -41,7 +41,6 @@ struct Graph {
 struct Bounds {
     int64_t steps;
     double tolerance;
-    double threshold;
     double per_edge;
 };
 
@@ -127,7 +126,7 @@ bool step(const Graph &graph, const Entries &entries, double restart, const Boun
         const int32_t from = graph.offsets[node], to = graph.offsets[node + 1];
         if (!graph.is_row(from, to))
             return false;
-        if (!(now.mass[i] >= std::max(bounds.threshold, bounds.per_edge * (to - from))))
+        if (!(now.mass[i] >= bounds.per_edge * (to - from)))
             continue;
         const double mass = (1.0 - restart) * now.mass[i];
         if (from == to)
@@ -194,11 +193,11 @@ void check(const Graph &graph, size_t offsets, size_t weights, const Nodes &star
 
 nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Nodes entries,
                nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> shares, double restart,
-               int64_t steps, double tolerance, double threshold, double per_edge, int threads) {
+               int64_t steps, double tolerance, double per_edge, int threads) {
     const size_t nodes = offsets.shape(0) ? offsets.shape(0) - 1 : 0;
     const Graph graph{offsets.data(), targets.data(), weights.data(), nodes, targets.shape(0)};
     check(graph, offsets.shape(0), weights.shape(0), starts, entries, shares.shape(0));
-    const Bounds bounds{steps, tolerance, threshold, per_edge};
+    const Bounds bounds{steps, tolerance, per_edge};
     const size_t count = starts.shape(0) - 1;
     std::vector<Result> results(count);
     std::atomic<bool> whole{true};
@@ -234,6 +233,6 @@ nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Node
 void bind_ppr(nb::module_ &module) {
     module.def("walks", &walks, "offsets"_a.noconvert(), "targets"_a.noconvert(), "weights"_a.noconvert(),
                "starts"_a.noconvert(), "entries"_a.noconvert(), "shares"_a.noconvert(), "restart"_a, "steps"_a,
-               "tolerance"_a, "threshold"_a, "per_edge"_a, "threads"_a,
+               "tolerance"_a, "per_edge"_a, "threads"_a,
                "Nodes and scores of personalised PageRank for each slice of `entries`.");
 }

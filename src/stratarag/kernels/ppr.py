@@ -69,18 +69,16 @@ def shallow_pagerank(
     restart: float = 0.5,
     steps: int | None = 2,
     tolerance: float = 1e-6,
-    threshold: float = 0.0,
     per_edge: float = 0.0,
 ) -> Walk:
     """Personalised PageRank stopped after a few steps, so that mass stays near the entries.
 
     Implements pi(t) = restart * p + (1 - restart) * P^T pi(t-1), pi(0) = p  (NodeRAG 2.5, ERRATA N4).
 
-    With `threshold` or `per_edge`, mass that does not count is not passed on, as in the forward push of
-    Andersen, Chung and Lang (2006): a step then walks at most 1 / per_edge edges, whatever the size of the
-    graph and of its hubs. What is not passed on is lost. So no score is above that of the whole walk, and
-    what the scores lack of 1 is their distance to it, in the sum over all nodes: at most the sum over the
-    steps of (1 - restart) * (what was lost in a step).
+    With `per_edge`, mass that does not count is not passed on, as in the forward push of Andersen, Chung and
+    Lang (2006): a step then walks at most 1 / per_edge edges, whatever the size of the graph and of its
+    hubs. What is not passed on is lost. So no score is above that of the whole walk, and what the scores
+    lack of 1 is their distance to it, summed over all nodes.
 
     Parameters
     ----------
@@ -94,10 +92,8 @@ def shallow_pagerank(
         Restart probability, between 0 and 1.
     steps
         Number of steps; None goes on until a step moves less than `tolerance` in all.
-    threshold
-        A node that holds less passes nothing on in that step.
     per_edge
-        Nor does one that holds less than this for each of its edges.
+        A node that holds less than this for each of its edges passes nothing on in that step.
 
     Returns
     -------
@@ -106,8 +102,8 @@ def shallow_pagerank(
     Raises
     ------
     ValueError
-        If `entries` is empty or no node, `restart` is outside (0, 1), a weight is not positive, a bound is
-        not in [0, 1), or the matrix is damaged where the walk comes.
+        If `entries` is empty or no node, `restart` is outside (0, 1), a weight is not positive, `per_edge` is
+        outside [0, 1), or the matrix is damaged where the walk comes.
     """
     (walk,) = shallow_pagerank_many(
         transition,
@@ -116,7 +112,6 @@ def shallow_pagerank(
         restart=restart,
         steps=steps,
         tolerance=tolerance,
-        threshold=threshold,
         per_edge=per_edge,
     )
     return walk
@@ -130,7 +125,6 @@ def shallow_pagerank_many(
     restart: float = 0.5,
     steps: int | None = 2,
     tolerance: float = 1e-6,
-    threshold: float = 0.0,
     per_edge: float = 0.0,
     threads: int = 1,
 ) -> list[Walk]:
@@ -139,15 +133,13 @@ def shallow_pagerank_many(
         raise ValueError(f"restart must be between 0 and 1, not {restart}")
     if steps is not None and steps < 0:
         raise ValueError(f"steps must be at least 0 or None, not {steps}")
-    if not (0 <= threshold < 1 and 0 <= per_edge < 1):
-        raise ValueError(f"threshold and per_edge must be from 0 to below 1, not {threshold} and {per_edge}")
+    if not 0 <= per_edge < 1:
+        raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
     shares = [
         _shares(nodes, None if weights is None else weights[i], transition.shape[0])
         for i, nodes in enumerate(entries)
     ]
-    bounds = _Bounds(
-        _MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, threshold, per_edge
-    )
+    bounds = _Bounds(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
     if not native_available():
         return [_walk(transition, *each, restart, bounds) for each in shares]
     starts = np.cumsum([0, *(len(nodes) for nodes, _ in shares)], dtype=np.int64)
@@ -167,7 +159,6 @@ def shallow_pagerank_many(
 class _Bounds(NamedTuple):
     steps: int
     tolerance: float
-    threshold: float
     per_edge: float
 
 
@@ -220,7 +211,7 @@ def _step(
     counts = ends - starts
     if np.any((starts < 0) | (counts < 0) | (ends > len(indices))):
         raise ValueError(_DAMAGED)
-    kept = mass >= np.maximum(bounds.threshold, bounds.per_edge * counts)
+    kept = mass >= bounds.per_edge * counts
     starts, counts, passed = starts[kept], counts[kept], (1 - restart) * mass[kept]
     edges = np.repeat(starts, counts) + _ranges(counts)
     targets, weights = indices[edges].astype(np.int64), data[edges]

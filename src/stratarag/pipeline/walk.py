@@ -25,6 +25,11 @@ from stratarag.protocols import Corpus, Rows, Vectors
 RESTART = 0.3
 STEPS = 4
 """Steps of the walk. Further ones touch much more of the graph and change little."""
+PER_EDGE = 3e-5
+"""Mass per edge below which a node passes nothing on. A step walks 33,000 edges at most, however large the corpus;
+recall is that of the whole walk (see `cookbook/benchmarks/walk.py`)."""
+MOST_SEEDS = 1000
+"""Nodes that a walk restarts from at most: those of largest weight."""
 SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.08
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
@@ -127,11 +132,11 @@ class PassageWalk:
                 seeds.entity_weights,
             ]
         )
-        positive = weights > 0
-        if not positive.any():
+        nodes, weights = _heaviest(nodes, weights)
+        if not len(nodes):
             return self._ranked(_NO_ROWS, np.zeros(0, np.float32), similar, vector, k, named)
         reached, mass = shallow_pagerank(
-            self._transition, nodes[positive], weights=weights[positive], restart=RESTART, steps=STEPS
+            self._transition, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
         )
         passages = reached < self._corpus.size
         if allowed is not None:
@@ -148,6 +153,13 @@ class PassageWalk:
             rows = np.concatenate([rows, rest])
             mass = np.concatenate([mass, np.zeros(len(rest), np.float32)])
         return RankedPassages(rows, mass, self._corpus.vectors[rows] @ vector, named)
+
+
+def _heaviest(nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float64]]:
+    """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
+    order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
+    order = order[weights[order] > 0]
+    return nodes[order], weights[order]
 
 
 def _relative(similarity: NDArray[np.float32]) -> NDArray[np.float64]:
