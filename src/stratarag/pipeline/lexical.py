@@ -8,9 +8,9 @@ that Lucene computes; Kamphuis et al. 2020 compare the forms),
 
 with tf the number of times t stands in p and df the number of passages that it stands in.
 
-Terms are the words of `names.spelling`: folded, bigrams of characters where a script has no spaces, and stemmed
-by Snowball's rules for the language that most of the corpus is written in. The arrays hold their hashes, so that
-no vocabulary is read at a question.
+Terms are the words of `names.spelling`: folded, bigrams of characters where a script has no spaces, and
+stemmed by Snowball's rules for the language that most of the corpus is written in. The arrays hold their
+hashes, so that no vocabulary is read at a question.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ K1 = 1.5
 B = 0.75
 """How much a long passage's occurrences count less: 0 not at all, 1 in proportion."""
 MOST_POSTINGS = 200_000
-"""Postings that a question reads at most. Its rarest terms come first, so that what is left out of a question in
-a corpus of a million passages is "the", and of a question of a megabyte what is most common in it."""
+"""Postings that a question reads at most. Its rarest terms come first: what is left out is "the" in a corpus
+of a million passages, and what is common in a question of a megabyte."""
 
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 _NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
@@ -83,9 +83,9 @@ class LexicalIndex:
     Parameters
     ----------
     arrays
-        What `build` made, in memory or memory-mapped. For n passages and t terms: `language` the name in ASCII,
-        `norms` (n,) what the length of a passage adds to tf, `keys` (t,) ascending hashes of the terms, `starts`
-        (t + 1,), and the postings `rows`, ascending for each term, and `counts`.
+        What `build` made, in memory or memory-mapped. For n passages and t terms: `language`, its name in
+        ASCII; `norms` (n,), what the length of a passage adds to tf; `keys` (t,), ascending hashes of the
+        terms; `starts` (t + 1,); and the postings `rows`, ascending for each term, and `counts`.
 
     Raises
     ------
@@ -152,7 +152,9 @@ class LexicalIndex:
         places = places[self._keys[places] == keys]
         starts = self._starts[places].astype(np.int64)
         counts = self._starts[places + 1].astype(np.int64) - starts
-        if np.any((starts < 0) | (counts < 1) | (counts > len(self._norms)) | (starts + counts > len(self._rows))):
+        if np.any(
+            (starts < 0) | (counts < 1) | (counts > len(self._norms)) | (starts + counts > len(self._rows))
+        ):
             raise ValueError("the postings are damaged: those of a term are out of bounds")
         order = np.argsort(counts, kind="stable")
         order = order[np.cumsum(counts[order]) <= MOST_POSTINGS]
@@ -205,7 +207,9 @@ def _build(passages: Iterable[str]) -> Arrays:
         lengths.append(found.total())
         owners.append(len(found))
         numbers.append(np.fromiter(found, np.int32, len(found)))
-        counts.append(np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_OFTEN).astype(np.uint8))
+        counts.append(
+            np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_OFTEN).astype(np.uint8)
+        )
     language = _language({word: often[number] for word, number in place.items()})
     keys, term = np.unique(hash_words(_stemmer(language)(list(place))), return_inverse=True)
     rows = np.repeat(np.arange(len(owners), dtype=np.int32), owners)

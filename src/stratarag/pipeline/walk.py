@@ -26,8 +26,8 @@ RESTART = 0.3
 STEPS = 4
 """Steps of the walk. Further ones touch much more of the graph and change little."""
 PER_EDGE = 3e-5
-"""Mass per edge below which a node passes nothing on. A step walks 33,000 edges at most, however large the corpus;
-recall is that of the whole walk (see `cookbook/benchmarks/walk.py`)."""
+"""Mass per edge below which a node passes nothing on: a step walks 33,000 edges at most, however large the
+corpus."""
 MOST_SEEDS = 1000
 """Nodes that a walk restarts from at most: those of largest weight."""
 SIMILAR_PASSAGES = 100
