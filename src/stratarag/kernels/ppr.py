@@ -192,9 +192,8 @@ def _walk(
         reached, flow, dangling = _step(transition, nodes, mass, restart, bounds)
         everywhere = np.concatenate([reached, entries])
         distinct, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
-        following = np.bincount(
-            place, np.concatenate([flow, (restart + dangling) * shares]), minlength=len(distinct)
-        )
+        parts = np.concatenate([flow, (restart + dangling) * shares])
+        following = np.asarray(np.bincount(place, parts, minlength=len(distinct)), np.float64)
         order = np.argsort(first)
         before, (nodes, mass) = (nodes, mass), (distinct[order], following[order])
         if bounds.tolerance and _change(before, (nodes, mass)) <= bounds.tolerance:

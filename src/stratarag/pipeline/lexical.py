@@ -6,7 +6,8 @@ that Lucene computes; Kamphuis et al. 2020 compare the forms),
     score(p) = sum over t of  idf(t) * tf / (tf + k1 * (1 - b + b * |p| / mean |p|)),
     idf(t) = ln(1 + (n - df + 0.5) / (df + 0.5)),
 
-with tf the number of times t stands in p and df the number of passages that it stands in.
+with tf the number of times t stands in p and df the number of passages that it stands in. Words of grammar
+in a question are passed over, unless it has no others.
 
 Terms are the words of `names.spelling`: folded, bigrams of characters where a script has no spaces, and
 stemmed by Snowball's rules for the language that most of the corpus is written in. The arrays hold their
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from stratarag.pipeline.names.arrays import hash_words, ranges
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Rows
+from stratarag.stopwords import ENGLISH, FUNCTION
 
 K1 = 1.5
 """How soon further occurrences of a term count little."""
@@ -71,7 +73,7 @@ _MARKERS = {
 
 
 class Scored(NamedTuple):
-    """Rows of passages, ascending, with their BM25 scores above 0."""
+    """Rows of passages with their BM25 scores, all above 0."""
 
     rows: Rows
     scores: NDArray[np.float32]
@@ -108,20 +110,15 @@ class LexicalIndex:
         """The arrays of an index; rows are places among the passages."""
         return _build(passages)
 
-    def search(self, question: str, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Any]:
+    def search(self, question: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Scored:
         """Rows and scores of the `k` best admitted passages, best first; of equals, lower rows first.
 
         Passages that have none of the question's terms are none.
         """
-        rows, scores = self.scores(question, allowed)
-        if len(rows) > k:
-            least = np.partition(scores, len(scores) - k)[len(scores) - k]
-            rows, scores = rows[scores >= least], scores[scores >= least]
-        order = np.lexsort((rows, -scores))[:k]
-        return rows[order], scores[order]
+        return best(*self.scores(question, allowed), k)
 
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
-        """The scores of all admitted passages that have a term of the question.
+        """The scores of all admitted passages that have a term of the question, by ascending row.
 
         Raises
         ------
@@ -143,9 +140,15 @@ class LexicalIndex:
             rows, parts = rows[allowed[rows]], parts[allowed[rows]]
         return _summed(rows, parts, size)
 
+    def _terms(self, question: str) -> list[str]:
+        """The stems of a question's distinct words, without those of grammar unless it has no others."""
+        spoken = dict.fromkeys(words(question))
+        stops = ENGLISH if self.language == "english" else FUNCTION
+        return _stemmer(self.language)([word for word in spoken if word not in stops] or list(spoken))
+
     def _postings(self, question: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the postings of the question's terms start and how many they are, the rarest terms first."""
-        keys = np.unique(hash_words(list(dict.fromkeys(_terms(question, self.language)))))
+        keys = np.unique(hash_words(self._terms(question)))
         if not len(keys) or not len(self._keys):
             return _NO_ROWS, _NO_ROWS
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -161,6 +164,15 @@ class LexicalIndex:
         return starts[order], counts[order]
 
 
+def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
+    """The `k` rows of largest score, best first; of equals the lower rows first."""
+    if len(rows) > k:
+        likely = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        rows, scores = rows[likely], scores[likely]
+    order = np.lexsort((rows, -scores))[:k]
+    return Scored(rows[order], scores[order])
+
+
 def _summed(rows: Rows, parts: NDArray[np.float32], size: int) -> Scored:
     """The sum for each row, at the cost of the postings and not of the corpus."""
     if 8 * len(rows) > size:
@@ -169,11 +181,6 @@ def _summed(rows: Rows, parts: NDArray[np.float32], size: int) -> Scored:
         return Scored(distinct, total[distinct].astype(np.float32))
     distinct, place = np.unique(rows, return_inverse=True)
     return Scored(distinct, np.bincount(place, parts, minlength=len(distinct)).astype(np.float32))
-
-
-def _terms(text: str, language: str) -> list[str]:
-    """The terms of a text, in order."""
-    return _stemmer(language)(words(text))
 
 
 @lru_cache(maxsize=8)
