@@ -6,6 +6,7 @@
     │   └── ParseFailed           the model answered, and its answer could not be read
     ├── ModelError                the model refused us: wrong key, bad request; the build stops
     ├── EmbedderError             an embedder returned something that is not a vector per text
+    ├── RerankerError             a reranker returned something that is not a score per text
     ├── TooManyFailures           more units failed than `max_failures` allows
     ├── MissingExtra              an optional dependency is needed (also an ImportError)
     ├── NativeUnavailable         the compiled kernels are asked for by name and are not there
@@ -47,6 +48,10 @@ class ModelError(StrataragError):
 
 class EmbedderError(StrataragError):
     """An embedder returned NaN, a wrong count or a wrong dimension."""
+
+
+class RerankerError(StrataragError):
+    """A reranker returned NaN, a wrong count, or something that is not a number."""
 
 
 class TooManyFailures(StrataragError):

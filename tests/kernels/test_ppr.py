@@ -137,3 +137,70 @@ def test_bad_edges_are_named() -> None:
         transition_matrix(2, np.array([[0, 2]]), np.ones(1))
     with pytest.raises(ValueError, match="above 0"):
         transition_matrix(2, np.array([[0, 1]]), np.array([-1.0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 120), st.floats(0, 0.05), st.integers(0, 10**6))
+def test_what_a_bounded_walk_lacks_is_its_distance_to_the_whole_one(
+    nodes: int, edges: int, per_edge: float, seed: int
+) -> None:
+    transition, _, _ = random_graph(nodes, edges, seed)
+    entries = np.random.default_rng(seed).choice(nodes, size=min(3, nodes), replace=False)
+    whole = dense(shallow_pagerank(transition, entries, steps=4), nodes)
+    bounded = dense(shallow_pagerank(transition, entries, steps=4, per_edge=per_edge), nodes)
+    assert np.all(bounded <= whole + 1e-6)
+    assert np.abs(whole - bounded).sum() == pytest.approx(1 - bounded.sum(), abs=1e-5)
+
+
+def test_a_bounded_walk_does_not_spread_over_a_hub() -> None:
+    spokes = np.column_stack([np.zeros(5000, np.int64), np.arange(1, 5001)])
+    transition = transition_matrix(5002, np.vstack([spokes, [[1, 5001]]]), np.ones(5001))
+    near, _ = shallow_pagerank(transition, np.array([5001]), steps=4, per_edge=1e-3)
+    assert sorted(near.tolist()) == [0, 1, 5001]
+    everywhere, _ = shallow_pagerank(transition, np.array([5001]), steps=4)
+    assert len(everywhere) == 5002
+
+
+def test_both_kernels_add_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not ppr.native_available():
+        pytest.skip("there is one kernel only")
+    transition, _, _ = random_graph(300, 900, 5)
+    for steps, per_edge in ((4, 0.0), (4, 1e-3), (None, 0.0)):
+        options: dict[str, Any] = {"steps": steps, "per_edge": per_edge}
+        native = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(ppr, "native_available", lambda: False)
+            twin = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
+        assert np.array_equal(native[0], twin[0])
+        assert np.array_equal(native[1], twin[1])
+
+
+def damaged(what: str, value: float) -> Any:
+    transition = transition_matrix(4, np.array([[0, 1], [1, 2], [2, 3]]), np.ones(3))
+    getattr(transition, what)[1] = value
+    return transition
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        *(("indptr", value) for value in (-1, 2**31 - 1, 7, 5)),
+        *(("indices", value) for value in (-1, 4, 2**31 - 1)),
+        *(("data", value) for value in (np.nan, np.inf, -1.0, 2.0)),
+    ],
+)
+def test_a_damaged_matrix_is_an_error_and_nothing_outside_is_read(what: str, value: float) -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        shallow_pagerank(damaged(what, value), np.array([0, 1]), steps=4)
+
+
+def test_threads_report_a_damaged_matrix_too() -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        shallow_pagerank_many(damaged("indices", 99), [np.array([1])] * 9, steps=3, threads=3)
+
+
+@pytest.mark.parametrize("per_edge", [-0.1, 1.0, np.nan])
+def test_a_bound_out_of_range_is_named(per_edge: float) -> None:
+    transition = transition_matrix(4, np.array([[0, 1]]), np.ones(1))
+    with pytest.raises(ValueError, match="per_edge"):
+        shallow_pagerank(transition, np.array([0]), per_edge=per_edge)

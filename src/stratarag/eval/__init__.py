@@ -13,6 +13,7 @@
     answering, judging          answers by a model, and their metrics
     abstract                    questions about a corpus as a whole
     results, report, plot       what comes out
+    overview                    several corpora at once
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Dataset, Question, load_dataset
 from stratarag.eval.harness import evaluate
+from stratarag.eval.overview import Fold, Overview
 from stratarag.eval.rankers import Passage, Ranker
 from stratarag.eval.results import Evaluation, Indexing, Row
 
@@ -30,7 +32,9 @@ __all__ = [
     "Dataset",
     "Difference",
     "Evaluation",
+    "Fold",
     "Indexing",
+    "Overview",
     "Passage",
     "Question",
     "Ranker",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stratarag.eval.bootstrap import Difference
 from stratarag.eval.datasets import FROM_EXTRACTION
+from stratarag.eval.overview import Overview
 from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.scoring import Cutoffs
 
@@ -30,6 +31,36 @@ def tables(found: Evaluation) -> str:
         "\n".join([*_failures(found), *_notes(found)]),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def overview_tables(found: Overview) -> str:
+    """Means by corpus, the worst margin of each method, and its margin on every fold."""
+    names = [each.dataset for each in found.evaluations]
+    means = [["", *names, "mean"]]
+    for ranker in (*found.methods, *found.plain):
+        each = [_number(one.mean(ranker, found.metric), 3) for one in found.evaluations]
+        means.append([ranker, *each, _number(found.mean(ranker), 3)])
+    worst = [["", "margin", "on", "against"]]
+    for method in found.methods:
+        if (fold := found.worst(method)) is not None:
+            worst.append([method, _difference(fold.difference), fold.dataset, fold.plain])
+    parts = list(dict.fromkeys(fold.part for fold in found.folds))
+    folds = [["", *parts]]
+    for name in names:
+        for method in found.methods:
+            known = {f.part: f for f in found.folds if (f.dataset, f.method) == (name, method)}
+            cells = [_difference(known[part].difference) if part in known else "" for part in parts]
+            folds.append([f"{name}: {method}", *cells])
+    best = f"the best of {', '.join(found.plain)}"
+    return "\n\n".join(
+        table
+        for table in (
+            _titled(f"{found.metric} on {len(names)} corpora", means),
+            _titled(f"worst margin over {best}", worst),
+            _titled(f"margin over {best} on these questions, by corpus and random halves of it", folds),
+        )
+        if table
+    )
 
 
 def _cutoffs(found: Evaluation) -> Cutoffs:
@@ -209,7 +240,7 @@ def _megabytes(size: int | None) -> str:
 
 
 def _titled(title: str, table: Table) -> str:
-    return f"{title}\n{_drawn(table)}" if table else ""
+    return f"{title}\n{_drawn(table)}" if len(table) > 1 else ""
 
 
 def _drawn(table: Sequence[Sequence[str]]) -> str:

@@ -210,8 +210,7 @@ class Evaluation:
 
     def save_json(self, path: StrPath) -> None:
         """Write `to_dict()` to a file."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False)
-        Path(path).write_text(text + "\n", "utf-8")
+        save_json(self.to_dict(), path)
 
     def save_plot(self, path: StrPath, metric: str | None = None) -> None:
         """Draw quality against tokens and latency; see `plot.plot`. Needs the extra `viz`."""
@@ -221,13 +220,10 @@ class Evaluation:
 
     def save_csv(self, path: StrPath) -> None:
         """Write one line per ranker and type of question (`all` first) to a file, one column per metric."""
-        columns = ("dataset", "name", "type", "questions", *self.metrics, *_LATENCIES, *_INDEXING, "error")
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(self._lines())
+        save_csv([self], path)
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What `save_csv` writes."""
         for row in self.rows:
             for type_ in (None, *(self.types if row.scores else ())):
                 asked = [each for each in self.questions if type_ is None or each.type == type_]
@@ -250,6 +246,23 @@ _INDEXING = (
     "index_bytes",
     "index_peak_memory",
 )
+
+
+def save_json(value: Mapping[str, Any], path: StrPath) -> None:
+    """Write JSON-native values to a file."""
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    Path(path).write_text(text + "\n", "utf-8")
+
+
+def save_csv(found: Sequence[Evaluation], path: StrPath) -> None:
+    """Write the lines of several evaluations to one file; see `Evaluation.save_csv`."""
+    metrics = tuple(dict.fromkeys(metric for each in found for metric in each.metrics))
+    columns = ("dataset", "name", "type", "questions", *metrics, *_LATENCIES, *_INDEXING, "error")
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        for each in found:
+            writer.writerows(each.lines())
 
 
 def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:

@@ -146,16 +146,19 @@ def score(
         The ranking for the largest k. Each passage takes one place, or if it stands for several documents,
         one for each, so that a summary of a whole corpus does not find everything at once.
     deep
-        The ranking from which contexts are filled. `recall@1000t` is the recall of what a context of 1,000
-        tokens holds in full, whatever the number of passages.
+        The ranking from which contexts are filled. `doc_recall@5` is the recall of its first five documents,
+        a further passage of a document taking no place. `recall@1000t` is the recall of what a context of
+        1,000 tokens holds in full, whatever the number of passages.
     """
     scores: dict[str, float | None] = {}
     ranking = [document for passage in found for document in passage.documents]
+    documents = list(dict.fromkeys(document for passage in deep for document in passage.documents))
     gold = question.supporting_ids
     for k in cutoffs.k:
         scores[f"recall@{k}"] = recall_at(ranking, gold, k) if gold else None
         scores[f"all_recall@{k}"] = all_recall_at(ranking, gold, k) if gold else None
         scores[f"ndcg@{k}"] = ndcg_at(ranking, gold, k) if gold else None
+        scores[f"doc_recall@{k}"] = recall_at(documents, gold, k) if gold else None
     deepest = cutoffs.k[-1]
     scores[f"mrr@{deepest}"] = reciprocal_rank(ranking, gold, deepest) if gold else None
     answerable = bool(question.answers) and not is_yes_no(question.answers)

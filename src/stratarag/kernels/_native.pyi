@@ -12,6 +12,7 @@ def walks(
     restart: float,
     steps: int,
     tolerance: float,
+    per_edge: float,
     threads: int,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]: ...
 def shortest_paths(

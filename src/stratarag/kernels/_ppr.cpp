@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -21,36 +21,88 @@ using Nodes = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::
 using Index = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Weights = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// What a walk reads, mapped from a file: nothing in it is trusted, since an index may be damaged.
 struct Graph {
     const int32_t *offsets;
     const int32_t *targets;
     const float *weights;
     size_t nodes;
+    size_t edges;
+
+    bool is_row(int32_t from, int32_t to) const {
+        return from >= 0 && from <= to && static_cast<size_t>(to) <= edges;
+    }
+    bool is_edge(int32_t edge) const {
+        const int32_t target = targets[edge];
+        return target >= 0 && static_cast<size_t>(target) < nodes && weights[edge] >= 0.0f && weights[edge] <= 1.0f;
+    }
 };
 
-// A sparse vector over a dense one: values, and which of them are not 0 (all mass is positive). Cleared
-// in the time it took to fill, so that one walk costs what it reaches and not what the graph holds.
+struct Bounds {
+    int64_t steps;
+    double tolerance;
+    double per_edge;
+};
+
+// A sparse vector: nodes in the order in which they were reached, their mass, and a hash table of places.
+// It is as large as what a walk reaches, whatever the graph holds, and is kept by its thread for the next walk.
 class Sparse {
   public:
-    void resize(size_t count) {
-        if (values.size() != count) {
-            values.assign(count, 0.0);
-            touched.clear();
+    double &at(int32_t node) {
+        if (2 * (nodes.size() + 1) > slots.size())
+            grow();
+        size_t slot = place(node);
+        if (slots[slot] == EMPTY) {
+            slots[slot] = static_cast<uint32_t>(nodes.size());
+            nodes.push_back(node);
+            mass.push_back(0.0);
         }
+        return mass[slots[slot]];
     }
-    void add(int32_t node, double mass) {
-        double &value = values[node];
-        if (value == 0.0)
-            touched.push_back(node);
-        value += mass;
+    double get(int32_t node) const {
+        if (slots.empty())
+            return 0.0;
+        const uint32_t found = slots[place(node)];
+        return found == EMPTY ? 0.0 : mass[found];
     }
     void clear() {
-        for (int32_t node : touched)
-            values[node] = 0.0;
-        touched.clear();
+        if (slots.size() > KEPT) {
+            slots = std::vector<uint32_t>();
+        } else if (8 * nodes.size() < slots.size()) {
+            // The last one first: then no run of occupied slots is torn before what lies behind it is freed.
+            for (size_t i = nodes.size(); i-- > 0;)
+                slots[place(nodes[i])] = EMPTY;
+        } else {
+            std::fill(slots.begin(), slots.end(), EMPTY);
+        }
+        nodes.clear();
+        mass.clear();
     }
-    std::vector<double> values;
-    std::vector<int32_t> touched;
+    void swap(Sparse &other) {
+        nodes.swap(other.nodes);
+        mass.swap(other.mass);
+        slots.swap(other.slots);
+    }
+    std::vector<int32_t> nodes;
+    std::vector<double> mass;
+
+  private:
+    static constexpr uint32_t EMPTY = UINT32_MAX;
+    static constexpr size_t KEPT = size_t{1} << 20;
+
+    size_t place(int32_t node) const {
+        const size_t last = slots.size() - 1;
+        size_t slot = (static_cast<uint64_t>(node) * 0x9E3779B97F4A7C15u >> 32) & last;
+        while (slots[slot] != EMPTY && nodes[slots[slot]] != node)
+            slot = (slot + 1) & last;
+        return slot;
+    }
+    void grow() {
+        slots.assign(std::max<size_t>(1024, 2 * slots.size()), EMPTY);
+        for (size_t i = 0; i < nodes.size(); ++i)
+            slots[place(nodes[i])] = static_cast<uint32_t>(i);
+    }
+    std::vector<uint32_t> slots;
 };
 
 struct Result {
@@ -58,54 +110,64 @@ struct Result {
     std::vector<float> scores;
 };
 
-void step(const Graph &graph, const int64_t *entries, const double *shares, size_t count, double restart,
-          const Sparse &now, Sparse &next) {
+struct Entries {
+    const int64_t *nodes;
+    const double *shares;
+    size_t count;
+};
+
+// False if the graph is damaged.
+bool step(const Graph &graph, const Entries &entries, double restart, const Bounds &bounds, const Sparse &now,
+          Sparse &next) {
     next.clear();
     double dangling = 0.0;
-    for (int32_t node : now.touched) {
-        const double mass = (1.0 - restart) * now.values[node];
+    for (size_t i = 0; i < now.nodes.size(); ++i) {
+        const int32_t node = now.nodes[i];
         const int32_t from = graph.offsets[node], to = graph.offsets[node + 1];
+        if (!graph.is_row(from, to))
+            return false;
+        if (!(now.mass[i] >= bounds.per_edge * (to - from)))
+            continue;
+        const double mass = (1.0 - restart) * now.mass[i];
         if (from == to)
             dangling += mass;
-        for (int32_t edge = from; edge < to; ++edge)
-            next.add(graph.targets[edge], mass * graph.weights[edge]);
+        for (int32_t edge = from; edge < to; ++edge) {
+            if (!graph.is_edge(edge))
+                return false;
+            next.at(graph.targets[edge]) += mass * graph.weights[edge];
+        }
     }
-    for (size_t i = 0; i < count; ++i)
-        next.add(static_cast<int32_t>(entries[i]), (restart + dangling) * shares[i]);
+    for (size_t i = 0; i < entries.count; ++i)
+        next.at(static_cast<int32_t>(entries.nodes[i])) += (restart + dangling) * entries.shares[i];
+    return true;
 }
 
 double change(const Sparse &now, const Sparse &next) {
     double total = 0.0;
-    for (int32_t node : next.touched)
-        total += std::abs(next.values[node] - now.values[node]);
-    for (int32_t node : now.touched)
-        if (next.values[node] == 0.0)
-            total += now.values[node];
+    for (size_t i = 0; i < next.nodes.size(); ++i)
+        total += std::abs(next.mass[i] - now.get(next.nodes[i]));
+    for (size_t i = 0; i < now.nodes.size(); ++i)
+        if (next.get(now.nodes[i]) == 0.0)
+            total += now.mass[i];
     return total;
 }
 
-Result walk(const Graph &graph, const int64_t *entries, const double *shares, size_t count, double restart,
-            int64_t steps, double tolerance) {
+bool walk(const Graph &graph, const Entries &entries, double restart, const Bounds &bounds, Result &result) {
     thread_local Sparse now, next;
-    now.resize(graph.nodes);
-    next.resize(graph.nodes);
     now.clear();
-    for (size_t i = 0; i < count; ++i)
-        now.add(static_cast<int32_t>(entries[i]), shares[i]);
-    for (int64_t done = 0; done < steps; ++done) {
-        step(graph, entries, shares, count, restart, now, next);
-        const bool converged = tolerance > 0.0 && change(now, next) <= tolerance;
-        std::swap(now.values, next.values);
-        std::swap(now.touched, next.touched);
+    for (size_t i = 0; i < entries.count; ++i)
+        now.at(static_cast<int32_t>(entries.nodes[i])) += entries.shares[i];
+    for (int64_t done = 0; done < bounds.steps; ++done) {
+        if (!step(graph, entries, restart, bounds, now, next))
+            return false;
+        const bool converged = bounds.tolerance > 0.0 && change(now, next) <= bounds.tolerance;
+        now.swap(next);
         if (converged)
             break;
     }
-    Result result;
-    result.nodes.assign(now.touched.begin(), now.touched.end());
-    result.scores.reserve(now.touched.size());
-    for (int32_t node : now.touched)
-        result.scores.push_back(static_cast<float>(now.values[node]));
-    return result;
+    result.nodes.assign(now.nodes.begin(), now.nodes.end());
+    result.scores.assign(now.mass.begin(), now.mass.end());
+    return true;
 }
 
 template <typename T> nb::object to_array(std::vector<T> &&values) {
@@ -114,21 +176,40 @@ template <typename T> nb::object to_array(std::vector<T> &&values) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
-// The arrays were checked by ppr.py: offsets ascend, targets and entries are nodes, shares sum to 1.
+void check(const Graph &graph, size_t offsets, size_t weights, const Nodes &starts, const Nodes &entries,
+           size_t shares) {
+    if (offsets != graph.nodes + 1 || weights != graph.edges)
+        throw std::invalid_argument("the arrays of the transition matrix do not fit each other");
+    for (size_t i = 0; i + 1 < starts.shape(0); ++i)
+        if (starts.data()[i] < 0 || starts.data()[i] > starts.data()[i + 1])
+            throw std::invalid_argument("the starts of entries must ascend from 0");
+    if (starts.shape(0) == 0 || shares != entries.shape(0) ||
+        static_cast<size_t>(starts.data()[starts.shape(0) - 1]) > shares)
+        throw std::invalid_argument("entries and their shares do not fit each other");
+    for (size_t i = 0; i < entries.shape(0); ++i)
+        if (entries.data()[i] < 0 || static_cast<size_t>(entries.data()[i]) >= graph.nodes)
+            throw std::invalid_argument("an entry is not a node");
+}
+
 nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Nodes entries,
                nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> shares, double restart,
-               int64_t steps, double tolerance, int threads) {
-    const Graph graph{offsets.data(), targets.data(), weights.data(), offsets.shape(0) - 1};
+               int64_t steps, double tolerance, double per_edge, int threads) {
+    const size_t nodes = offsets.shape(0) ? offsets.shape(0) - 1 : 0;
+    const Graph graph{offsets.data(), targets.data(), weights.data(), nodes, targets.shape(0)};
+    check(graph, offsets.shape(0), weights.shape(0), starts, entries, shares.shape(0));
+    const Bounds bounds{steps, tolerance, per_edge};
     const size_t count = starts.shape(0) - 1;
     std::vector<Result> results(count);
+    std::atomic<bool> whole{true};
     {
         nb::gil_scoped_release release;
         std::atomic<size_t> waiting{0};
         auto work = [&] {
-            for (size_t i; (i = waiting.fetch_add(1)) < count;) {
+            for (size_t i; whole && (i = waiting.fetch_add(1)) < count;) {
                 const int64_t from = starts.data()[i], to = starts.data()[i + 1];
-                results[i] = walk(graph, entries.data() + from, shares.data() + from,
-                                  static_cast<size_t>(to - from), restart, steps, tolerance);
+                const Entries own{entries.data() + from, shares.data() + from, static_cast<size_t>(to - from)};
+                if (!walk(graph, own, restart, bounds, results[i]))
+                    whole = false;
             }
         };
         const size_t others = std::min(static_cast<size_t>(std::max(threads, 1)), count);
@@ -139,6 +220,8 @@ nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Node
         for (std::thread &thread : pool)
             thread.join();
     }
+    if (!whole)
+        throw std::invalid_argument("the transition matrix is damaged: a row, a target or a weight is out of bounds");
     nb::list found;
     for (Result &result : results)
         found.append(nb::make_tuple(to_array(std::move(result.nodes)), to_array(std::move(result.scores))));
@@ -150,6 +233,6 @@ nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Node
 void bind_ppr(nb::module_ &module) {
     module.def("walks", &walks, "offsets"_a.noconvert(), "targets"_a.noconvert(), "weights"_a.noconvert(),
                "starts"_a.noconvert(), "entries"_a.noconvert(), "shares"_a.noconvert(), "restart"_a, "steps"_a,
-               "tolerance"_a, "threads"_a,
+               "tolerance"_a, "per_edge"_a, "threads"_a,
                "Nodes and scores of personalised PageRank for each slice of `entries`.");
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Scores = NDArray[np.float32]
 Walk = tuple[Nodes, Scores]
 
 _MOST_STEPS = 1000
+_DAMAGED = "the transition matrix is damaged: a row, a target or a weight is out of bounds"
 
 
 def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]) -> csr_array:
@@ -67,10 +69,16 @@ def shallow_pagerank(
     restart: float = 0.5,
     steps: int | None = 2,
     tolerance: float = 1e-6,
+    per_edge: float = 0.0,
 ) -> Walk:
     """Personalised PageRank stopped after a few steps, so that mass stays near the entries.
 
     Implements pi(t) = restart * p + (1 - restart) * P^T pi(t-1), pi(0) = p  (NodeRAG 2.5, ERRATA N4).
+
+    With `per_edge`, mass that does not count is not passed on, as in the forward push of Andersen, Chung and
+    Lang (2006): a step then walks at most 1 / per_edge edges, whatever the size of the graph and of its
+    hubs. What is not passed on is lost. So no score is above that of the whole walk, and what the scores
+    lack of 1 is their distance to it, summed over all nodes.
 
     Parameters
     ----------
@@ -84,15 +92,18 @@ def shallow_pagerank(
         Restart probability, between 0 and 1.
     steps
         Number of steps; None goes on until a step moves less than `tolerance` in all.
+    per_edge
+        A node that holds less than this for each of its edges passes nothing on in that step.
 
     Returns
     -------
-    The nodes that hold mass, in no particular order, and their scores, which sum to 1.
+    The nodes that hold mass, in no particular order, and their scores, which sum to 1 if nothing was lost.
 
     Raises
     ------
     ValueError
-        If `entries` is empty or no node, `restart` is outside (0, 1), or a weight is not positive.
+        If `entries` is empty or no node, `restart` is outside (0, 1), a weight is not positive, `per_edge` is
+        outside [0, 1), or the matrix is damaged where the walk comes.
     """
     (walk,) = shallow_pagerank_many(
         transition,
@@ -101,6 +112,7 @@ def shallow_pagerank(
         restart=restart,
         steps=steps,
         tolerance=tolerance,
+        per_edge=per_edge,
     )
     return walk
 
@@ -113,6 +125,7 @@ def shallow_pagerank_many(
     restart: float = 0.5,
     steps: int | None = 2,
     tolerance: float = 1e-6,
+    per_edge: float = 0.0,
     threads: int = 1,
 ) -> list[Walk]:
     """`shallow_pagerank` for several sets of entries, on `threads` threads where there is a native kernel."""
@@ -120,13 +133,15 @@ def shallow_pagerank_many(
         raise ValueError(f"restart must be between 0 and 1, not {restart}")
     if steps is not None and steps < 0:
         raise ValueError(f"steps must be at least 0 or None, not {steps}")
+    if not 0 <= per_edge < 1:
+        raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
     shares = [
         _shares(nodes, None if weights is None else weights[i], transition.shape[0])
         for i, nodes in enumerate(entries)
     ]
-    bound, small = (_MOST_STEPS, tolerance) if steps is None else (steps, 0.0)
+    bounds = _Bounds(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
     if not native_available():
-        return [_walk(transition, *each, restart, bound, small) for each in shares]
+        return [_walk(transition, *each, restart, bounds) for each in shares]
     starts = np.cumsum([0, *(len(nodes) for nodes, _ in shares)], dtype=np.int64)
     return _native.walks(
         _as(transition.indptr, np.int32),
@@ -136,10 +151,15 @@ def shallow_pagerank_many(
         np.concatenate([nodes for nodes, _ in shares] or [np.zeros(0, np.int64)]),
         np.concatenate([share for _, share in shares] or [np.zeros(0)]),
         restart,
-        bound,
-        small,
+        *bounds,
         threads,
     )
+
+
+class _Bounds(NamedTuple):
+    steps: int
+    tolerance: float
+    per_edge: float
 
 
 def _as(array: NDArray[np.generic], kind: type[np.generic]) -> NDArray[np.generic]:
@@ -164,35 +184,49 @@ def _shares(
 
 
 def _walk(
-    transition: csr_array,
-    entries: Nodes,
-    shares: NDArray[np.float64],
-    restart: float,
-    steps: int,
-    tolerance: float,
+    transition: csr_array, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: _Bounds
 ) -> Walk:
-    """The numpy twin of `_ppr.cpp`."""
-    indptr, indices, data = transition.indptr, transition.indices, transition.data
-    now = np.zeros(transition.shape[0])
-    now[entries] = shares
-    reached = now > 0
-    for _ in range(steps):
-        nodes = np.flatnonzero(reached)
-        counts = indptr[nodes + 1] - indptr[nodes]
-        mass = (1 - restart) * now[nodes]
-        edges = np.repeat(indptr[nodes], counts) + _ranges(counts)
-        flow = np.repeat(mass, counts) * data[edges]
-        following = np.bincount(indices[edges], weights=flow, minlength=len(now)).astype(np.float64)
-        reached = np.zeros(len(now), dtype=np.bool_)
-        reached[indices[edges]] = True
-        reached[entries] = True
-        following[entries] += (restart + mass[counts == 0].sum()) * shares
-        moved = float(np.abs(following - now).sum())
-        now = following
-        if tolerance and moved <= tolerance:
+    """The numpy twin of `_ppr.cpp`: the same additions in the same order."""
+    nodes, mass = entries, shares
+    for _ in range(bounds.steps):
+        reached, flow, dangling = _step(transition, nodes, mass, restart, bounds)
+        everywhere = np.concatenate([reached, entries])
+        distinct, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
+        parts = np.concatenate([flow, (restart + dangling) * shares])
+        following = np.asarray(np.bincount(place, parts, minlength=len(distinct)), np.float64)
+        order = np.argsort(first)
+        before, (nodes, mass) = (nodes, mass), (distinct[order], following[order])
+        if bounds.tolerance and _change(before, (nodes, mass)) <= bounds.tolerance:
             break
-    nodes = np.flatnonzero(reached)
-    return nodes, now[nodes].astype(np.float32)
+    return nodes, mass.astype(np.float32)
+
+
+def _step(
+    transition: csr_array, nodes: Nodes, mass: NDArray[np.float64], restart: float, bounds: _Bounds
+) -> tuple[Nodes, NDArray[np.float64], float]:
+    """Where mass goes along edges, how much along each, and the mass of nodes that have none."""
+    indptr, indices, data = transition.indptr, transition.indices, transition.data
+    starts, ends = indptr[nodes].astype(np.int64), indptr[nodes + 1].astype(np.int64)
+    counts = ends - starts
+    if np.any((starts < 0) | (counts < 0) | (ends > len(indices))):
+        raise ValueError(_DAMAGED)
+    kept = mass >= bounds.per_edge * counts
+    starts, counts, passed = starts[kept], counts[kept], (1 - restart) * mass[kept]
+    edges = np.repeat(starts, counts) + _ranges(counts)
+    targets, weights = indices[edges].astype(np.int64), data[edges]
+    outside = (targets < 0) | (targets >= transition.shape[0]) | ~((weights >= 0) & (weights <= 1))
+    if outside.any():
+        raise ValueError(_DAMAGED)
+    dangling = 0.0
+    for each in passed[counts == 0].tolist():
+        dangling += each
+    return targets, np.repeat(passed, counts) * weights, dangling
+
+
+def _change(before: tuple[Nodes, NDArray[np.float64]], after: tuple[Nodes, NDArray[np.float64]]) -> float:
+    nodes = np.concatenate([before[0], after[0]])
+    _, place = np.unique(nodes, return_inverse=True)
+    return float(np.abs(np.bincount(place, np.concatenate([-before[1], after[1]]))).sum())
 
 
 def _ranges(counts: NDArray[np.integer]) -> Nodes:

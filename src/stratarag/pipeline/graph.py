@@ -7,7 +7,7 @@ units. All methods that work on entities start from here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_k
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.extraction.by_rules import select_terms
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
+from stratarag.pipeline.lexical import LexicalIndex
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
@@ -35,6 +36,7 @@ PROMPT = load_prompt("stratarag.pipeline", "describe")
 STATEMENT_TOKENS = 8000
 MOST_UNITS = 200
 """Units that describe an entity without a description; one that is everywhere needs no more."""
+_BATCH = 1024  # texts held at a time
 
 
 async def build_graph(
@@ -73,6 +75,7 @@ async def build_graph(
     condensed = [each for each in descriptions.values() if each.digest]
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
     arrays |= Nearest.index(corpus.vectors, "chunks")
+    arrays |= await asyncio.to_thread(_lexical, corpus)
     if embed:
         texts = [node.text for node in nodes[: len(merged.entities)]]
         dimension = corpus.vectors.shape[1]
@@ -269,6 +272,16 @@ def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDA
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
+def _lexical(corpus: Corpus) -> dict[str, NDArray[Any]]:
+    """The words of the chunks, for BM25."""
+    return {f"lexical.{key}": array for key, array in LexicalIndex.build(_texts(corpus)).items()}
+
+
+def _texts(corpus: Corpus) -> Iterator[str]:
+    for start in range(0, corpus.size, _BATCH):
+        yield from corpus.texts(range(start, min(start + _BATCH, corpus.size)))
+
+
 class Graph:
     """The stored graph, for methods: rows of entities, relations and units, and their arrays.
 
@@ -283,6 +296,8 @@ class Graph:
         Strength of each relation, shape (relations,).
     names
         Finds entities by whole words.
+    lexical
+        Finds chunks by their words.
     vectors
         Of the entities' texts, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     """
@@ -295,12 +310,14 @@ class Graph:
         self.weights: NDArray[np.float32] = arrays["relations.weights"]
         self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
-        prefix = "names."
-        self.names = NameIndex(
-            {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
-        )
+        self.names = NameIndex(_prefixed(arrays, "names."))
+        self.lexical = LexicalIndex(_prefixed(arrays, "lexical."))
 
     @property
     def vectors(self) -> Vectors:
         """See the class."""
         return self.stored.arrays["vectors"]
+
+
+def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -2,8 +2,8 @@
 
 Vector hits alone do not find a second hop; names and walks do. So passages are ranked by a personalised
 PageRank over the provenance graph (passages and the entities they name, entities and their relations). It
-restarts at the entities that the question names, at the passages most similar to it, and at whatever the
-method itself found.
+restarts at the entities that the question names, at the passages most similar to it, at those that have its
+words (as much as `pipeline.fusion.Gate` lets them count), and at whatever the method itself found.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.ppr import shallow_pagerank
+from stratarag.pipeline.fusion import Gate, reciprocal_ranks
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.names.linking import link
+from stratarag.pipeline.lexical import Scored, best
+from stratarag.pipeline.names.linking import Linked, link
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Rows, Vectors
@@ -25,20 +27,37 @@ from stratarag.protocols import Corpus, Rows, Vectors
 RESTART = 0.3
 STEPS = 4
 """Steps of the walk. Further ones touch much more of the graph and change little."""
+PER_EDGE = 3e-5
+"""Mass per edge below which a node passes nothing on: a step walks 33,000 edges at most, however large the
+corpus."""
+MOST_SEEDS = 1000
+"""Nodes that a walk restarts from at most: those of largest weight."""
+LONGEST = 20_000
+"""Characters of a question in which names and words are looked for."""
 SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.08
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
 passage has 1."""
-SHARPNESS = 8
+SIMILAR_POWER = 8
 """Power of a passage's relative similarity: the hundredth most similar passage is nearly as similar as the
 first, and must not start as much of the walk."""
+LEXICAL_PASSAGES = 100
+LEXICAL_POWER = 4
+"""Power of a passage's BM25 relative to the best one, among seeds."""
+BOOST_POWER = 2
+"""The same where the walk's mass gains by it."""
+FUSED_PASSAGES = 100
+"""Places of each ranking that are fused, at least."""
 NEAR_SHARE = 0.25
 """Restart mass of an entity that the question may mean, where one that it names has 1.
 
 So much that a misspelt name still leads the walk, and so little that a name which the corpus does not have
 leads it nowhere: what is only alike does not outweigh what is named.
 """
+RANKINGS = ("walk", "bm25", "dense", "hybrid")
+"""How passages may be ranked."""
 
+_MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
 
@@ -55,28 +74,75 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class RankedPassages:
-    """Passages best first, their share of the walk's mass, and their similarity to the question.
+    """Passages best first: what they were ranked by, and what each says of itself; all of shape (n,).
 
-    `named` are rows of the entities that the question names.
+    Parameters
+    ----------
+    rows, scores
+        Chunks and the scores that order them: mass of the walk, BM25, similarity, or reciprocal ranks.
+    similarity, words
+        Cosine similarity to the question, and BM25 score, of each.
+    by
+        The name of the ranking, one of `RANKINGS`.
+    gate
+        What the walk let words count; None for the other rankings.
     """
 
     rows: Rows
-    mass: NDArray[np.float32]
+    scores: NDArray[np.float32]
     similarity: NDArray[np.float32]
-    named: Rows
+    words: NDArray[np.float32]
+    by: str
+    gate: Gate | None = None
 
     @property
     def found(self) -> Ranking:
-        """As a ranking; the trace tells mass and similarity."""
+        """As a ranking; the trace tells why each passage is there."""
+        decided = {}
+        if self.gate is not None:
+            decided = {
+                "gate": {
+                    "names": round(self.gate.names, 4),
+                    "share": round(self.gate.share, 4),
+                    "boost": round(self.gate.boost, 4),
+                }
+            }
         trace = [
-            {"mass": float(mass), "similarity": float(similarity)}
-            for mass, similarity in zip(self.mass, self.similarity, strict=True)
+            {"rank": self.by, _MEASURES[self.by]: score, "similarity": similarity, "bm25": words, **decided}
+            for score, similarity, words in zip(
+                self.scores.tolist(), self.similarity.tolist(), self.words.tolist(), strict=True
+            )
         ]
-        return Ranking.of(Origin.CHUNK, self.rows, self.mass, trace)
+        return Ranking.of(Origin.CHUNK, self.rows, self.scores, trace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of a question before it is ranked."""
+
+    vector: Vectors
+    k: int
+    allowed: NDArray[np.bool_] | None
+    words: Scored
+    similar: Rows
+    similarity: NDArray[np.float32]
+
+    def lexical(self, k: int) -> tuple[Rows, NDArray[np.float32]]:
+        """The passages that have the question's words best, best first."""
+        return best(*self.words, k)
+
+    def words_of(self, rows: Rows) -> NDArray[np.float32]:
+        """BM25 scores of passages, 0 for those without any of the words."""
+        scores = np.zeros(len(rows), np.float32)
+        if len(self.words.rows):
+            places = np.minimum(np.searchsorted(self.words.rows, rows), len(self.words.rows) - 1)
+            known = self.words.rows[places] == rows
+            scores[known] = self.words.scores[places[known]]
+        return scores
 
 
 class PassageWalk:
-    """Ranks the passages of an opened index."""
+    """Ranks the passages of an opened index. Safe to use from several threads."""
 
     def __init__(self, corpus: Corpus, graph: Graph, nearest: Nearest) -> None:
         self._corpus = corpus
@@ -98,59 +164,119 @@ class PassageWalk:
         entities: Sequence[str] | None = None,
         seeds: Seeds | None = None,
         fuzzy: bool = True,
+        rank: str = "walk",
     ) -> RankedPassages:
         """The `k` best admitted passages.
 
-        An entity that the question names restarts with a mass of 1 shared among its passages, a similar
-        passage with its similarity relative to the best. `entities` are the names in the question, if they
-        are known better than by `pipeline.names.linking`; with `fuzzy`, a name that no entity has stands for
-        those most like it. Passages that no walk reaches follow by similarity.
+        Parameters
+        ----------
+        question
+            In any language. Names and words are looked for in its first `LONGEST` characters.
+        vector
+            Its unit vector, shape (dimension,).
+        k
+            How many passages; fewer where fewer are admitted, or share a word with the question (`bm25`).
+        allowed
+            The chunks that a filter admits, shape (corpus size,); None admits all.
+        entities
+            The names in the question, if they are known better than by `pipeline.names.linking`.
+        seeds
+            Where the walk restarts besides.
+        fuzzy
+            Whether a name that no entity has stands for those most like it.
+        rank
+            `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
+            similar passage with its similarity relative to the best, one with the question's words with what
+            the gate lets them count; passages that no walk reaches follow by similarity. `bm25`, `dense`:
+            by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
+
+        Raises
+        ------
+        ValueError
+            If there is no such ranking.
         """
-        seeds = seeds or Seeds()
-        named, _, near, likeness = link(question, self._graph.names, entities, fuzzy=fuzzy)
-        similar, similarity = self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)
-        nodes = np.concatenate(
+        if rank not in RANKINGS:
+            raise ValueError(f"rank must be one of {', '.join(RANKINGS)}, not {rank!r}")
+        question = question[:LONGEST]
+        evidence = _Evidence(
+            vector,
+            k,
+            allowed,
+            self._graph.lexical.scores(question, allowed),
+            *self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed),
+        )
+        if rank == "walk":
+            linked = link(question, self._graph.names, entities, fuzzy=fuzzy)
+            return self._walked(evidence, linked, seeds or Seeds())
+        return self._told(evidence, *_without_a_graph(evidence, rank), rank, None)
+
+    def _walked(self, evidence: _Evidence, linked: Linked, seeds: Seeds) -> RankedPassages:
+        names = 1.0 / np.maximum(self._frequency[linked.named], 1)
+        near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
+        gate = Gate(float(names.sum() + near.sum()))
+        lexical, words = evidence.lexical(LEXICAL_PASSAGES)
+        nodes, weights = _heaviest(
             [
-                self._corpus.size + named,
-                self._corpus.size + near,
-                similar,
-                seeds.chunks,
-                self._corpus.size + seeds.entities,
+                (self._corpus.size + linked.named, names),
+                (self._corpus.size + linked.near, near),
+                (evidence.similar, SIMILAR_SHARE * _relative(evidence.similarity) ** SIMILAR_POWER),
+                (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
+                (seeds.chunks, seeds.chunk_weights),
+                (self._corpus.size + seeds.entities, seeds.entity_weights),
             ]
         )
-        weights = np.concatenate(
-            [
-                1.0 / np.maximum(self._frequency[named], 1),
-                NEAR_SHARE * likeness / np.maximum(self._frequency[near], 1),
-                SIMILAR_SHARE * _relative(similarity),
-                seeds.chunk_weights,
-                seeds.entity_weights,
-            ]
-        )
-        positive = weights > 0
-        if not positive.any():
-            return self._ranked(_NO_ROWS, np.zeros(0, np.float32), similar, vector, k, named)
+        rows, mass = self._reached(nodes, weights, evidence.allowed)
+        if len(words):
+            mass *= 1 + gate.boost * (evidence.words_of(rows) / words[0]) ** BOOST_POWER
+        rows, mass = best(rows, mass, evidence.k)
+        return self._told(evidence, rows, mass, "walk", gate)
+
+    def _reached(
+        self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """The admitted passages that a walk from these nodes reaches, and their mass."""
+        if not len(nodes):
+            return _NO_ROWS, np.zeros(0, np.float32)
         reached, mass = shallow_pagerank(
-            self._transition, nodes[positive], weights=weights[positive], restart=RESTART, steps=STEPS
+            self._transition, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
         )
         passages = reached < self._corpus.size
         if allowed is not None:
             passages[passages] = allowed[reached[passages]]
-        return self._ranked(reached[passages], mass[passages], similar, vector, k, named)
+        return reached[passages], mass[passages]
 
-    def _ranked(
-        self, rows: Rows, mass: NDArray[np.float32], similar: Rows, vector: Vectors, k: int, named: Rows
+    def _told(
+        self, evidence: _Evidence, rows: Rows, scores: NDArray[np.float32], by: str, gate: Gate | None
     ) -> RankedPassages:
-        order = np.lexsort((rows, -mass))[:k]
-        rows, mass = rows[order], mass[order]
-        if len(rows) < k:
-            rest = similar[~np.isin(similar, rows)][: k - len(rows)]
+        """The first `k`; where a walk reaches fewer, the most similar others follow with a score of 0."""
+        rows, scores = rows[: evidence.k], scores[: evidence.k]
+        if gate is not None and len(rows) < evidence.k:
+            rest = evidence.similar[~np.isin(evidence.similar, rows)][: evidence.k - len(rows)]
             rows = np.concatenate([rows, rest])
-            mass = np.concatenate([mass, np.zeros(len(rest), np.float32)])
-        return RankedPassages(rows, mass, self._corpus.vectors[rows] @ vector, named)
+            scores = np.concatenate([scores, np.zeros(len(rest), np.float32)])
+        similarity = self._corpus.vectors[rows] @ evidence.vector
+        return RankedPassages(rows, scores.astype(np.float32), similarity, evidence.words_of(rows), by, gate)
 
 
-def _relative(similarity: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Similarities as parts of the best one, sharpened; what points away from the question counts nothing."""
-    positive = np.maximum(similarity.astype(np.float64), 0.0)
-    return np.asarray((positive / positive[0]) ** SHARPNESS) if len(positive) and positive[0] else positive
+def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.floating]]:
+    if rank == "dense":
+        return evidence.similar, evidence.similarity
+    lexical = evidence.lexical(max(FUSED_PASSAGES, evidence.k))
+    if rank == "bm25":
+        return lexical
+    return reciprocal_ranks([lexical[0], evidence.similar])
+
+
+def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, NDArray[np.float64]]:
+    """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
+    nodes = np.concatenate([each for each, _ in parts])
+    weights = np.concatenate([each for _, each in parts])
+    order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
+    order = order[weights[order] > 0]
+    return nodes[order], weights[order]
+
+
+def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Scores, best first, as parts of the best one; what is below 0 counts nothing."""
+    positive = np.maximum(scores.astype(np.float64), 0.0)
+    return positive / positive[0] if len(positive) and positive[0] else positive

@@ -1,0 +1,140 @@
+"""What a question costs on the walk to passages: on real passages, and on a graph of a million.
+
+    python cookbook/benchmarks/walk.py FOLDER [FOLDER ...] [--passages 2000 20000]
+    python cookbook/benchmarks/walk.py --synthetic
+
+The first joins the corpora of the folders (each as `stratarag.eval.load_dataset` reads it), cuts them into
+passages of about 60 tokens, and builds an index of each size with the hashing embedder; it tells the CPU time
+that a question takes in all, and in each part. The second walks over a random graph with hubs and tells the
+time and the number of nodes that are reached, by the bound per edge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stratarag as sr
+from stratarag.eval import load_dataset
+from stratarag.kernels.ppr import shallow_pagerank, transition_matrix
+from stratarag.models.hashing import HashingEmbedder
+from stratarag.pipeline import walk
+from stratarag.pipeline.chunk import ChunkConfig, split
+from stratarag.pipeline.names import linking
+from stratarag.pipeline.tokens import Estimate
+
+QUESTIONS = 100
+REPEATS = 3
+
+
+def milliseconds(task: Callable[[Any], Any], items: list[Any]) -> tuple[float, float]:
+    """Median and 95th percentile of the CPU time of one item, the best of three runs each."""
+    best = np.full(len(items), np.inf)
+    for _ in range(REPEATS):
+        for place, item in enumerate(items):
+            began = time.thread_time()
+            task(item)
+            best[place] = min(best[place], 1000 * (time.thread_time() - began))
+    return float(np.median(best)), float(np.percentile(best, 95))
+
+
+def real(folders: list[str], sizes: list[int]) -> None:
+    sets = [load_dataset(folder) for folder in folders]
+    config = ChunkConfig(60, 10)
+    questions = [
+        each.question for data in sets for each in data.questions[:: max(1, len(data.questions) // 20)]
+    ]
+    for size in sizes:
+        pieces = (
+            sr.Chunk(chunk.text, f"{data.name}/{chunk.document_id}", chunk.ordinal)
+            for data in sets
+            for document in data.documents
+            for chunk in split(document, config, Estimate())
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            chunks = list(islice(pieces, size))
+            index = sr.build_index(
+                chunks, "lshtree", path=Path(folder) / "idx", embedder=HashingEmbedder(384)
+            )
+            report(index, questions[:QUESTIONS], len(chunks))
+            index.close()
+
+
+def report(index: sr.Index, questions: list[str], passages: int) -> None:
+    """Times of one index; the walk is opened as a search opens it."""
+    reader = index._reader  # the parts have no public names
+    passage_walk = reader._searcher("lshtree")._projection
+    embedder = HashingEmbedder(384)
+    vectors = {question: np.asarray(embedder.embed_query(question), np.float32) for question in questions}
+    graph = passage_walk._graph
+    parts: dict[str, Callable[[str], Any]] = {
+        "walk to passages": lambda q: passage_walk.rank(q, vectors[q], 10),
+        "of it: names": lambda q: linking.link(q, graph.names),
+        "of it: words": lambda q: graph.lexical.scores(q),
+        "of it: similar": lambda q: passage_walk._nearest.search(vectors[q], walk.SIMILAR_PASSAGES),
+        "whole walk, unbounded": lambda q: unbounded(passage_walk, q, vectors[q]),
+    }
+    edges = len(passage_walk._transition.indices)
+    print(f"{passages} passages, {passage_walk._transition.shape[0]} nodes, {edges} edges; CPU ms (p50, p95)")
+    for name, task in parts.items():
+        median, slow = milliseconds(task, questions)
+        print(f"  {name:24} {median:7.2f} {slow:7.2f}")
+
+
+def unbounded(passage_walk: walk.PassageWalk, question: str, vector: Any) -> None:
+    """The same with all mass passed on."""
+    bound, walk.PER_EDGE = walk.PER_EDGE, 0.0
+    try:
+        passage_walk.rank(question, vector, 10)
+    finally:
+        walk.PER_EDGE = bound
+
+
+def synthetic(passages: int = 1_000_000, entities: int = 1_000_000, mentions: int = 5_400_000) -> None:
+    """Entities by Zipf's law, the most common in every twelfth passage; about 10,000,000 stored edges."""
+    rng = np.random.default_rng(0)
+    common = np.exp(rng.uniform(np.log(5), np.log(entities), mentions)).astype(np.int64)
+    ends = np.column_stack([rng.integers(0, passages, mentions), passages + common - 5])
+    matrix = transition_matrix(passages + entities, ends, np.ones(mentions))
+    frequency = np.diff(matrix.indptr)
+    print(f"{matrix.shape[0]} nodes, {len(matrix.indices)} edges, largest hub {frequency.max()}")
+    questions = []
+    for _ in range(QUESTIONS):
+        named = passages + common[rng.integers(0, mentions, 2)] - 5
+        similar = rng.integers(0, passages, walk.SIMILAR_PASSAGES)
+        weights = [1 / frequency[named], walk.SIMILAR_SHARE * np.linspace(1, 0.5, 100) ** walk.SIMILAR_POWER]
+        questions.append((np.concatenate([named, similar]), np.concatenate(weights)))
+    for bound in (1e-4, 3e-5, 1e-5, 0.0):
+
+        def walked(question: tuple[Any, Any], bound: float = bound) -> Any:
+            nodes, weights = question
+            return shallow_pagerank(
+                matrix, nodes, weights=weights, restart=walk.RESTART, steps=walk.STEPS, per_edge=bound
+            )
+
+        asked = questions if bound else questions[:3]
+        reached = np.mean([len(walked(question)[0]) for question in asked])
+        median, slow = milliseconds(walked, asked)
+        told = f"{reached:9.0f} nodes reached; CPU ms {median:.2f}, {slow:.2f} (p50, p95)"
+        print(f"  per edge {bound:5.0e}: {told}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="*")
+    parser.add_argument("--passages", nargs="+", type=int, default=[2000, 20_000])
+    parser.add_argument("--synthetic", action="store_true")
+    given = parser.parse_args()
+    if given.synthetic:
+        synthetic()
+    if given.folders:
+        real(given.folders, given.passages)

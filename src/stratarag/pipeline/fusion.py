@@ -1,0 +1,68 @@
+"""Words beside names and vectors: how much they count for a question, and fusing rankings by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.protocols import Rows
+
+RRF_CONSTANT = 60
+"""Of reciprocal rank fusion, as its authors chose it (Cormack, Clarke and Büttcher 2009)."""
+
+LEXICAL_SHARE = 0.1
+"""Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
+the question has no names."""
+SHARE_NAMES = 0.02
+"""Mass of names at which that share is halved."""
+LEXICAL_BOOST = 3.0
+"""How many times its mass that passage gains at the end, where the question has no names."""
+BOOST_NAMES = 0.3
+"""Mass of names at which that gain is halved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a question's words count, decided by how rare its names are.
+
+    Names that few passages have lead a walk to what the question is about, and to the next hop. Names that
+    are everywhere (the two people of a chat, a company in the news) lead it nowhere, and the words must.
+
+    Parameters
+    ----------
+    names
+        Restart mass of the names in the question: the sum of 1 / (passages that have it).
+    """
+
+    names: float
+
+    @property
+    def share(self) -> float:
+        """Restart mass of the passage that has the words best."""
+        return LEXICAL_SHARE / (1 + self.names / SHARE_NAMES)
+
+    @property
+    def boost(self) -> float:
+        """How many times its mass the passage that has the words best gains at the end."""
+        return LEXICAL_BOOST / (1 + self.names / BOOST_NAMES)
+
+
+def reciprocal_ranks(
+    rankings: Sequence[Rows], constant: float = RRF_CONSTANT
+) -> tuple[Rows, NDArray[np.float64]]:
+    """Reciprocal rank fusion: a row's score is the sum of 1 / (constant + place) over rankings that have it.
+
+    Returns
+    -------
+    Rows and scores, best first; of equals, the row that stands earlier in an earlier ranking.
+    """
+    everywhere = np.concatenate([np.zeros(0, np.int64), *rankings])
+    parts = [1 / (constant + np.arange(1, len(ranking) + 1)) for ranking in rankings]
+    rows, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
+    sums = np.bincount(place, np.concatenate([np.zeros(0), *parts]), minlength=len(rows))
+    scores = np.asarray(sums, np.float64)
+    order = np.lexsort((first, -scores))
+    return rows[order], scores[order]

@@ -1,0 +1,79 @@
+"""A second model's order, whatever it returns its scores in, and what it returns by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stratarag.errors import RerankerError
+from stratarag.pipeline.ranking import Origin, Ranking
+from stratarag.pipeline.rerank import Reranker, rerank
+
+TEXTS = ["long text about rain", "rain", "sun"]
+FOUND = Ranking.of(Origin.CHUNK, np.array([7, 3, 5]), np.array([0.9, 0.8, 0.7]))
+
+
+class Scores:
+    def __init__(self, give: Callable[[list[str]], Any]) -> None:
+        self.give = give
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def rerank(self, question: str, texts: list[str]) -> Any:
+        self.asked.append((question, texts))
+        return self.give(texts)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, tuple, iter, np.array, lambda scores: np.array(scores, np.float16), lambda s: (x for x in s)],
+)
+def test_the_order_is_the_rerankers(form: Callable[[list[float]], Any]) -> None:
+    reranker = Scores(lambda texts: form([-1.0 * len(text) for text in texts]))
+    assert isinstance(reranker, Reranker)
+    ranking = rerank(reranker, "wet?", FOUND, TEXTS)
+    assert reranker.asked == [("wet?", TEXTS)]
+    assert ranking.rows.tolist() == [5, 3, 7]
+    assert ranking.scores.tolist() == [-3, -4, -20]
+    assert [entry["reranked_from"] for entry in ranking.trace] == [3, 2, 1]
+    assert ranking.trace[0]["similarity"] == pytest.approx(0.7)
+
+
+def test_of_equals_the_earlier_stays_earlier() -> None:
+    ranking = rerank(Scores(lambda texts: [1, 2, 1]), "q", FOUND, TEXTS)
+    assert ranking.rows.tolist() == [3, 7, 5]
+
+
+def test_nothing_found_asks_nobody() -> None:
+    nothing = Ranking.of(Origin.CHUNK, np.zeros(0, np.int64), np.zeros(0))
+    reranker = Scores(lambda texts: [])
+    assert len(rerank(reranker, "q", nothing, [])) == 0
+    assert reranker.asked == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1.0, 2.0], "2 scores for 3 texts"),
+        ([1.0] * 4, "4 scores for 3 texts"),
+        ([1.0, float("nan"), 2.0], "nan for text 2 of 3"),
+        ([1.0, 2.0, float("inf")], "inf for text 3 of 3"),
+        (["good", "bad", "bad"], "one number per text"),
+        (None, "one number per text"),
+        (0.5, "one number per text"),
+        ([[1.0], [2.0, 3.0], [1.0]], "one number per text"),
+    ],
+)
+def test_what_is_not_a_score_per_text_is_a_named_error(given: Any, message: str) -> None:
+    with pytest.raises(RerankerError, match=message):
+        rerank(Scores(lambda texts: given), "q", FOUND, TEXTS)
+
+
+def test_its_own_errors_reach_the_caller() -> None:
+    def fail(texts: list[str]) -> Any:
+        raise ConnectionError("no route")
+
+    with pytest.raises(ConnectionError, match="no route"):
+        rerank(Scores(fail), "q", FOUND, TEXTS)
