@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratarag.config import Config, construct
 from stratarag.errors import MethodMissing
-from stratarag.methods import NAMES, get_method
+from stratarag.methods import get_method
 from stratarag.methods.base import Description, Mask, Origin, Query, Ranking, Searcher
 from stratarag.pipeline.filters import Where, compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
@@ -55,7 +55,7 @@ class Reader:
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of the methods in this generation, the default one first."""
-        return tuple(name for name in self.snapshot.manifest.methods if name in NAMES)
+        return tuple(self.snapshot.manifest.methods)
 
     def method_name(self, name: str | None) -> str:
         """The method meant by `name`; None means the first.

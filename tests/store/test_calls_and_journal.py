@@ -107,7 +107,7 @@ def test_vectors_of_a_killed_operation_are_found_again(tmp_path: Path) -> None:
     publish(folder, {"a": ["x"]})
     code = (
         "import os, signal, sys, numpy as np; from pathlib import Path\n"
-        "from stratarag.store.snapshot import IndexFolder\n"
+        "from stratarag.store.folder import IndexFolder\n"
         "folder = IndexFolder.open(Path(sys.argv[1]))\n"
         "with folder.writer('insert'):\n"
         "    folder.journal.put(['k1', 'k2'], np.eye(2, 3, dtype=np.float32))\n"

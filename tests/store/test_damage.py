@@ -154,13 +154,15 @@ def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
 def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
     path = index / "generations" / "1" / "manifest.json"
     old = path.read_text()
-    monkeypatch.setattr(manifests, "FORMAT", 3)
+    current = manifests.FORMAT
+    monkeypatch.setattr(manifests, "FORMAT", current + 2)
     monkeypatch.setattr(
         manifests,
         "MIGRATIONS",
         (
-            lambda content: {**content, "format": 2, "config": {"seen": [1]}},
-            lambda content: {**content, "format": 3, "config": {"seen": [*content["config"]["seen"], 2]}},
+            *manifests.MIGRATIONS,
+            lambda content: {**content, "config": {"seen": [1]}},
+            lambda content: {**content, "config": {"seen": [*content["config"]["seen"], 2]}},
         ),
     )
     assert Manifest.from_json(old, path=path).config == {"seen": [1, 2]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -13,10 +13,18 @@ from typing import Any
 
 from stratarag.errors import Damaged, FormatTooNew
 
-FORMAT = 1
+FORMAT = 2
+
+
+def _name_parts(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 listed all parts as methods; those that are none had one of two names."""
+    parts = content["methods"]
+    methods = [name for name in parts if name not in ("extraction", "graph")]
+    return {**content, "format": 2, "parts": parts, "methods": methods}
+
 
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = ()
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_name_parts,)
 
 
 def _version() -> str:
@@ -40,8 +48,10 @@ class Manifest:
 
     Parameters
     ----------
+    parts
+        Settings of each part of the generation (the extraction, the graph, the methods), by name.
     methods
-        Configuration of each method whose index is in the folder, by name, the first one first.
+        Names of those parts that are methods, the default one first.
     embedder, dimension
         Fingerprint of the embedder, and the length of its vectors.
     tokenizer
@@ -51,16 +61,17 @@ class Manifest:
     prompts
         Fingerprints of the prompts, by name.
     complete
-        For each method and stage, whether a model made all that a model can make of it.
+        For each part, whether a model made all that a model can make of it.
     stratarag
         Version of the package that wrote it.
     generation, documents, chunks, nodes
-        Number of the generation, and counts (nodes: per method). Filled on publishing.
+        Number of the generation, and counts (nodes: per part). Filled on publishing.
     files
         Every file of the generation by its path in it. Filled on publishing.
     """
 
-    methods: Mapping[str, Mapping[str, Any]]
+    parts: Mapping[str, Mapping[str, Any]]
+    methods: Sequence[str]
     embedder: str
     dimension: int
     tokenizer: str
@@ -120,7 +131,10 @@ class Manifest:
         for name in files:
             check_inside(name)
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        return cls(**{**known, "files": files})
+        manifest = cls(**{**known, "files": files, "format": FORMAT})
+        if unknown := [name for name in manifest.methods if name not in manifest.parts]:
+            raise ValueError(f"names a method {unknown[0]!r} that is none of the parts")
+        return manifest
 
     @classmethod
     def read(cls, directory: Path) -> Manifest:

@@ -50,12 +50,12 @@ class Snapshot(CorpusView):
             corpus.stat()  # SQLite's own message for a missing file is vague
             database = Database(corpus, lambda: connect_frozen(corpus), reopen=False)
             self._corpus = Tables(database, self.manifest.chunks)
-            self._methods = {name: self._open_method(name, arrays) for name in self.manifest.methods}
+            self._parts = {name: self._open_part(name, arrays) for name in self.manifest.parts}
         except KeyError as error:
             raise Damaged(f"{directory / 'manifest.json'}: names no file {error}") from error
         self._check_count(corpus)
 
-    def _open_method(self, name: str, arrays: dict[str, NDArray[Any]]) -> StoredPart:
+    def _open_part(self, name: str, arrays: dict[str, NDArray[Any]]) -> StoredPart:
         folder = array_file(name, "")[: -len(".npy")]
         own = {
             path[len(folder) : -len(".npy")]: array
@@ -92,7 +92,7 @@ class Snapshot(CorpusView):
         return self.manifest.documents
 
     def part(self, name: str) -> StoredPart:
-        """The index of a method.
+        """What the generation holds under this name: the extraction, the graph, or a method's index.
 
         Raises
         ------
@@ -100,9 +100,9 @@ class Snapshot(CorpusView):
             If this generation holds none; the message names those it holds.
         """
         try:
-            return self._methods[name]
+            return self._parts[name]
         except KeyError:
-            held = ", ".join(self._methods) or "none"
+            held = ", ".join(self._parts) or "none"
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
 
     def close(self) -> None:

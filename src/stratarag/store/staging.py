@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +49,7 @@ _COPIED_ROWS = 1 << 14  # vectors copied at a time
 
 
 class Staging(CorpusView):
-    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, add vectors and methods, `publish`.
+    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, put vectors and parts, `publish`.
 
     From `assemble` on it reads like a snapshot, in the new row numbers. Nothing of it is visible to
     readers before `publish`, and all of it is gone if that is never called.
@@ -83,8 +82,7 @@ class Staging(CorpusView):
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
         self._writable: NDArray[Any] | None = None
-        self._kept_vectors: Vectors | None = None
-        self._methods: dict[str, StoredPart] = {}
+        self._parts: dict[str, StoredPart] = {}
         self._files: dict[str, FileEntry] = {}
 
     # Documents
@@ -161,13 +159,6 @@ class Staging(CorpusView):
         """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
         return self._corpus.rows_now, self._corpus.rows_before
 
-    def same_rows(self) -> bool:
-        """Whether every chunk has the row it had before, and none came or went."""
-        if self.base is None:
-            return False
-        now, before = self.known_rows()
-        return self.size == self.base.size == len(now) and bool(np.array_equal(now, before))
-
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
@@ -195,36 +186,24 @@ class Staging(CorpusView):
                 target[now[part]] = copied[before[part]]
         return target
 
-    def keep_vectors(self) -> None:
-        """Take over the previous vectors as they are, without a copy where the file system can link.
-
-        Raises
-        ------
-        ValueError
-            If rows changed.
-        """
-        self._require_same_rows("vectors")
-        self._files[VECTORS] = self._take_over(VECTORS)
-        self._kept_vectors = open_array(self._directory / VECTORS)
-
     @property
     def vectors(self) -> Vectors:
         """The vectors of this generation, once they are created."""
-        if self._kept_vectors is not None:
-            return self._kept_vectors
         if self._writable is None:
             raise RuntimeError("call create_vectors() first")
         return np.asarray(self._writable)
 
-    # Methods
+    # Parts
 
     def put_part(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store what a method built. `sources` of nodes are rows of this generation.
+        """Store a part: the extraction, the graph, or what a method built.
+
+        The `sources` of nodes are rows of this generation.
 
         Raises
         ------
         ValueError
-            If the method is there already, two nodes share an id, sources are not ascending rows of this
+            If the part is there already, two nodes share an id, sources are not ascending rows of this
             corpus, an array's name is unsafe or reserved, or something has no plain form.
         """
         self._require_new(name)
@@ -242,62 +221,24 @@ class Staging(CorpusView):
                 connection.executemany(sql, node_records(name, nodes))
         except sqlite3.IntegrityError as error:
             raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
-        self._add_method(name, files)
-
-    def keep_method(self, name: str) -> None:
-        """Take over a method's index from the previous generation.
-
-        Raises
-        ------
-        ValueError
-            If any chunk came, went or moved: the sources of nodes, and whatever rows the method's arrays
-            hold, are row numbers, and would point at other chunks.
-        MethodMissing
-            If the previous generation does not hold it.
-        """
-        self._require_new(name)
-        self._require_same_rows(f"method {name!r}")
-        if self.base is None or name not in self.base.manifest.methods:
-            raise MethodMissing(f"the previous generation holds no {name!r} to keep")
-        (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
-        files = [array_file(name, array) for array in self.base.part(name).arrays]
-        entries = {file: self._take_over(file) for file in files}
-        with self._tables.database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO nodes SELECT * FROM before.nodes WHERE method = ? ORDER BY row", (name,)
-            )
-        self._add_method(name, entries)
+        self._add_part(name, files)
 
     def part(self, name: str) -> StoredPart:
-        """The index of a method that was put or kept."""
-        if name not in self._methods:
+        """A part that was put."""
+        if name not in self._parts:
             raise MethodMissing(f"no {name!r} was put in this generation yet")
-        return self._methods[name]
+        return self._parts[name]
 
     def _require_new(self, name: str) -> None:
-        check_name(name, "method name")
-        if name in self._methods:
+        check_name(name, "part name")
+        if name in self._parts:
             raise ValueError(f"this generation has its {name!r} already")
         if self._assembled is None:
             raise RuntimeError("call assemble() first")
 
-    def _require_same_rows(self, what: str) -> None:
-        if not self.same_rows():
-            raise ValueError(f"{what} cannot be kept as it is: chunks came, went or changed their rows")
-
-    def _take_over(self, file: str) -> FileEntry:
-        assert self.base is not None
-        source = self._layout.generation(self.base.manifest.generation) / file
-        try:
-            os.link(source, self._directory / file)
-        except OSError:  # a file system without links
-            shutil.copyfile(source, self._directory / file)
-            sync_file(self._directory / file)
-        return self.base.manifest.files[file]
-
-    def _add_method(self, name: str, files: Mapping[str, FileEntry]) -> None:
+    def _add_part(self, name: str, files: Mapping[str, FileEntry]) -> None:
         arrays = {Path(file).name[: -len(".npy")]: open_array(self._directory / file) for file in files}
-        self._methods[name] = StoredPart(name, self._tables, arrays)
+        self._parts[name] = StoredPart(name, self._tables, arrays)
         self._files.update(files)
 
     # The end
@@ -313,8 +254,8 @@ class Staging(CorpusView):
         Raises
         ------
         ValueError
-            If the manifest does not fit: its methods are not those put or kept, its dimension is not
-            that of the vectors.
+            If the manifest does not fit: its parts are not those put, its dimension is not that of the
+            vectors.
         OSError
             On a full disk; the previous generation stays.
         """
@@ -333,14 +274,16 @@ class Staging(CorpusView):
         dimension = self.vectors.shape[1]
         if manifest.dimension != dimension:
             raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors {dimension}")
-        if set(manifest.methods) != set(self._methods):
-            raise ValueError(f"the manifest names {list(manifest.methods)}, there are {list(self._methods)}")
+        if set(manifest.parts) != set(self._parts):
+            raise ValueError(f"the manifest names {list(manifest.parts)}, there are {list(self._parts)}")
+        if unknown := [name for name in manifest.methods if name not in manifest.parts]:
+            raise ValueError(f"the manifest names the method {unknown[0]!r}, which is none of its parts")
         counted = replace(
             manifest,
             generation=self._number,
             documents=self.document_count,
             chunks=self.size,
-            nodes={name: self._methods[name].size for name in manifest.methods},
+            nodes={name: self._parts[name].size for name in manifest.parts},
         )
         self._close_files()
         for file in (CORPUS, VECTORS):

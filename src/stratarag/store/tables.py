@@ -137,15 +137,15 @@ class Tables:
         sql = "SELECT row, metadata FROM chunks WHERE metadata != '{}' ORDER BY row"
         return {row: from_json(metadata) for row, metadata in self.database.rows(sql)}
 
-    def nodes(self, method: str, rows: Sequence[int], size: int) -> list[tuple[Any, ...]]:
-        """Records (row, id, kind, level, text, extra) of a method's nodes by row."""
+    def nodes(self, part: str, rows: Sequence[int], size: int) -> list[tuple[Any, ...]]:
+        """Records (row, id, kind, level, text, extra) of a part's nodes by row."""
         columns = "row, id, kind, level, text, extra"
-        found = self._by_row(columns, "nodes", rows, size, method)
+        found = self._by_row(columns, "nodes", rows, size, part)
         return [found[row] for row in _plain(rows)]
 
-    def node_rows(self, method: str, ids: Sequence[str]) -> dict[str, int]:
-        """Rows of a method's nodes by id; ids that are not there are left out."""
-        return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, method))
+    def node_rows(self, part: str, ids: Sequence[str]) -> dict[str, int]:
+        """Rows of a part's nodes by id; ids that are not there are left out."""
+        return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, part))
 
     def _by_row(
         self, columns: str, table: str, rows: Sequence[int], size: int, *fixed: str

@@ -119,14 +119,14 @@ def _tables(directory: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _count(
-    connection: sqlite3.Connection, table: str, number: str, expected: int, *method: str
+    connection: sqlite3.Connection, table: str, number: str, expected: int, *part: str
 ) -> Iterator[str]:
-    scope = "WHERE method = ?" if method else ""
+    scope = "WHERE method = ?" if part else ""
     sql = f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} {scope}"
-    rows, ids, last = connection.execute(sql, method).fetchone()
+    rows, ids, last = connection.execute(sql, part).fetchone()
     if not rows == ids == last + 1 == expected:
         yield (
-            f"{CORPUS}: {' '.join([table, *method])}: {rows} rows, {ids} different ids, "
+            f"{CORPUS}: {' '.join([table, *part])}: {rows} rows, {ids} different ids, "
             f"last number {last}; the manifest says {expected}"
         )
 
@@ -150,14 +150,14 @@ def _finite_file(directory: Path, name: str) -> Iterator[str]:
         yield f"{name}: holds values that are not finite"
 
 
-def _sources(directory: Path, method: str, nodes: int, chunks: int) -> Iterator[str]:
-    indptr = open_array(directory / array_file(method, INDPTR))
-    indices = open_array(directory / array_file(method, INDICES))
+def _sources(directory: Path, part: str, nodes: int, chunks: int) -> Iterator[str]:
+    indptr = open_array(directory / array_file(part, INDPTR))
+    indices = open_array(directory / array_file(part, INDICES))
     ends = (int(indptr[0]), int(indptr[-1])) if len(indptr) == nodes + 1 else None
     if ends != (0, len(indices)) or (np.diff(indptr) < 0).any():
-        yield f"{array_file(method, INDPTR)}: does not divide the sources among {nodes} nodes"
+        yield f"{array_file(part, INDPTR)}: does not divide the sources among {nodes} nodes"
     if not _within(indices, chunks):
-        yield f"{array_file(method, INDICES)}: points at chunks beyond the {chunks} that exist"
+        yield f"{array_file(part, INDICES)}: points at chunks beyond the {chunks} that exist"
 
 
 def _finite(values: NDArray[Any]) -> bool:
