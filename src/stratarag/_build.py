@@ -21,7 +21,7 @@ import numpy as np
 
 from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._gates import Models
-from stratarag._sync import in_thread, stoppable
+from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
 from stratarag.errors import IndexExists
 from stratarag.methods import get_method
@@ -82,16 +82,9 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the folder's next generation."""
-    writer = target.folder.writer(change.operation)
-    staging = await in_thread(writer.__enter__)
-    try:
+    async with entered(target.folder.writer(change.operation)) as staging:
         with stoppable() as stop:
-            report = await _Update(target, change, staging, stop).run()
-    except BaseException as error:
-        await in_thread(writer.__exit__, type(error), error, error.__traceback__)
-        raise
-    await in_thread(writer.__exit__, None, None, None)
-    return report
+            return await _Update(target, change, staging, stop).run()
 
 
 class _Update:

@@ -43,4 +43,4 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
     assert copy.verify() == []
     assert copy.snapshot().manifest == IndexFolder.open(folder).snapshot().manifest
     assert copy.snapshot().manifest.format == FORMAT
-    assert copy.snapshot().manifest.methods == ["noderag", "lshtree"]
+    assert copy.snapshot().manifest.methods == ("noderag", "lshtree")

@@ -33,6 +33,7 @@ from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
 
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
@@ -122,7 +123,7 @@ def evaluate(
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
-        closing(Journal(folder / VECTORS)) as vectors,
+        closing(Journal(Directory.open(folder), VECTORS)) as vectors,
     ):
         shared = SharedEmbedder(embedder, vectors, settled.limits)
         bench = _bench(data, (llm, judge), shared, settled, budget, view, calls)

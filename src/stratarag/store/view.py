@@ -12,15 +12,9 @@ from numpy.typing import NDArray
 
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Metadata, Node
-from stratarag.store.tables import Tables, from_json
+from stratarag.store.tables import Tables
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
-VECTORS, CHUNK_DOCUMENTS = "arrays/vectors.npy", "arrays/chunk_documents.npy"
-
-
-def array_file(part: str, name: str) -> str:
-    """Path of a part's array in its generation."""
-    return f"arrays/methods/{part}/{name}.npy"
 
 
 class StoredPart:
@@ -57,7 +51,7 @@ class StoredPart:
                 level=level,
                 text=text,
                 sources=tuple(indices[indptr[row] : indptr[row + 1]].tolist()),
-                extra=from_json(extra),
+                extra=extra,
             )
             for row, identity, kind, level, text, extra in self._tables.nodes(self.name, rows, self.size)
         ]
