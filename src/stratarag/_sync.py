@@ -47,15 +47,27 @@ class Lock:
 
 
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
 
 
-def _free_locks() -> None:
+def after_fork(remake: Callable[[], None]) -> None:
+    """Have a method called in forked children, for as long as its object lives.
+
+    For whatever has threads, or counts what threads hold: a child has none of its parent's threads.
+    """
+    _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
+
+
+def _remake() -> None:
     for lock in list(_locks):
         lock._lock = threading.Lock()
+    for reference in list(_remakers):
+        if (remake := reference()) is not None:
+            remake()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_locks)
+    os.register_at_fork(after_in_child=_remake)
 
 
 _lock = Lock()
