@@ -331,7 +331,7 @@ def test_an_adapter_without_its_framework_names_the_pip_line(package: str, block
 
 
 def test_every_damage_of_an_index_is_found(index: str) -> None:
-    altered, *_, missing = sorted(Path(index).rglob("*.npy"))
+    altered, *_, missing = sorted(Path(index).rglob("*.arrays"))
     content = bytearray(altered.read_bytes())
     content[-1] ^= 0xFF
     altered.write_bytes(content)

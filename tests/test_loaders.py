@@ -9,7 +9,7 @@ import pytest
 
 from stratarag.loaders import read_documents
 from stratarag.records import Document, StreamedDocument
-from stratarag.store.layout import Layout
+from stratarag.store.layout import made_layout
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_an_index_among_the_documents_is_not_read(folder, read):
 
 
 def test_an_index_that_is_only_begun_is_not_read(folder, read):
-    Layout(folder / "idx").claim()
+    made_layout(folder / "idx")
     (folder / "idx" / "lock.json").write_text("{}")
     (folder / "a.txt").write_text("yes")
     assert [d.id for d in read(folder)] == ["a.txt"]

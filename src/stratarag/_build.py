@@ -21,7 +21,7 @@ import numpy as np
 
 from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._gates import Models
-from stratarag._sync import in_thread, stoppable
+from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
 from stratarag.errors import IndexExists
 from stratarag.methods import get_method
@@ -38,7 +38,7 @@ from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 
 T = TypeVar("T")
-STAGES = (EXTRACTION, GRAPH)
+SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
 TAKING = ("build", "insert", "estimate")  # operations that take documents
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
@@ -66,8 +66,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """What an update works with."""
+class Target:
+    """The folder that an update changes, and the models it does so with."""
 
     folder: IndexFolder
     gate: ModelGate
@@ -75,36 +75,24 @@ class Workshop:
     publish: bool = True
 
 
-def methods_of(manifest: Manifest) -> tuple[str, ...]:
-    """The methods in a generation, the default one first; its other parts are the stages before them."""
-    return tuple(name for name in manifest.methods if name not in STAGES)
-
-
 def settings_of(manifest: Manifest, running: Config) -> Config:
     """The recorded settings, with those of `running` that say how models are called."""
     return replace(as_config(manifest.config), limits=running.limits, max_failures=running.max_failures)
 
 
-async def update(shop: Workshop, change: Change) -> BuildReport:
+async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the folder's next generation."""
-    writer = shop.folder.writer(change.operation)
-    staging = await in_thread(writer.__enter__)
-    try:
+    async with entered(target.folder.writer(change.operation)) as staging:
         with stoppable() as stop:
-            report = await _Update(shop, change, staging, stop).run()
-    except BaseException as error:
-        await in_thread(writer.__exit__, type(error), error, error.__traceback__)
-        raise
-    await in_thread(writer.__exit__, None, None, None)
-    return report
+            return await _Update(target, change, staging, stop).run()
 
 
 class _Update:
     """One update under way."""
 
-    def __init__(self, shop: Workshop, change: Change, staging: Staging, stop: Event) -> None:
-        self._shop = shop
-        self._gate = shop.gate
+    def __init__(self, target: Target, change: Change, staging: Staging, stop: Event) -> None:
+        self._target = target
+        self._gate = target.gate
         self._change = change
         self._staging = staging
         self._before = staging.base
@@ -120,11 +108,11 @@ class _Update:
         change, before = self._change, self._before
         if before is None:
             return tuple(change.methods), change.config
-        self._shop.models.check_embedder(before.manifest, before.path)
+        self._target.models.check_embedder(before.manifest, before.path)
         recorded = settings_of(before.manifest, change.config)
         if change.operation == "build":
             return tuple(change.methods), change.config
-        present = methods_of(before.manifest)
+        present = before.manifest.methods
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
         return tuple(dict.fromkeys([*present, *change.methods])), config
@@ -150,7 +138,7 @@ class _Update:
                 previous=self._previous(name),
             )
             await self._put(name, built)
-        generation = await in_thread(self._publish) if self._shop.publish else 0
+        generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
 
     def _take_in(self) -> Intake:
@@ -158,7 +146,7 @@ class _Update:
             return Intake()
         existing = {} if self._before is None else self._before.documents()
         with self._gate.stage("read"):
-            models = self._shop.models
+            models = self._target.models
             coming = arrivals(self._change.documents, self._config.chunking, models.count_tokens)
             return take_in(self._until_stopped(coming), existing, self._add)
 
@@ -196,7 +184,7 @@ class _Update:
         changed = intake.added or intake.updated or intake.emptied
         same = {
             "documents": not changed and len(intake.unchanged) == before.document_count,
-            "methods": self._methods == methods_of(before.manifest),
+            "methods": self._methods == tuple(before.manifest.methods),
             "settings": self._config.to_dict() == before.manifest.config,
         }
         if not all(same.values()):
@@ -208,13 +196,13 @@ class _Update:
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
-        same_methods = self._methods == methods_of(before.manifest)
+        same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config
         return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
 
     def _is_complete(self, manifest: Manifest) -> bool:
         """Whether the model, if there is one, has nothing to make or to try again."""
-        parts = (*self._methods, *STAGES) if self._extracts_by_model() else self._methods
+        parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
         return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
 
     def _extracts_by_model(self) -> bool:
@@ -262,13 +250,13 @@ class _Update:
             previous=self._previous(GRAPH),
             use_llm=use_llm,
             embed=any(get_method(name).needs_vectors for name in self._methods),
-            rule=self._shop.models.resolve_rule,
+            rule=self._target.models.resolve_rule,
         )
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:
         before = self._before
-        return before.part(name) if before is not None and name in before.manifest.methods else None
+        return before.part(name) if before is not None and name in before.manifest.parts else None
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
@@ -280,11 +268,12 @@ class _Update:
         dimension = self._staging.vectors.shape[1]
         return self._staging.publish(
             Manifest(
-                methods={name: asdict(self._config.method(name)) for name in self._methods}
-                | {stage: asdict(self._config.extraction) for stage in STAGES},
-                embedder=self._shop.models.embedder_name(dimension),
+                parts={name: asdict(self._config.method(name)) for name in self._methods}
+                | {name: asdict(self._config.extraction) for name in SHARED},
+                methods=self._methods,
+                embedder=self._target.models.embedder_name(dimension),
                 dimension=dimension,
-                tokenizer=self._shop.models.count_tokens.name,
+                tokenizer=self._target.models.count_tokens.name,
                 config=self._config.to_dict(),
                 prompts={**recorded, **self._gate.prompts_used},
                 complete=self._complete,

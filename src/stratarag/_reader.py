@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import MethodMissing
-from stratarag.methods import NAMES, get_method
+from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.filters import compile_where
@@ -49,7 +49,7 @@ class Reader:
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of the methods in this generation, the default one first."""
-        return tuple(name for name in self.snapshot.manifest.methods if name in NAMES)
+        return tuple(self.snapshot.manifest.methods)
 
     def method_name(self, name: str | None) -> str:
         """The method meant by `name`; None means the first.

@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import functools
 import os
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, ParamSpec, TypeVar
+
+from stratarag.errors import StrataragError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -28,7 +32,45 @@ class _Loop:
         self.thread.start()
 
 
-_lock = threading.Lock()
+class Lock:
+    """A lock that a forked child finds free: whoever held it in the parent is not in the child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
+
+
+def after_fork(remake: Callable[[], None]) -> None:
+    """Have a method called in forked children, for as long as its object lives.
+
+    For whatever has threads, or counts what threads hold: a child has none of its parent's threads.
+    """
+    _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
+
+
+def _remake() -> None:
+    for lock in list(_locks):
+        lock._lock = threading.Lock()
+    for reference in list(_remakers):
+        if (remake := reference()) is not None:
+            remake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_remake)
+
+
+_lock = Lock()
 _background: _Loop | None = None
 
 
@@ -55,6 +97,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     RuntimeError
         If called from the background loop itself, which would wait for itself for ever.
     """
+    if not threading.main_thread().is_alive():
+        coroutine.close()
+        raise StrataragError(
+            "the interpreter is exiting, and no thread can be started any more; ask the index before, and in "
+            "functions given to atexit do no more than close it"
+        )
     background = _running()
     if threading.current_thread() is background.thread:
         coroutine.close()
@@ -98,7 +146,25 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     A thread cannot be stopped. If the caller is cancelled, the cancellation goes on only when the thread
     has ended: whoever holds a lock around the call still holds it while the thread works.
     """
-    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    working, cancelled = await _ended(function, *args, **kwargs)
+    if cancelled is not None:
+        if not working.cancelled():
+            working.exception()
+        raise cancelled
+    return working.result()
+
+
+async def _ended(
+    function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> tuple[asyncio.Future[T], asyncio.CancelledError | None]:
+    """What a thread did, and the cancellation that came meanwhile.
+
+    The thread's end is awaited as a future and not as a task: a loop that ends cancels all its tasks, and
+    a task that is cancelled says that it has ended while its thread goes on.
+    """
+    context = contextvars.copy_context()
+    call = functools.partial(context.run, function, *args, **kwargs)
+    working = asyncio.get_running_loop().run_in_executor(None, call)
     cancelled: asyncio.CancelledError | None = None
     while not working.done():
         try:
@@ -107,11 +173,24 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
             cancelled = error
             for stop in _stops.get():
                 stop.set()
+    return working, cancelled
+
+
+@asynccontextmanager
+async def entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """A context manager that blocks, entered and left in threads; also left if a cancellation comes first."""
+    working, cancelled = await _ended(manager.__enter__)
     if cancelled is not None:
-        if not working.cancelled():
-            working.exception()
+        if not working.cancelled() and working.exception() is None:
+            await in_thread(manager.__exit__, type(cancelled), cancelled, cancelled.__traceback__)
         raise cancelled
-    return working.result()
+    value = working.result()
+    try:
+        yield value
+    except BaseException as error:
+        await in_thread(manager.__exit__, type(error), error, error.__traceback__)
+        raise
+    await in_thread(manager.__exit__, None, None, None)
 
 
 _stops: contextvars.ContextVar[tuple[threading.Event, ...]] = contextvars.ContextVar("stops", default=())

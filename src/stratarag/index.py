@@ -12,7 +12,7 @@ from typing import Any
 
 from stratarag import _listing, _sync, viz
 from stratarag._asking import DEFAULT_K, Asking, SearchArguments, positive
-from stratarag._build import Change, Workshop, settings_of, update
+from stratarag._build import Change, Target, settings_of, update
 from stratarag._documents import Documents
 from stratarag._gates import Models
 from stratarag._reader import Reader
@@ -162,7 +162,7 @@ class Index:
 
     async def _update(self, change: Change) -> BuildReport:
         gate = self._models.gate(self._folder, change.config, journal=True)
-        report = await update(Workshop(self._folder, gate, self._models), change)
+        report = await update(Target(self._folder, gate, self._models), change)
         snapshot = self._folder.snapshot()
         self._config = settings_of(snapshot.manifest, change.config)
         self._reader = Reader(snapshot)
@@ -171,7 +171,7 @@ class Index:
 
     async def _estimate(self, change: Change, prices: Prices | None) -> Estimate:
         gate = self._models.counting_gate(self._folder, change.config)
-        await update(Workshop(self._folder, gate, self._models, publish=False), change)
+        await update(Target(self._folder, gate, self._models, publish=False), change)
         return gate.estimate(prices)
 
     # Questions

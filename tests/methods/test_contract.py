@@ -174,7 +174,7 @@ def test_same_seed_same_bytes(call: Caller, method: str, tmp_path: Path) -> None
     for name in ("one", "two"):
         call.build(documents(40), method=method, path=tmp_path / name).close()
     one, two = (
-        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.npy")}
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.arrays")}
         for n in ("one", "two")
     )
     assert one
@@ -484,8 +484,8 @@ def test_an_estimate_meets_the_build(call: Caller, method: str) -> None:
 
 def test_an_estimate_of_an_insert_writes_nothing(call: Caller, method: str, tmp_path: Path) -> None:
     index = call.build(documents(40), method=method, llm=CountingModel(), path=tmp_path / "idx")
-    before = {p: p.read_bytes() for p in (tmp_path / "idx").rglob("*.npy")}
+    before = {p: p.read_bytes() for p in (tmp_path / "idx").rglob("*.arrays")}
     estimate = call(index, "estimate", documents(1, start=40))
     assert 0 < estimate.calls < index.last_report.usage.calls
-    assert {p: p.read_bytes() for p in (tmp_path / "idx").rglob("*.npy")} == before
+    assert {p: p.read_bytes() for p in (tmp_path / "idx").rglob("*.arrays")} == before
     assert index.generation == 1

@@ -19,7 +19,8 @@ METHOD = "lshtree"
 
 def manifest(**changes: object) -> Manifest:
     values = {
-        "methods": {METHOD: {"bits": 8}},
+        "parts": {METHOD: {"bits": 8}},
+        "methods": (METHOD,),
         "embedder": "test",
         "dimension": DIMENSION,
         "tokenizer": "words",

@@ -16,6 +16,7 @@ import pytest
 
 from stratarag.errors import Damaged, StoreError
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.journal import Journal
 from tests.store.support import fill, manifest, publish
@@ -107,7 +108,7 @@ def test_vectors_of_a_killed_operation_are_found_again(tmp_path: Path) -> None:
     publish(folder, {"a": ["x"]})
     code = (
         "import os, signal, sys, numpy as np; from pathlib import Path\n"
-        "from stratarag.store.snapshot import IndexFolder\n"
+        "from stratarag.store.folder import IndexFolder\n"
         "folder = IndexFolder.open(Path(sys.argv[1]))\n"
         "with folder.writer('insert'):\n"
         "    folder.journal.put(['k1', 'k2'], np.eye(2, 3, dtype=np.float32))\n"
@@ -148,7 +149,7 @@ def test_the_journal_stays_after_an_error_and_goes_after_success(tmp_path: Path)
 
 
 def test_journal_refuses_vectors_without_keys(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.sqlite")
+    journal = Journal(Directory.open(tmp_path))
     with pytest.raises(ValueError, match="2 keys, but 1 vectors"):
         journal.put(["a", "b"], np.ones((1, 2), np.float32))
     assert journal.get([]) == {}
@@ -157,7 +158,7 @@ def test_journal_refuses_vectors_without_keys(tmp_path: Path) -> None:
 
 def test_a_log_without_its_file_is_not_replayed(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite-wal").write_bytes(b"left over" * 1000)
-    journal = Journal(tmp_path / "journal.sqlite")
+    journal = Journal(Directory.open(tmp_path))
     journal.put(["a"], np.ones((1, 2), np.float32))
     assert list(journal.get(["a"])) == ["a"]
     journal.remove()

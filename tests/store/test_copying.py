@@ -50,7 +50,13 @@ def test_a_copy_is_an_index_of_its_own(tmp_path: Path) -> None:
     (folder.path / "notes.txt").write_text("not of the index")
     folder.copy_to(tmp_path / "deep" / "copy")
     assert names(tmp_path / "deep") == ["copy"]
-    assert names(tmp_path / "deep" / "copy") == ["CURRENT", "calls.sqlite", "generations", "stratarag-index"]
+    assert names(tmp_path / "deep" / "copy") == [
+        "CURRENT",
+        "calls.sqlite",
+        "generations",
+        "lock",
+        "stratarag-index",
+    ]
     copy = IndexFolder.open(tmp_path / "deep" / "copy")
     assert contents(copy.snapshot()) == contents(folder.snapshot())
     assert copy.snapshot().manifest == folder.snapshot().manifest
@@ -160,8 +166,8 @@ def test_a_copy_that_is_being_written_is_locked(tmp_path: Path) -> None:
 
 def test_a_closed_or_damaged_folder_is_not_copied(tmp_path: Path) -> None:
     folder = filled(tmp_path / "idx")
-    (folder.path / "generations" / "1" / "arrays" / "vectors.npy").unlink()
-    with pytest.raises(Damaged, match=r"vectors\.npy: missing"):
+    (folder.path / "generations" / "1" / "vectors.arrays").unlink()
+    with pytest.raises(Damaged, match=r"vectors\.arrays: missing"):
         folder.copy_to(tmp_path / "copy")
     folder.close()
     with pytest.raises(ClosedIndex):
@@ -169,7 +175,7 @@ def test_a_closed_or_damaged_folder_is_not_copied(tmp_path: Path) -> None:
     assert names(tmp_path) == ["idx"]
 
 
-@pytest.mark.parametrize("failing", ["shutil.copyfileobj", "stratarag.store.calls.SqliteCalls.copy_to"])
+@pytest.mark.parametrize("failing", ["checksums.Digest.write", "calls.SqliteCalls.copy_to"])
 def test_a_full_disk_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
@@ -183,7 +189,7 @@ def test_a_full_disk_leaves_what_was_there(
         raise OSError(errno.ENOSPC, "no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(failing, fail)
+        patch.setattr(f"stratarag.store.{failing}", fail)
         for name in ("copy", "new"):
             with pytest.raises(OSError, match="no space left"):
                 folder.copy_to(tmp_path / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -33,10 +35,9 @@ def index(tmp_path: Path) -> Path:
 
 FILES = [
     "corpus.sqlite",
-    "arrays/vectors.npy",
-    "arrays/chunk_documents.npy",
-    f"arrays/methods/{METHOD}/sources.indptr.npy",
-    f"arrays/methods/{METHOD}/level.0.codes.npy",
+    "vectors.arrays",
+    "chunks.arrays",
+    f"parts/{METHOD}.arrays",
 ]
 
 
@@ -108,22 +109,27 @@ def test_a_manifest_cannot_lead_out_of_the_folder(index: Path, name: str) -> Non
 
 
 def test_a_link_cannot_lead_out_of_the_folder(index: Path, tmp_path: Path) -> None:
-    path = index / "generations" / "1" / "arrays" / "vectors.npy"
+    path = index / "generations" / "1" / "vectors.arrays"
     outside = tmp_path / "outside.npy"
     shutil.move(path, outside)
     path.symlink_to(outside)
-    with pytest.raises(Damaged, match="leads out"):
+    with pytest.raises(Damaged, match="a link"):
         IndexFolder.open(index)
 
 
 def test_a_pickle_in_an_array_file_is_not_run(index: Path) -> None:
-    path = index / "generations" / "1" / "arrays" / "vectors.npy"
-    np.save(path, np.array([print], dtype=object), allow_pickle=True)
-    content = json.loads((index / "generations" / "1" / "manifest.json").read_text())
-    content["files"]["arrays/vectors.npy"]["bytes"] = path.stat().st_size
-    rewrite(index, {"files": content["files"]})
-    with pytest.raises(Damaged, match=r"vectors\.npy"):
-        IndexFolder.open(index)
+    """Neither as a file of ours nor as one of the first format."""
+    generation = index / "generations" / "1"
+    content = json.loads((generation / "manifest.json").read_text())
+    written = io.BytesIO()
+    np.save(written, np.array([print], dtype=object), allow_pickle=True)
+    (generation / "arrays").mkdir()
+    for name in ("arrays/vectors.npy", "vectors.arrays"):
+        (generation / name).write_bytes(written.getvalue())
+        entry = {"bytes": len(written.getvalue()), "sha256": sha256(written.getvalue()).hexdigest()}
+        rewrite(index, {"files": {**content["files"], name: entry}})
+        with pytest.raises(Damaged, match=f"{name}: not a"):
+            IndexFolder.open(index)
 
 
 def test_damaged_current(index: Path) -> None:
@@ -132,7 +138,7 @@ def test_damaged_current(index: Path) -> None:
         with pytest.raises(Damaged, match="CURRENT"):
             IndexFolder.open(index)
     (index / "CURRENT").write_bytes(b"7")
-    with pytest.raises(Damaged, match=r"manifest\.json: missing"):
+    with pytest.raises(Damaged, match=r"generations/7: missing"):
         IndexFolder.open(index)
     (index / "CURRENT").write_bytes(b"1\n")
     folder = IndexFolder.open(index)
@@ -148,19 +154,21 @@ def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
         fill(staging, {"a": ["x", "y"]})
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
-    assert folder.verify() == ["arrays/vectors.npy: holds values that are not finite"]
+    assert folder.verify() == ["vectors.arrays: vectors holds values that are not finite"]
 
 
 def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
     path = index / "generations" / "1" / "manifest.json"
     old = path.read_text()
-    monkeypatch.setattr(manifests, "FORMAT", 3)
+    current = manifests.FORMAT
+    monkeypatch.setattr(manifests, "FORMAT", current + 2)
     monkeypatch.setattr(
         manifests,
         "MIGRATIONS",
         (
-            lambda content: {**content, "format": 2, "config": {"seen": [1]}},
-            lambda content: {**content, "format": 3, "config": {"seen": [*content["config"]["seen"], 2]}},
+            *manifests.MIGRATIONS,
+            lambda content: {**content, "config": {"seen": [1]}},
+            lambda content: {**content, "config": {"seen": [*content["config"]["seen"], 2]}},
         ),
     )
     assert Manifest.from_json(old, path=path).config == {"seen": [1, 2]}
@@ -203,9 +211,9 @@ def test_a_full_disk_leaves_the_previous_generation(small_disk: Path) -> None:
     assert raised.value.errno == errno.ENOSPC
     with folder.writer("insert") as staging:
         staging.assemble(removed=())
-        with pytest.raises(OSError, match=r"No space left.*vectors\.npy"):
+        with pytest.raises(OSError, match=r"No space left.*vectors\.arrays"):
             staging.create_vectors(10_000_000, copy_known=False)
-        with pytest.raises(OSError, match=r"No space left.*m/big\.npy"):
+        with pytest.raises(OSError, match=r"No space left.*m\.arrays"):
             staging.put_part("m", [], {"big": np.zeros(1_000_000)})
     with pytest.raises(OSError, match=r"calls\.sqlite") as raised:
         put_until_full(folder.calls)

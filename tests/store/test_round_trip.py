@@ -94,7 +94,7 @@ def test_chunk_metadata_is_the_documents_under_its_own(tmp_path: Path) -> None:
         )
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
-        staging.publish(manifest(methods={}))
+        staging.publish(manifest(parts={}, methods=()))
     snapshot = folder.snapshot()
     merged = {"author": "Ada", "year": 1844, "page": [1, None]}
     assert snapshot.chunk_metadata() == [shared, merged, shared]
@@ -164,7 +164,7 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
         staging.assemble(removed=())
         staging.create_vectors(DIMENSION)
         staging.put_part("m", [], arrays)
-        staging.publish(manifest(methods={"m": {}}))
+        staging.publish(manifest(parts={"m": {}}, methods=("m",)))
     stored = folder.snapshot().part("m").arrays
     for name, array in arrays.items():
         np.testing.assert_array_equal(stored[name], array)
@@ -172,28 +172,7 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
         assert not stored[name].flags.writeable
 
 
-def test_methods_and_vectors_are_kept_only_over_unchanged_chunks(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"], "b": ["y"]})
-    before = contents(folder.snapshot())
-    with folder.writer("add method") as staging:
-        staging.assemble(removed=())
-        staging.keep_vectors()
-        staging.keep_method(METHOD)
-        staging.put_part("other", [Node("o", "k", 0, "t", (1,))], {})
-        staging.publish(manifest(methods={METHOD: {}, "other": {}}))
-    assert contents(folder.snapshot()) == before
-    assert folder.snapshot().part("other").nodes([0])[0].sources == (1,)
-    assert folder.verify() == []
-    with folder.writer("delete") as staging:
-        staging.assemble(removed=["a"])
-        with pytest.raises(ValueError, match="changed their rows"):
-            staging.keep_method(METHOD)
-        with pytest.raises(ValueError, match="changed their rows"):
-            staging.keep_vectors()
-
-
-def test_what_a_method_may_not_put(tmp_path: Path) -> None:
+def test_what_a_part_may_not_put(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     with folder.writer("build") as staging:
         staging.add("d", "", {}, chunks("d", ["x", "y"]))
@@ -242,7 +221,9 @@ def test_manifest_must_fit_what_was_made(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="dimension 5"):
             staging.publish(manifest(dimension=5))
         with pytest.raises(ValueError, match="hirag"):
-            staging.publish(manifest(methods={"hirag": {}}))
+            staging.publish(manifest(parts={"hirag": {}}))
+        with pytest.raises(ValueError, match="hirag"):
+            staging.publish(manifest(methods=("hirag",)))
     assert folder.generation == 0
     assert not list((tmp_path / "generations").iterdir())
 

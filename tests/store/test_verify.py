@@ -9,11 +9,11 @@ import pytest
 
 from stratarag.errors import NotAnIndex
 from stratarag.store.folder import IndexFolder
-from stratarag.store.layout import Layout
+from stratarag.store.layout import made_layout
 from stratarag.store.verify import verify_folder
 from tests.store.support import METHOD, fill, manifest, publish
 
-INDPTR = f"arrays/methods/{METHOD}/sources.indptr.npy"
+PART = f"parts/{METHOD}.arrays"
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ def names(problems: list[str]) -> list[str]:
 
 def test_every_problem_is_reported(folder: IndexFolder) -> None:
     generation = folder.path / "generations" / "1"
-    (generation / "arrays" / "vectors.npy").unlink()
-    (generation / INDPTR).unlink()
+    (generation / "vectors.arrays").unlink()
+    (generation / PART).unlink()
     flip(generation / "corpus.sqlite")
-    (generation / "arrays" / "chunk_documents.npy").write_bytes(b"")
+    (generation / "chunks.arrays").write_bytes(b"")
     (folder.path / "calls.sqlite").write_bytes(b"no database" * 100)
     problems = folder.verify()
     calls = [problem for problem in problems if "calls.sqlite" in problem]
     assert len(calls) == 1
-    expected = ["arrays/chunk_documents.npy", INDPTR, "arrays/vectors.npy", "corpus.sqlite"]
+    expected = ["chunks.arrays", "corpus.sqlite", PART, "vectors.arrays"]
     assert names([problem for problem in problems if problem not in calls]) == sorted(expected)
     assert sum(problem.endswith(": missing") for problem in problems) == 2
     assert verify_folder(folder.path) == problems
@@ -58,8 +58,8 @@ def test_a_damaged_file_does_not_hide_the_wrong_meaning_of_another(tmp_path: Pat
         fill(staging, {"a": ["x", "y"]})
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
-    (tmp_path / "generations" / "1" / INDPTR).unlink()
-    assert folder.verify() == [f"{INDPTR}: missing", "arrays/vectors.npy: holds values that are not finite"]
+    (tmp_path / "generations" / "1" / PART).unlink()
+    assert folder.verify() == [f"{PART}: missing", "vectors.arrays: vectors holds values that are not finite"]
 
 
 def test_a_lost_manifest_does_not_hide_a_damaged_cache(folder: IndexFolder) -> None:
@@ -71,10 +71,10 @@ def test_a_lost_manifest_does_not_hide_a_damaged_cache(folder: IndexFolder) -> N
 
 
 def test_a_file_that_leads_out_of_the_folder_is_a_problem(folder: IndexFolder, tmp_path: Path) -> None:
-    vectors = folder.path / "generations" / "1" / "arrays" / "vectors.npy"
+    vectors = folder.path / "generations" / "1" / "vectors.arrays"
     vectors.rename(tmp_path / "outside.npy")
     vectors.symlink_to(tmp_path / "outside.npy")
-    assert folder.verify() == ["arrays/vectors.npy: leads out of the index folder"]
+    assert folder.verify() == [f"{vectors}: a link, where a file of the index should be"]
 
 
 def test_a_folder_need_not_open_to_be_checked(folder: IndexFolder, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_folder_need_not_open_to_be_checked(folder: IndexFolder, tmp_path: Pat
     (folder.path / "CURRENT").write_text("x")
     (problem,) = verify_folder(folder.path)
     assert "CURRENT" in problem
-    Layout(tmp_path / "begun").claim()
+    made_layout(tmp_path / "begun")
     for path in (tmp_path / "begun", tmp_path / "nowhere"):
         with pytest.raises(NotAnIndex):
             verify_folder(path)

@@ -34,6 +34,7 @@ from stratarag.protocols import CallCache, Progress
 from stratarag.question import VIEWS, View
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
 
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
@@ -123,7 +124,7 @@ def evaluate(
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
-        closing(Journal(folder / VECTORS)) as vectors,
+        closing(Journal(Directory.open(folder), VECTORS)) as vectors,
     ):
         shared = SharedEmbedder(embedder, vectors, settled.limits)
         bench = _bench(data, (llm, judge), shared, settled, budget, view, calls)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from stratarag._sync import Lock
 from stratarag.records import Usage
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -141,7 +141,7 @@ class Account:
         self.spent = Usage()
         self.reached = ""
         self._promised = Usage()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def idle(self) -> bool:

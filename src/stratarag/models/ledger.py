@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
+from stratarag._sync import Lock
 from stratarag.records import Usage
 
 
@@ -12,7 +12,7 @@ class Ledger:
     """Sums of `Usage` per stage, in the order in which the stages began. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._stages: dict[str, Usage] = {}
 
     def add(self, stage: str, usage: Usage) -> None:

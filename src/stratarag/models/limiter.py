@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from stratarag._sync import Lock, after_fork
 from stratarag.models.budget import Limits, Sleep
 
 
@@ -25,7 +25,7 @@ class Bucket:
         self._level = self._size
         self._clock = clock
         self._then = clock()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def take(self, amount: float) -> float:
         """Take an amount and return the seconds to wait before using it. Negative amounts give back."""
@@ -48,7 +48,12 @@ class Slots:
         self.count = count
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._lock = threading.Lock()
+        self._lock = Lock()
+        after_fork(self._after_fork)
+
+    def _after_fork(self) -> None:
+        """Nobody of the parent's holds a slot or waits for one in the child."""
+        Slots.__init__(self, self.count)
 
     @property
     def free(self) -> int:

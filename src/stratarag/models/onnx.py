@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._sync import Lock, after_fork
 from stratarag.errors import EmbedderError, MissingExtra
 from stratarag.protocols import Vectors
 
@@ -83,6 +83,9 @@ def _batches(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
         start = end
 
 
+_left_to_parent: list[_Loaded] = []
+
+
 class Encoder:
     """Texts to unit vectors. Loaded at the first use; may be used from several threads.
 
@@ -92,8 +95,15 @@ class Encoder:
 
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._held: _Loaded | None = None
+        after_fork(self._after_fork)
+
+    def _after_fork(self) -> None:
+        """A session's threads are not in the child; to end the session there would wait for them."""
+        if self._held is not None:
+            _left_to_parent.append(self._held)
+            self._held = None
 
     @property
     def dimension(self) -> int:

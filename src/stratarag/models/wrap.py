@@ -30,8 +30,12 @@ class Threads:
     """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
 
     def __init__(self, limits: Limits) -> None:
-        count = 4 * max(limits.concurrency, limits.embed_concurrency)
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="stratarag-model")
+        self._count = 4 * max(limits.concurrency, limits.embed_concurrency)
+        self._start()
+        _sync.after_fork(self._start)
+
+    def _start(self) -> None:
+        self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratarag-model")
 
     async def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Call a blocking function without blocking the loop; context variables travel along."""

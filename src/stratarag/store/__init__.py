@@ -5,7 +5,7 @@
     ├── generations/<n>/        never changed once published
     │   ├── manifest.json       how it was made; size and checksum of every file
     │   ├── corpus.sqlite       documents, chunks, nodes
-    │   └── arrays/**.npy       vectors, sources, a method's own arrays; memory-mapped
+    │   └── arrays/**.npy       vectors, and the arrays of each part; memory-mapped
     ├── calls.sqlite            answers of models
     ├── journal.sqlite          only while an operation is unfinished or a purge is due
     ├── lock, lock.json         the writer's lock, and who holds it
@@ -14,7 +14,7 @@
     folder      IndexFolder: create, open, write, verify
     snapshot    Snapshot: a generation opened for reading
     staging     Staging: the next generation while it is made, up to its publishing
-    view        what both of these read: the corpus, and the nodes of a part (the graph, a method ...)
+    view        what both of these read: the corpus, and its parts: the extraction, the graph, each method
     assembly    documents that arrive, and how they and the previous corpus become the next
     tables      the tables of a generation and the queries on them
     nodes       nodes as records, and their sources as arrays

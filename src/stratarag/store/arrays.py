@@ -1,24 +1,52 @@
-"""Arrays as `.npy` files: written with their checksum, read by memory mapping, never unpickled."""
+"""Files of arrays: one per part of a generation, mapped into memory, never unpickled.
+
+    8 bytes     magic
+    8 bytes     length of the description, little-endian
+    ...         the description, JSON: a list of [name, type, shape, offset]
+    ...         the arrays, each at a multiple of 64 bytes, counted from the first one
+
+A file is checked before it is believed: types that are plain numbers or text, and offsets that follow one
+another and end where the file ends. Small files are read, so that they neither need a descriptor nor can be
+cut short under a reader.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import json
+import math
+import mmap
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import tokenize
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratarag.errors import Damaged
-from stratarag.store.layout import naming
-from stratarag.store.manifest import FileEntry
+from stratarag.store.checksums import BLOCK, Digest, FileEntry
+from stratarag.store.files import Directory
 
-BLOCK = 1 << 24  # bytes written at a time
+SUFFIX = ".arrays"
+READ = 1 << 16  # bytes up to which a file is read and not mapped
+_MAGIC = b"\x93SRARR\x01\n"
+_ALIGNED = 64
+_DESCRIPTION = 1 << 24  # bytes of the longest description that is believed
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TYPE = re.compile(r"[<|][biufUS][0-9]{1,9}")
+_NOT_NPY = (
+    ValueError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    tokenize.TokenError,
+)
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 def check_name(name: str, what: str) -> str:
@@ -28,81 +56,165 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-def write_array(path: Path, array: NDArray[Any]) -> FileEntry:
-    """Write an array to the disk (synced) and return size and checksum.
+def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
+    """Write arrays to a new file (synced) and return its size and checksums.
 
     Raises
     ------
     ValueError
-        If the array holds Python objects.
+        If an array holds something else than numbers or text.
     OSError
-        If the disk is full; numpy's own writer would not say so.
+        If the disk is full.
     """
+    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
+    digest = Digest()
+    with directory.creator(file) as target:
+        digest.write(target, head)
+        for offset, array in zip(offsets, plain.values(), strict=True):
+            digest.write(target, bytes(len(head) + offset - digest.size))
+            data = array.reshape(-1).view(np.uint8)
+            for start in range(0, data.size, BLOCK):
+                digest.write(target, data[start : start + BLOCK].data)
+    return digest.entry()
+
+
+def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     array = np.asarray(array, order="C")
     if array.dtype.hasobject:
-        raise ValueError(f"array {path.stem!r} holds Python objects; only plain numbers and text are stored")
-    data = array.reshape(-1).view(np.uint8)
-    with _whole(path), path.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, np.lib.format.header_data_from_array_1_0(array))
-        for start in range(0, data.size, BLOCK):
-            file.write(data[start : start + BLOCK].data)
-        file.flush()
-        os.fsync(file.fileno())
-    return fingerprint(path)
-
-
-def create_array(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """A writable, zeroed, memory-mapped array whose space on the disk is reserved beforehand.
-
-    Without the reservation, a full disk would end the process with SIGBUS at some later assignment.
-    """
-    with _whole(path):
-        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
-        size = path.stat().st_size
-        with path.open("rb+") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                _write_zeros(file.fileno(), size, array.offset)
+        raise ValueError(f"array {name!r} holds Python objects; only plain numbers and text are stored")
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if not _TYPE.fullmatch(array.dtype.str):
+        raise ValueError(f"array {name!r} is of type {array.dtype}; only plain numbers and text are stored")
     return array
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Leave no part of a file on a disk that is full already."""
-    try:
-        with naming(path):
-            yield
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+def _laid_out(
+    kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
+) -> tuple[bytes, list[int], int]:
+    """The head of a file, where its arrays begin (counted from the head's end), and the size of all."""
+    described, offsets, end = [], [], 0
+    for name, (dtype, shape) in kinds.items():
+        begin = _up(end)
+        described.append([name, dtype.str, list(shape), begin])
+        offsets.append(begin)
+        end = begin + dtype.itemsize * math.prod(shape)
+    text = json.dumps(described, separators=(",", ":")).encode("ascii")
+    head = _MAGIC + len(text).to_bytes(8, "little") + text
+    head += b" " * (_up(len(head)) - len(head))
+    return head, offsets, len(head) + end
 
 
-def _write_zeros(descriptor: int, size: int, start: int) -> None:
-    os.lseek(descriptor, start, os.SEEK_SET)
-    for position in range(start, size, BLOCK):
-        os.write(descriptor, bytes(min(BLOCK, size - position)))
+def _up(position: int) -> int:
+    return -(-position // _ALIGNED) * _ALIGNED
 
 
-def open_array(path: Path) -> NDArray[Any]:
-    """Map a written array read-only, as a plain `ndarray` (a `memmap` makes every slice slow).
+class WritableArray:
+    """An array in a new file that is filled in place, zeroed, with its space on the disk reserved.
+
+    Without the reservation, a full disk would end the process with SIGBUS at some later assignment.
+    """
+
+    def __init__(
+        self, directory: Directory, file: str, name: str, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> None:
+        kind = np.dtype(dtype)
+        head, _, size = _laid_out({name: (kind, shape)})
+        with directory.creator(file) as target:
+            target.write(head)
+            target.flush()
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(target.fileno(), 0, size)
+            else:
+                for start in range(len(head), size, BLOCK):
+                    target.write(bytes(min(BLOCK, size - start)))
+                target.flush()
+            self._mapped = mmap.mmap(target.fileno(), size)
+        self.array: NDArray[Any] = np.ndarray(shape, kind, self._mapped, len(head))
+
+    def flush(self) -> None:
+        """Force what was assigned to the disk."""
+        self._mapped.flush()
+
+
+def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, NDArray[Any]]:
+    """The arrays in a file, read-only, by name.
 
     Raises
     ------
     Damaged
-        If the file is not a plain array.
+        If the file is none of ours.
     """
+    path = directory.path / file
+    size = os.fstat(descriptor).st_size
+    buffer = _buffer(descriptor, size)
+    begin = len(_MAGIC) + 8
+    length = int.from_bytes(bytes(buffer[len(_MAGIC) : begin]), "little")
+    if bytes(buffer[: len(_MAGIC)]) != _MAGIC or length > min(_DESCRIPTION, size - begin):
+        raise Damaged(f"{path}: not a file of arrays")
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        described = json.loads(bytes(buffer[begin : begin + length]))
+        return _arrays(described, buffer, _up(begin + length))
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise Damaged(f"{path}: does not describe its arrays soundly ({error})") from error
+
+
+def _buffer(descriptor: int, size: int) -> NDArray[np.uint8]:
+    """The bytes of a file: a mapping of it, or a copy in aligned memory where it is small."""
+    if size > READ:
+        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+    raw = np.zeros(size + _ALIGNED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNED
+    buffer = raw[start : start + size]
+    content = os.pread(descriptor, size, 0) if hasattr(os, "pread") else _read(descriptor, size)
+    buffer[: len(content)] = np.frombuffer(content, np.uint8)
+    buffer.flags.writeable = False
+    return buffer
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    end = begin
+    for name, kind, shape, offset in described:
+        if name in arrays or not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):
+            raise ValueError(f"no array may be called {name!r} and be of type {kind!r}")
+        if not all(type(length) is int and 0 <= length < 1 << 48 for length in shape) or len(shape) > 8:
+            raise ValueError(f"{name!r} cannot have the shape {shape}")
+        dtype = np.dtype(kind)
+        start = begin + offset
+        if type(offset) is not int or start != _up(end):
+            raise ValueError(f"{name!r} cannot begin at {offset}")
+        end = start + dtype.itemsize * math.prod(shape)
+        if end > len(buffer):
+            raise ValueError(f"{name!r} ends at byte {end} of {len(buffer)}")
+        arrays[name] = buffer[start:end].view(dtype).reshape(shape)
+    if end != len(buffer):
+        raise ValueError(f"the arrays end at byte {end} of {len(buffer)}")
+    return arrays
+
+
+def open_npy(directory: Directory, file: str, descriptor: int) -> NDArray[Any]:
+    """The array in a `.npy` file, as the first format had one for each array; errors as of `open_arrays`."""
+    path = directory.path / file
+    try:
+        with os.fdopen(os.dup(descriptor), "rb") as source:
+            source.seek(0)
+            version = np.lib.format.read_magic(source)
+            if version == (1, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(source)
+            else:
+                shape, fortran, dtype = np.lib.format.read_array_header_2_0(source)
+            begin = source.tell()
+        if fortran or not _TYPE.fullmatch(dtype.str):
+            raise ValueError(f"holds {dtype}, where plain numbers or text should be")
+        buffer = _buffer(descriptor, os.fstat(descriptor).st_size)
+        if begin + dtype.itemsize * math.prod(shape) != len(buffer) or min(shape, default=0) < 0:
+            raise ValueError(f"the shape {shape} does not fit its size")
+        return buffer[begin:].view(dtype).reshape(shape)
+    except _NOT_NPY as error:
         raise Damaged(f"{path}: not an array ({error})") from error
-    if not isinstance(mapped, np.ndarray):
-        raise Damaged(f"{path}: not an array but an archive")
-    return np.asarray(mapped)
-
-
-def fingerprint(path: Path) -> FileEntry:
-    """Size and checksum of any file, from its content on the disk."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return FileEntry(file.tell(), digest)

@@ -215,4 +215,5 @@ def _read_plan(connection: sqlite3.Connection, database: Database) -> Assembled:
     )
     pair = np.dtype([("now", np.int64), ("before", np.int64)])
     known = np.fromiter(connection.execute(_KNOWN), pair)
-    return Assembled(Tables(database, size), count, documents, known["now"].copy(), known["before"].copy())
+    tables = Tables(database, size, count)
+    return Assembled(tables, count, documents, known["now"].copy(), known["before"].copy())

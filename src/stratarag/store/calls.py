@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from stratarag._sync import Lock
 from stratarag.errors import FormatTooNew, StoreError
 from stratarag.store.database import (
     Database,
@@ -20,7 +20,13 @@ from stratarag.store.database import (
     marks,
     named_errors,
     remove_database,
+    require_plain,
+    require_schema,
+    require_sound,
+    schema_of,
 )
+from stratarag.store.files import Directory
+from stratarag.store.layout import CALLS
 from stratarag.store.lock import now
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
@@ -38,6 +44,7 @@ CREATE TABLE IF NOT EXISTS call_sources (
 CREATE INDEX IF NOT EXISTS calls_by_chunk ON call_sources (chunk);
 CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
 """
+_EXPECTED = schema_of(_SCHEMA)
 _PUT = """
 INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
@@ -56,6 +63,9 @@ class SqliteCalls:
     ----------
     path
         The file; its folder is created if need be.
+    folder
+        The index folder whose own cache this is. Then the file must be a plain one that only this folder
+        has, and the folder must be where it was.
 
     Raises
     ------
@@ -65,11 +75,21 @@ class SqliteCalls:
         From `put`, on a full disk.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, folder: Directory | None = None) -> None:
         self.path = Path(path)
+        self._folder = folder
         self._database: Database | None = None
         self._read_only = False
-        self._opening = threading.Lock()
+        self._opening = Lock()
+
+    @classmethod
+    def of(cls, folder: Directory) -> SqliteCalls:
+        """The cache of an index folder."""
+        return cls(folder.path / CALLS, folder=folder)
+
+    def exists(self) -> bool:
+        """Whether anything was ever stored."""
+        return self.path.exists() if self._folder is None else self._folder.status(CALLS) is not None
 
     def get(self, key: str) -> str | None:
         """The answer stored under the key."""
@@ -113,6 +133,8 @@ class SqliteCalls:
             return 0
         if self._read_only:
             raise StoreError(f"{self.path}: deleted chunks cannot be purged from a file opened read-only")
+        with database.use() as connection:
+            require_sound(connection, self.path)
         removed = 0
         for batch in batches(chunks):
             with database.transaction() as connection:
@@ -138,11 +160,14 @@ class SqliteCalls:
     def chunks(self) -> list[str]:
         """The chunks that went into any call."""
         database = self._open(create=False)
-        found = [] if database is None else database.rows("SELECT DISTINCT chunk FROM call_sources")
-        return [row[0] for row in found]
+        if database is None:
+            return []
+        with database.use() as connection:
+            require_sound(connection, self.path)
+        return [row[0] for row in database.rows("SELECT DISTINCT chunk FROM call_sources")]
 
-    def copy_to(self, path: Path) -> None:
-        """Make another file hold what this one holds now, whoever uses either of them meanwhile.
+    def copy_to(self, folder: Directory) -> None:
+        """Make the cache of another folder hold what this one holds now, whoever uses either meanwhile.
 
         Raises
         ------
@@ -151,13 +176,14 @@ class SqliteCalls:
         OSError
             On a full disk; what the other file held stays.
         """
-        own = SqliteCalls(self.path)  # nobody who uses this object waits for the copy
+        own = SqliteCalls(self.path, folder=self._folder)  # nobody who uses this object waits for the copy
         try:
             database = own._open(create=False)
             if database is None:
-                remove_database(path)
+                remove_database(folder, CALLS)
                 return
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = folder.path / CALLS
+            require_plain(folder, CALLS)
             with closing(_connect_writable(path)) as target, database.use() as source, named_errors(path):
                 source.backup(target)
         finally:
@@ -168,7 +194,7 @@ class SqliteCalls:
         try:
             database = self._open(create=False)
             found = [] if database is None else database.rows("PRAGMA integrity_check(5)")
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             return [str(error)]
         return [f"{self.path.name}: {problem}" for (problem,) in found if problem != "ok"]
 
@@ -183,23 +209,37 @@ class SqliteCalls:
         database = self._database
         if database is None:
             with self._opening:
-                if self._database is None and (create or self.path.exists()):
+                if self._database is None and (create or self.exists()):
                     self._database = self._connect()
                 database = self._database
         return None if create and self._read_only else database
 
     def _connect(self) -> Database | None:
+        if self._folder is not None:
+            require_plain(self._folder, CALLS)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self._folder is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             return Database(self.path, partial(_connect_writable, self.path), reopen=True)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
         self._read_only = True
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
-        if not self.path.exists():
+        if not self.exists():
             return None
-        return Database(self.path, partial(connect_frozen, self.path), reopen=False)
+        return Database(self.path, partial(_connect_frozen, self.path), reopen=False)
+
+
+def _connect_frozen(path: Path) -> sqlite3.Connection:
+    connection = connect_frozen(path)
+    try:
+        with named_errors(path):
+            _require_cache(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _connect_writable(path: Path) -> sqlite3.Connection:
@@ -215,6 +255,7 @@ def _connect_writable(path: Path) -> sqlite3.Connection:
                     f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
                     f"PRAGMA user_version = {VERSION}; COMMIT;"
                 )
+            require_schema(connection, path, _EXPECTED)
         except BaseException:
             connection.close()
             raise
@@ -229,6 +270,8 @@ def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
     version = probe.execute("PRAGMA user_version").fetchone()[0]
     if version > VERSION:
         raise FormatTooNew(f"{path}: a cache of format {version}; this version reads up to {VERSION}")
+    if application == APPLICATION:
+        require_schema(probe, path, _EXPECTED)
 
 
 def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:

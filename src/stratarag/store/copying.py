@@ -2,81 +2,83 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from stratarag.errors import Damaged, NotAnIndex, StoreError
-from stratarag.store.arrays import BLOCK
+from stratarag.errors import Damaged, Locked, NotAnIndex, StoreError
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.database import Database, connect_frozen
+from stratarag.store.checksums import BLOCK, Digest, FileEntry
+from stratarag.store.database import Database
+from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
-from stratarag.store.layout import CORPUS, MANIFEST, Layout, naming, remove_ours, sync_directory, write_text
-from stratarag.store.lock import WriterLock
+from stratarag.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
+from stratarag.store.lock import LOCK, WriterLock
 from stratarag.store.manifest import Manifest
+from stratarag.store.snapshot import connect_corpus
 from stratarag.store.tables import Tables
 
 _RACES = 20  # how often a writer may replace the generation whose files are being opened
 
 
 def copy_index(source: Layout, path: Path) -> None:
-    """Copy what is published in a folder, and its cache of calls; see `IndexFolder.copy_to`."""
+    """Copy what is published in a folder, and its cache of calls; see `IndexFolder.copy_to`.
+
+    The copy is published as the next generation of the folder, which is made if need be. So readers of an
+    earlier copy keep what they have opened, and a crash leaves the earlier copy, or an unfinished one
+    that the next try clears.
+    """
+    source.root.require_in_place()
     source.require()
-    path = path.resolve()
-    own = source.path.resolve()
+    path, own = path.resolve(), source.path.resolve()
     if path == own:
         return
     if own in path.parents:
         raise ValueError(f"{path} lies inside of the index itself; copy it to another place")
-    if path.exists():
-        _copy_into(source, Layout(path))
-    else:
-        _copy_anew(source, path)
+    made = not path.exists()
+    target = made_layout(path)
+    try:
+        journal = Journal(target.root)
+        if target.current() == 0 and journal.exists():
+            raise NotAnIndex(
+                f"{target.path} holds a build that was never finished; nothing was copied there: "
+                "run the same build again, or give another folder"
+            )
+        with WriterLock(target.root, "copy"):
+            target.sweep()
+            _copy(source, target)
+            journal.remove()  # what was begun in the earlier copy has no base any more
+            target.sweep()
+    except BaseException as error:
+        if made and not isinstance(error, Locked):
+            unclaim(target)
+            with suppress(OSError):
+                path.rmdir()
+        raise
+    finally:
+        target.root.close()
 
 
-def _copy_anew(source: Layout, path: Path) -> None:
-    """Make the copy beside its place and move it there in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".copy-", dir=path.parent) as aside:
-        fresh = Layout(Path(aside) / "index")
-        fresh.claim()
-        _copy(source, fresh)
-        fresh.path.rename(path)
-        sync_directory(path.parent)
-
-
-def _copy_into(source: Layout, target: Layout) -> None:
-    """Publish the copy as the next generation of the folder that is there.
-
-    So readers keep what they have opened, a crash leaves the earlier copy, and files of others stay.
-    """
-    target.claim()
-    journal = Journal(target.journal)
-    if target.current() == 0 and journal.exists():
-        raise NotAnIndex(
-            f"{target.path} holds a build that was never finished; nothing was copied there: "
-            "run the same build again, or give another folder"
-        )
-    with WriterLock(target.path, "copy"):
-        _copy(source, target)
-        journal.remove()  # what was begun in the earlier copy has no base any more
-        target.sweep()
+def unclaim(layout: Layout) -> None:
+    """Remove what is ours from a folder in which nothing was published."""
+    if layout.current():
+        return
+    remove_ours(layout.root, GENERATIONS)
+    for name in (MARKER, LOCK):
+        layout.root.unlink(name)
 
 
 def _copy(source: Layout, target: Layout) -> None:
     with _opened(source) as (manifest, files):
         number = max(manifest.generation, target.next_number())
-        partial = target.partial(number)
         try:
-            _write(files, replace(manifest, generation=number), partial)
-            _copy_calls(source, partial / CORPUS, target)
+            with target.make_partial(number) as partial:
+                _write(files, replace(manifest, generation=number), partial)
+                _copy_calls(source, partial, target)
         except BaseException:
-            remove_ours(partial)
+            target.remove_partial(number)
             raise
         target.adopt(number)
 
@@ -85,15 +87,14 @@ def _copy(source: Layout, target: Layout) -> None:
 def _opened(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
     """The files of the generation in use, opened at once: a writer may remove their names at any time."""
     for _ in range(_RACES):
-        directory = source.generation(source.current())
+        number = source.current()
         with ExitStack() as stack:
             try:
-                manifest = Manifest.read(directory)
-                files: dict[str, BinaryIO] = {
-                    name: stack.enter_context((directory / name).open("rb")) for name in manifest.files
-                }
+                with source.generation(number) as directory:
+                    manifest = Manifest.read(directory, number)
+                    files = {name: stack.enter_context(_reader(directory, name)) for name in manifest.files}
             except FileNotFoundError as error:
-                if source.generation(source.current()) == directory:
+                if source.current() == number:
                     raise Damaged(f"{error.filename}: missing") from error
                 continue
             yield manifest, files
@@ -101,30 +102,44 @@ def _opened(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]
     raise StoreError(f"{source.path}: generations are replaced faster than they can be opened")
 
 
-def _write(files: Mapping[str, BinaryIO], manifest: Manifest, directory: Path) -> None:
+def _reader(directory: Directory, name: str) -> BinaryIO:
+    with directory.holding(name) as (holder, file):
+        return holder.reader(file)
+
+
+def _write(files: Mapping[str, BinaryIO], manifest: Manifest, directory: Directory) -> None:
     for name, file in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with naming(path), path.open("wb") as copy:
-            shutil.copyfileobj(file, copy, BLOCK)
-            copy.flush()
-            os.fsync(copy.fileno())
-    write_text(directory / MANIFEST, manifest.to_json())
-    for folder, _, _ in os.walk(directory):
-        sync_directory(Path(folder))
+        _copy_file(file, directory, name, manifest.files[name])
+    directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
+    directory.sync()
 
 
-def _copy_calls(source: Layout, corpus: Path, target: Layout) -> None:
+def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:
+    *folders, file = name.split("/")
+    with ExitStack() as stack:
+        holder = directory
+        for folder in folders:
+            holder = stack.enter_context(holder.make(folder))
+        digest = Digest()
+        with holder.creator(file) as target:
+            while data := source.read(BLOCK):
+                digest.write(target, data)
+        holder.sync()
+        if digest.entry().sha256 != entry.sha256:
+            raise Damaged(f"{name}: altered since it was written; verify() says what else is")
+
+
+def _copy_calls(source: Layout, generation: Directory, target: Layout) -> None:
     """Copy the cache, but no call that went into a chunk which is not in the corpus copied.
 
     Such a chunk is deleted and its calls are about to be purged, or is not published yet.
     """
-    calls = SqliteCalls(target.calls)
+    calls, own = SqliteCalls.of(target.root), SqliteCalls.of(source.root)
     try:
-        SqliteCalls(source.calls).copy_to(target.calls)
+        own.copy_to(target.root)
         mentioned = calls.chunks()
-        database = Database(corpus, lambda: connect_frozen(corpus), reopen=False)
-        known = Tables(database, 0).row_of(mentioned)
+        database = Database(generation.path, lambda: connect_corpus(generation), reopen=False)
+        known = Tables(database, 0, 0).row_of(mentioned)
         database.close()
         calls.purge(chunk for chunk in mentioned if chunk not in known)
     finally:

@@ -1,4 +1,4 @@
-"""SQLite connections: errors that name the file, one lock per connection, and sane behaviour after a fork."""
+"""SQLite connections: to files that were checked, with errors that name the file, and across forks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from stratarag.errors import ClosedIndex, Damaged, StoreError
+from stratarag.store.files import Directory
 
+SIDE_FILES = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 PARAMETERS = 500  # SQLite accepts 999 in its oldest builds; below that, more gains nothing
 
 _SYSTEM_ERRORS = {
@@ -47,7 +50,80 @@ def _translated(error: sqlite3.DatabaseError, path: Path) -> Exception:
         return StoreError(f"{path}: another process keeps the file busy; try again")
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return ClosedIndex(f"{path} was closed; open the index again")
-    return error if primary is None else StoreError(f"{path}: {error}")
+    if isinstance(error, sqlite3.ProgrammingError) or "interrupted" in str(error):
+        return error
+    return Damaged(f"{path}: cannot be read ({error})")
+
+
+Schema = frozenset[tuple[Any, ...]]
+
+
+def schema_of(script: str) -> Schema:
+    """What `sqlite_master` holds after a script of ours."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script)
+        return _schema(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> Schema:
+    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset(islice(found, 1000))
+
+
+def require_schema(
+    connection: sqlite3.Connection, path: Path, expected: Schema, *, begun: bool = False
+) -> None:
+    """Refuse tables that are not as we make them, and views, triggers and whatever else could run.
+
+    Where making them may have been interrupted (`begun`), some may be missing.
+
+    Raises
+    ------
+    Damaged
+        Naming what does not belong there.
+    """
+    with named_errors(path):
+        found = _schema(connection)
+    strange = found - expected if begun else found ^ expected
+    if strange:
+        names = sorted({f"{kind} {name}" for kind, name, _, _ in strange})
+        raise Damaged(f"{path}: its tables are not as stratarag makes them ({', '.join(names[:5])})")
+
+
+def require_plain(folder: Directory, name: str) -> None:
+    """Make sure that SQLite, which opens files by their names, touches nothing but this folder's own.
+
+    Raises
+    ------
+    NotAnIndex
+        If the folder is not where it was.
+    Damaged
+        If the file, or one that SQLite keeps beside it, is a link, no plain file, or shared with another
+        folder; or if it tells SQLite to remove another file.
+    """
+    folder.require_in_place()
+    for each in (name, *(name + suffix for suffix in SIDE_FILES)):
+        found = folder.plain_status(each)  # to open and close it would drop SQLite's own locks on it
+        if found is None:
+            continue
+        if found.st_nlink > 1:
+            raise Damaged(
+                f"{folder.path / each}: has a second name elsewhere (a hard link), which would be written to "
+                "as well; copy the index with copy_to, or copy this file and put the copy in its place"
+            )
+    if folder.status(f"{name}-journal") is not None:
+        _require_own_journal(folder, f"{name}-journal")
+
+
+def _require_own_journal(folder: Directory, name: str) -> None:
+    with folder.reader(name) as file:
+        file.seek(-min(len(_NAMES_ANOTHER), file.seek(0, os.SEEK_END)), os.SEEK_END)
+        if file.read() == _NAMES_ANOTHER:
+            raise Damaged(f"{folder.path / name}: names another file to be removed by SQLite; remove it")
+
+
+# The last bytes of a rollback journal that names a "super-journal", which SQLite removes in the end.
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 
 
 def frozen_uri(path: Path) -> str:
@@ -58,7 +134,20 @@ def frozen_uri(path: Path) -> str:
 def connect_frozen(path: Path) -> sqlite3.Connection:
     """Open a published file. The file descriptor is taken at once, so unlinking it later does no harm."""
     with named_errors(path):
-        return sqlite3.connect(frozen_uri(path), uri=True, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            frozen_uri(path), uri=True, isolation_level=None, check_same_thread=False
+        )
+        _distrust(connection)
+        # No value is longer than the file: a damaged length must not ask for gigabytes.
+        longest = min(max(path.stat().st_size, 1 << 16), 1 << 30)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        return connection
+
+
+def _distrust(connection: sqlite3.Connection) -> None:
+    """Let SQLite check what it reads, and run nothing that a file says."""
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
 
 
 def connect_private(path: Path) -> sqlite3.Connection:
@@ -78,6 +167,7 @@ def connect_shared(path: Path, *, busy_timeout: float = 30.0) -> sqlite3.Connect
         connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=busy_timeout
         )
+        _distrust(connection)
         _switch_to_wal(connection, busy_timeout)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")
@@ -98,10 +188,21 @@ def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
             time.sleep(0.01)
 
 
-def remove_database(path: Path) -> None:
+def remove_database(folder: Directory, name: str) -> None:
     """Remove a file and what SQLite keeps beside it, the log first: it must never outlive its file."""
-    for suffix in ("-wal", "-shm", ""):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for suffix in (*SIDE_FILES, ""):
+        folder.unlink(name + suffix)
+
+
+def require_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the structure of a file before all of it is read; `Damaged` says what is wrong.
+
+    Pages that point at one another would otherwise keep a query busy for ever.
+    """
+    with named_errors(path):
+        for (found,) in connection.execute("PRAGMA quick_check(1)"):
+            if found != "ok":
+                raise Damaged(f"{path}: not a sound SQLite file ({found})")
 
 
 def batches(items: Iterable[Any], size: int = PARAMETERS) -> Iterator[list[Any]]:
@@ -164,10 +265,18 @@ class Database:
             self._connection = self._connect()
         self._pid = os.getpid()
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+    def rows(
+        self, sql: str, parameters: Sequence[Any] = (), *, most: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a query; `Damaged` if there are more than `most`, which a sound file cannot have."""
         with self.use() as connection:
-            return connection.execute(sql, parameters).fetchall()
+            found = connection.execute(sql, parameters)
+            if most is None:
+                return found.fetchall()
+            rows = found.fetchmany(most + 1)
+        if len(rows) > most:
+            raise Damaged(f"{self.path}: holds more than {most} rows, although no more were written")
+        return rows
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from stratarag._sync import Lock
 from stratarag.errors import ClosedIndex, Damaged, Locked, StoreError
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.copying import copy_index
+from stratarag.store.checksums import Check, as_check
+from stratarag.store.copying import copy_index, unclaim
 from stratarag.store.journal import Journal, Operation, begun
-from stratarag.store.layout import MARKER, Layout, remove_ours
+from stratarag.store.layout import Layout, found_layout, made_layout
 from stratarag.store.lock import WriterLock
 from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 from stratarag.store.verify import verify
 
+DEFAULT_CHECK: Check = "sampled"
 _RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
 
 
@@ -31,7 +33,7 @@ class IndexFolder:
     Attributes
     ----------
     path
-        The folder.
+        The folder, absolute.
     calls
         The folder's private cache of model calls.
     journal
@@ -40,17 +42,21 @@ class IndexFolder:
         Whether `close` was called.
     """
 
-    def __init__(self, path: Path, *, private: bool = False, made: bool = False) -> None:
-        self.path = path
-        self.calls = SqliteCalls(path / "calls.sqlite")
-        self.journal = Journal(path / "journal.sqlite")
+    def __init__(
+        self, layout: Layout, *, private: bool = False, made: bool = False, check: Check = DEFAULT_CHECK
+    ) -> None:
+        self.path = layout.path
+        self.calls = SqliteCalls.of(layout.root)
+        self.journal = Journal(layout.root)
         self.closed = False
-        self._layout = Layout(path)
+        self._layout = layout
         self._made = made
+        self._check = check
+        self._last = 0
         self._snapshot: tuple[int, Snapshot] | None = None
-        self._opening = threading.Lock()
+        self._opening = Lock()
         self._finalizer = (
-            weakref.finalize(self, _remove_private, path, os.getpid(), self.calls, self.journal)
+            weakref.finalize(self, _remove_private, self.path, os.getpid(), self.calls, self.journal)
             if private
             else None
         )
@@ -70,44 +76,49 @@ class IndexFolder:
             If it holds an index that cannot be read.
         """
         if path is None:
-            private = Path(tempfile.mkdtemp(prefix="stratarag-"))
-            Layout(private).claim()
-            return cls(private, private=True)
-        path = Path(path)
+            return cls(made_layout(Path(tempfile.mkdtemp(prefix="stratarag-"))), private=True)
         made = not path.exists()
-        Layout(path).claim()
-        return cls(path, made=made)._opened()
+        return cls(made_layout(path), made=made)._opened()
 
     @classmethod
-    def open(cls, path: Path) -> IndexFolder:
+    def open(cls, path: Path, check: str = DEFAULT_CHECK) -> IndexFolder:
         """Open the index in a folder, creating no file there.
+
+        `check` is `"sizes"`, `"sampled"` or `"full"`, and says how much of large files is held against
+        their checksums, now and whenever a later generation is opened; see `checksums.Check`.
 
         What a killed writer left to be purged is purged now if that is possible without waiting.
 
         Raises
         ------
+        ValueError
+            If there is no such check.
         NotAnIndex
             If there is no folder, no index in it, or only one whose first build never finished.
         FormatTooNew, Damaged
             If it cannot be read; the message names the file.
         """
-        path = Path(path)
-        Layout(path).require()
-        return cls(path)._opened()
+        return cls(found_layout(path), check=as_check(check))._opened()
 
     def _opened(self) -> IndexFolder:
-        if self.generation:
-            self.snapshot()
-            # A reader's chance to finish a delete; it is not its duty, so whatever prevents it may.
-            if self.journal.exists() and os.access(self.path, os.W_OK):
-                with suppress(Locked, OSError), WriterLock(self.path, "recovery"):
-                    self._recover()
+        try:
+            if self.generation:
+                self.snapshot()
+                # A reader's chance to finish a delete; it is not its duty, so whatever prevents it may.
+                if self.journal.exists() and os.access(self.path, os.W_OK):
+                    with suppress(StoreError, OSError), WriterLock(self._layout.root, "recovery"):
+                        self._recover()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     @property
     def generation(self) -> int:
-        """Number of the generation that is published now; 0 before the first."""
-        return self._layout.current()
+        """Number of the generation that is published now (that was, once closed); 0 before the first."""
+        if not self.closed:
+            self._last = self._layout.current()
+        return self._last
 
     def snapshot(self) -> Snapshot:
         """The generation that is published now; the same object while that does not change.
@@ -130,7 +141,9 @@ class IndexFolder:
                 if self._snapshot is not None and self._snapshot[0] == number:
                     return self._snapshot[1]
                 try:
-                    self._snapshot = number, Snapshot(self.path, self._layout.generation(number))
+                    with self._layout.generation(number) as directory:
+                        self._snapshot = number, Snapshot(self.path, directory, number, self._check)
+                    return self._snapshot[1]
                 except FileNotFoundError as error:
                     if self._layout.current() == number:
                         raise Damaged(f"{error.filename}: missing") from error
@@ -150,7 +163,7 @@ class IndexFolder:
             If someone else is writing.
         """
         self._require_open()
-        with WriterLock(self.path, operation):
+        with WriterLock(self._layout.root, operation):
             self._recover()
             earlier = self.journal.operation()
             base = self.snapshot() if self.generation else None
@@ -210,7 +223,7 @@ class IndexFolder:
         if not self.journal.exists():
             return None
         try:
-            with WriterLock(self.path, None):
+            with WriterLock(self._layout.root, None):
                 operation = self.journal.operation()
                 self.journal.close()
         except Locked:
@@ -254,33 +267,35 @@ class IndexFolder:
 
         What was paid for (answers of models, vectors) is kept, for the next try; an index is, too.
         """
-        with suppress(Locked, OSError):  # the error of the build is the one to be seen
+        with suppress(StoreError, OSError):  # the error of the build is the one to be seen
             if not self.closed and not self.generation:
-                with WriterLock(self.path, None):
+                with WriterLock(self._layout.root, None):
                     self.calls.close()
                     self._unclaim()
         self.close()
 
     def _unclaim(self) -> None:
         """Remove what `create` made, as far as it holds nothing."""
-        if (self.path / "calls.sqlite").exists() or self.journal.holds_vectors():
+        if self.calls.exists() or self.journal.holds_vectors():
             return
         self.journal.remove()
-        remove_ours(self._layout.generations)
-        for name in ("lock.json", MARKER, "lock"):
-            (self.path / name).unlink(missing_ok=True)
+        unclaim(self._layout)
         if self._made:
             with suppress(OSError):
                 self.path.rmdir()
 
     def close(self) -> None:
         """Let go of the folder, and remove it if it is a private one. May be called twice."""
+        if not self.closed:
+            with suppress(StoreError, OSError):
+                self._last = self._layout.current()
         self.closed = True
         if self._snapshot is not None:
             self._snapshot[1].close()
             self._snapshot = None
         self.calls.close()
         self.journal.close()
+        self._layout.root.close()
         if self._finalizer is not None:
             self._finalizer()
 

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stratarag._sync import Lock
+from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
-from stratarag.store.database import Database, batches, connect_shared, marks, named_errors, remove_database
+from stratarag.store.database import (
+    Database,
+    batches,
+    connect_shared,
+    marks,
+    named_errors,
+    remove_database,
+    require_plain,
+    require_schema,
+    require_sound,
+    schema_of,
+)
+from stratarag.store.files import Directory
+from stratarag.store.layout import JOURNAL
 from stratarag.store.lock import now
 
 _SCHEMA = """
@@ -28,6 +42,8 @@ CREATE TABLE IF NOT EXISTS operation (
 CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 """
+_EXPECTED = schema_of(_SCHEMA)
+_CHECKSUM = 4  # bytes of CRC-32 behind each vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +65,16 @@ class Journal:
     and the embedder.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Directory, name: str = JOURNAL) -> None:
+        self.path = folder.path / name
+        self._folder = folder
+        self._name = name
         self._database: Database | None = None
-        self._opening = threading.Lock()
+        self._opening = Lock()
 
     def exists(self) -> bool:
         """Whether anything is unfinished."""
-        return self.path.exists()
+        return self._folder.status(self._name) is not None
 
     def begin(self, operation: Operation) -> None:
         """Record the operation that is under way."""
@@ -66,6 +84,8 @@ class Journal:
     def operation(self) -> Operation | None:
         """The unfinished operation, if there is one."""
         found = self._read("SELECT name, started, generation FROM operation")
+        if found and type(found[0][2]) is not int:
+            raise Damaged(f"{self.path}: holds no number of a generation but {found[0][2]!r}")
         return Operation(*found[0]) if found else None
 
     def get(self, keys: Sequence[str]) -> dict[str, Vectors]:
@@ -73,8 +93,10 @@ class Journal:
         found: dict[str, Vectors] = {}
         for batch in batches(keys):
             sql = f"SELECT key, vector FROM vectors WHERE key IN ({marks(len(batch))})"
-            for key, vector in self._read(sql, batch):
-                found[key] = np.frombuffer(vector, dtype=np.dtype("<f4")).astype(np.float32)
+            for key, stored in self._read(sql, batch):
+                vector = stored[:-_CHECKSUM]
+                if _checksum(vector) == stored[-_CHECKSUM:]:  # else it is damaged, and made again
+                    found[key] = np.frombuffer(vector, dtype=np.dtype("<f4")).astype(np.float32)
         return found
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
@@ -93,7 +115,11 @@ class Journal:
         with self._open().transaction() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
-                ((key, row.tobytes()) for key, row in zip(keys, rows, strict=True)),
+                (
+                    (key, data + _checksum(data))
+                    for key, row in zip(keys, rows, strict=True)
+                    for data in [row.tobytes()]
+                ),
             )
 
     def holds_vectors(self) -> bool:
@@ -101,12 +127,23 @@ class Journal:
         return bool(self._read("SELECT 1 FROM vectors LIMIT 1"))
 
     def plan_purge(self, generation: int, chunks: Iterable[str]) -> None:
-        """Record that calls of these chunks must go as soon as this generation is the current one."""
-        with self._open().transaction() as connection:
-            connection.execute("DELETE FROM purges WHERE generation >= ?", (generation,))
-            connection.executemany(
-                "INSERT OR REPLACE INTO purges VALUES (?, ?)", ((chunk, generation) for chunk in chunks)
-            )
+        """Record that calls of these chunks must go as soon as this generation is the current one.
+
+        It is on the disk when this returns: a power cut after the publishing must not make one forget it.
+        """
+        database = self._open()
+        with database.use() as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            try:
+                with database.transaction():
+                    connection.execute("DELETE FROM purges WHERE generation >= ?", (generation,))
+                    connection.executemany(
+                        "INSERT OR REPLACE INTO purges VALUES (?, ?)",
+                        ((chunk, generation) for chunk in chunks),
+                    )
+            finally:
+                connection.execute("PRAGMA synchronous=NORMAL")
+        self._folder.sync()
 
     def due(self, generation: int) -> list[str]:
         """The chunks whose calls must go now that this generation is the current one."""
@@ -124,7 +161,7 @@ class Journal:
     def remove(self) -> None:
         """Remove the file."""
         self.close()
-        remove_database(self.path)
+        remove_database(self._folder, self._name)
 
     def close(self) -> None:
         """Close the file; using it again opens it again."""
@@ -134,7 +171,7 @@ class Journal:
                 self._database = None
 
     def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        if self._database is None and not self.path.exists():
+        if self._database is None and not self.exists():
             return []
         return self._open().rows(sql, parameters)
 
@@ -145,12 +182,16 @@ class Journal:
 
     def _open(self) -> Database:
         with self._opening:
-            if self._database is not None and not self.path.exists():
+            if self._database is not None and not self.exists():
                 self._database.close()  # another process finished the operation and removed the file
                 self._database = None
             if self._database is None:
-                self._database = Database(self.path, partial(_connect, self.path), reopen=True)
+                self._database = Database(self.path, partial(_connect, self._folder, self._name), reopen=True)
             return self._database
+
+
+def _checksum(vector: bytes) -> bytes:
+    return zlib.crc32(vector).to_bytes(_CHECKSUM, "little")
 
 
 def begun(name: str, generation: int) -> Operation:
@@ -158,12 +199,18 @@ def begun(name: str, generation: int) -> Operation:
     return Operation(name, now(), generation)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        remove_database(path)
+def _connect(folder: Directory, name: str) -> sqlite3.Connection:
+    path = folder.path / name
+    known = folder.status(name) is not None
+    if not known:
+        remove_database(folder, name)
+    require_plain(folder, name)
     connection = connect_shared(path)
     with named_errors(path):
         try:
+            if known:
+                require_schema(connection, path, _EXPECTED, begun=True)
+                require_sound(connection, path)
             connection.executescript(_SCHEMA)
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

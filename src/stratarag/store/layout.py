@@ -5,95 +5,85 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from stratarag.errors import Damaged, NotAnIndex
+from stratarag.store.files import Directory, make_folder
 
 CORPUS = "corpus.sqlite"
 MANIFEST = "manifest.json"
 SCRATCH = "scratch.sqlite"
+CALLS = "calls.sqlite"
+JOURNAL = "journal.sqlite"
+CURRENT = "CURRENT"
+GENERATIONS = "generations"
 MARKER = "stratarag-index"
 MARKER_TEXT = "An index of stratarag (Python package). CURRENT names the generation in use; do not edit.\n"
 
-_GENERATION = re.compile(r"([1-9][0-9]*)(\.partial)?")
-_OURS = re.compile(rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}|.+\.npy")
+_GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
+_OURS = re.compile(
+    rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays)"
+)
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Put the file's name into errors that lack it, as those of a full disk do."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def sync_file(path: Path) -> None:
-    """Force a file's content to the disk."""
-    with naming(path), path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file through to the disk."""
-    with naming(path), path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    """Force a directory's entries to the disk (Windows has no such call, and does it by itself)."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def remove_ours(directory: Path) -> None:
+def remove_ours(parent: Directory, name: str) -> None:
     """Remove a generation's files and its directories, leaving whatever we did not put there.
 
-    What cannot be removed now (Windows keeps files that are open) is left for the next writer.
+    A link is left alone, and so is what it leads to. What cannot be removed now (Windows keeps files that
+    are open) is left for the next writer.
     """
-    with suppress(FileNotFoundError):
-        for entry in list(directory.iterdir()):
-            if entry.is_dir() and not entry.is_symlink():
-                remove_ours(entry)
-            elif _OURS.fullmatch(entry.name):
+    if not parent.holds_directory(name):
+        return
+    with suppress(FileNotFoundError), parent.directory(name) as directory:
+        for entry in directory.names():
+            if directory.holds_directory(entry):
+                remove_ours(directory, entry)
+            elif _OURS.fullmatch(entry):
                 with suppress(FileNotFoundError, PermissionError):
-                    entry.unlink()
-        with suppress(OSError):
-            directory.rmdir()
+                    directory.unlink(entry)
+    with suppress(OSError):
+        parent.rmdir(name)
 
 
 class Layout:
-    """The names in an index folder."""
+    """The names in an index folder, which must exist.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.generations = path / "generations"
-        self.calls = path / "calls.sqlite"
-        self.journal = path / "journal.sqlite"
+    Attributes
+    ----------
+    root
+        The folder itself.
+    """
 
-    def generation(self, number: int) -> Path:
-        """The directory of a published generation."""
-        return self.generations / str(number)
+    def __init__(self, root: Directory) -> None:
+        self.root = root
+        self.path = root.path
 
-    def partial(self, number: int) -> Path:
-        """The directory of a generation while it is written."""
-        return self.generations / f"{number}.partial"
+    def generations(self) -> Directory:
+        """The directory of generations; `FileNotFoundError` before the first."""
+        return self.root.directory(GENERATIONS)
+
+    def generation(self, number: int) -> Directory:
+        """The directory of a published generation; `FileNotFoundError` if it is not there."""
+        with self.generations() as generations:
+            return generations.directory(str(number))
+
+    def make_partial(self, number: int) -> Directory:
+        """A new directory for a generation while it is written."""
+        with self.root.make(GENERATIONS) as generations:
+            self.root.sync()
+            return generations.make(f"{number}.partial")
+
+    def remove_partial(self, number: int) -> None:
+        """Remove what was written of a generation that is not published."""
+        with suppress(FileNotFoundError), self.generations() as generations:
+            remove_ours(generations, f"{number}.partial")
 
     def current(self) -> int:
         """The number in CURRENT; 0 before the first generation is published."""
-        path = self.path / "CURRENT"
+        path = self.path / CURRENT
         try:
-            text = path.read_text(encoding="ascii").strip()
+            text = self.root.read(CURRENT, most=100).decode("ascii").strip()
         except FileNotFoundError:
             return self._never_published()
         except UnicodeDecodeError:
@@ -106,14 +96,18 @@ class Layout:
         """A first build leaves at most generation 1 behind; more than that means that CURRENT was lost."""
         later = [number for number, partial in self._numbers() if number > 1]
         if later:
-            raise Damaged(f"{self.path / 'CURRENT'}: missing, although generation {max(later)} exists")
+            raise Damaged(f"{self.path / CURRENT}: missing, although generation {max(later)} exists")
         return 0
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
-        if self.generations.is_dir():
-            for entry in sorted(self.generations.iterdir()):
-                if match := _GENERATION.fullmatch(entry.name):
-                    yield int(match[1]), bool(match[2])
+        """Numbers that are taken, by whatever it is, and whether they are those of partial generations."""
+        if self.root.status(GENERATIONS) is None:
+            return
+        with self.generations() as generations:
+            names = generations.names()
+        for name in names:
+            if match := _GENERATION.fullmatch(name):
+                yield int(match[1]), bool(match[2])
 
     def next_number(self) -> int:
         """A number that no generation had, not even one that could not be removed."""
@@ -121,55 +115,83 @@ class Layout:
 
     def adopt(self, number: int) -> None:
         """Make a finished partial generation the current one. The rename of CURRENT is the moment."""
-        os.rename(self.partial(number), self.generation(number))
-        sync_directory(self.generations)
-        temporary = self.path / "CURRENT.tmp"
-        write_text(temporary, f"{number}\n")
-        os.replace(temporary, self.path / "CURRENT")
-        sync_directory(self.path)
+        with self.generations() as generations:
+            generations.rename(f"{number}.partial", str(number))
+            generations.sync()
+        self.root.sync()  # whatever was made beside the generations, the journal above all, comes first
+        self.root.require_in_place()
+        self.root.write(CURRENT, f"{number}\n".encode("ascii"))
+        self.root.sync()
 
     def sweep(self) -> None:
         """Remove what crashed writers left and generations that are past. Only while holding the lock."""
         current = self.current()
         for number, partial in list(self._numbers()):
             if partial or number != current:
-                remove_ours(self.partial(number) if partial else self.generation(number))
-        (self.path / "CURRENT.tmp").unlink(missing_ok=True)
+                with self.generations() as generations:
+                    remove_ours(generations, f"{number}.partial" if partial else str(number))
+        for name in (f"{CURRENT}.tmp", "lock.json.tmp"):
+            if not self.root.holds_directory(name):
+                self.root.unlink(name)
 
     def is_ours(self) -> bool:
         """Whether the folder is an index, finished or not."""
-        return (self.path / MARKER).is_file() or (
-            (self.path / "CURRENT").is_file() and self.generations.is_dir()
-        )
+        root = self.root
+        return root.holds_file(MARKER) or (root.holds_file(CURRENT) and root.holds_directory(GENERATIONS))
 
     def claim(self) -> None:
         """Make the folder ours, or find that it is; see `IndexFolder.create`."""
-        if self.path.exists() and not self.path.is_dir():
-            raise NotAnIndex(f"{self.path} is a file; give a folder for the index")
-        self.path.mkdir(parents=True, exist_ok=True)
         if self.is_ours():
             return
-        found = sorted(entry.name for entry in self.path.iterdir())
+        found = self.root.names()
         if found:
             some = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             raise NotAnIndex(
                 f"{self.path} is not empty and not an index (it holds {some}); "
                 "nothing was written: give an empty or a new folder"
             )
-        write_text(self.path / MARKER, MARKER_TEXT)
+        self.root.write(MARKER, MARKER_TEXT.encode("ascii"))
+        self.root.sync()
 
     def require(self) -> None:
-        """Refuse a path that holds no finished index, saying what is there."""
-        if not self.path.exists():
-            raise NotAnIndex(f"{self.path} does not exist; build an index there first")
-        if not self.path.is_dir():
-            raise NotAnIndex(f"{self.path} is a file; an index is a folder")
+        """Refuse a folder that holds no finished index, saying what is there."""
         if not self.is_ours():
-            found = sorted(entry.name for entry in self.path.iterdir())[:5]
-            held = ", ".join(found) or "nothing"
+            held = ", ".join(self.root.names()[:5]) or "nothing"
             raise NotAnIndex(
                 f"{self.path} is not an index (it holds {held}); "
                 "give the folder that was the path of build_index"
             )
         if self.current() == 0:
-            raise NotAnIndex(f"{self.path} holds a build that was never finished; run the same build again")
+            raise NotAnIndex(
+                f"{self.path} holds a build or a copy that was never finished; do the same again"
+            )
+
+
+def made_layout(path: Path) -> Layout:
+    """The layout of a folder that is ours, or is made and marked as ours now.
+
+    Raises
+    ------
+    NotAnIndex
+        If it is a file, or a folder that holds something else.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not path.is_dir():
+        raise NotAnIndex(f"{path} is a file; give a folder for the index")
+    make_folder(path)
+    layout = Layout(Directory.open(path))
+    layout.claim()
+    return layout
+
+
+def found_layout(path: Path) -> Layout:
+    """The layout of a folder with a finished index; `NotAnIndex` says what is there instead."""
+    path = Path(os.path.abspath(path))
+    try:
+        layout = Layout(Directory.open(path))
+    except FileNotFoundError:
+        raise NotAnIndex(f"{path} does not exist; build an index there first") from None
+    except NotADirectoryError:
+        raise NotAnIndex(f"{path} is a file; an index is a folder") from None
+    layout.require()
+    return layout

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from stratarag.errors import Damaged, FormatTooNew
+from stratarag.store.arrays import check_name
+from stratarag.store.checksums import FileEntry
+from stratarag.store.files import Directory
+from stratarag.store.layout import MANIFEST
 
-FORMAT = 1
+FORMAT = 2
+_LONGEST = 1 << 26  # bytes of the longest manifest that is believed
+_MOST = 1 << 48  # more than anything can be counted
+
+
+def _name_parts(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 listed all parts as methods; those that are none had one of two names."""
+    parts = content["methods"]
+    methods = [name for name in parts if name not in ("extraction", "graph")]
+    return {**content, "format": 2, "parts": parts, "methods": methods}
+
 
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = ()
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_name_parts,)
 
 
 def _version() -> str:
@@ -26,22 +39,16 @@ def _version() -> str:
         return "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """Size in bytes and SHA-256 (hexadecimal) of a file."""
-
-    bytes: int
-    sha256: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The description of one generation, written last and read first.
 
     Parameters
     ----------
+    parts
+        Settings of each part of the generation (the extraction, the graph, the methods), by name.
     methods
-        Configuration of each method whose index is in the folder, by name, the first one first.
+        Names of those parts that are methods, the default one first.
     embedder, dimension
         Fingerprint of the embedder, and the length of its vectors.
     tokenizer
@@ -51,16 +58,17 @@ class Manifest:
     prompts
         Fingerprints of the prompts, by name.
     complete
-        For each method and stage, whether a model made all that a model can make of it.
+        For each part, whether a model made all that a model can make of it.
     stratarag
         Version of the package that wrote it.
     generation, documents, chunks, nodes
-        Number of the generation, and counts (nodes: per method). Filled on publishing.
+        Number of the generation, and counts (nodes: per part). Filled on publishing.
     files
         Every file of the generation by its path in it. Filled on publishing.
     """
 
-    methods: Mapping[str, Mapping[str, Any]]
+    parts: Mapping[str, Mapping[str, Any]]
+    methods: Sequence[str]
     embedder: str
     dimension: int
     tokenizer: str
@@ -80,7 +88,7 @@ class Manifest:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["files"] = {name: asdict(entry) for name, entry in self.files.items()}
         content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
-        return json.dumps({**content, "checksum": _checksum(content)}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str, *, path: Path) -> Manifest:
@@ -96,7 +104,7 @@ class Manifest:
         try:
             content = json.loads(text)
             number = int(content["format"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise Damaged(f"{path}: not a manifest ({error!r})") from error
         if number < 1:
             raise Damaged(f"{path}: format {number} does not exist")
@@ -105,13 +113,13 @@ class Manifest:
                 f"{path}: format {number}, written by stratarag {content.get('stratarag', '(unknown)')}; "
                 f"this version reads up to format {FORMAT}: upgrade stratarag"
             )
-        if content.pop("checksum", None) != _checksum(content):
-            raise Damaged(f"{path}: the content does not agree with its checksum")
-        for migrate in MIGRATIONS[number - 1 :]:
-            content = migrate(content)
         try:
+            if content.pop("checksum", None) != _checksum(content):
+                raise ValueError("the content does not agree with its checksum")
+            for migrate in MIGRATIONS[number - 1 :]:
+                content = migrate(content)
             return cls._from_content(content)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: {error}") from error
 
     @classmethod
@@ -120,30 +128,43 @@ class Manifest:
         for name in files:
             check_inside(name)
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        return cls(**{**known, "files": files})
+        manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files, "format": FORMAT})
+        manifest._check()
+        return manifest
+
+    def _check(self) -> None:
+        """Refuse what no writer of ours wrote, before anything is done with it."""
+        for name in ("parts", "config", "prompts", "complete", "nodes"):
+            if not isinstance(value := getattr(self, name), dict):
+                raise ValueError(f"{name} must be a mapping, not {value!r}")
+        for name in ("embedder", "tokenizer", "stratarag"):
+            if not isinstance(value := getattr(self, name), str):
+                raise ValueError(f"{name} must be text, not {value!r}")
+        counts = {name: getattr(self, name) for name in ("generation", "dimension", "documents", "chunks")}
+        for name, count in [*counts.items(), *self.nodes.items()]:
+            if type(count) is not int or not 0 <= count < _MOST:
+                raise ValueError(f"the count of {name!r} cannot be {count!r}")
+        if self.nodes.keys() != self.parts.keys():
+            raise ValueError(
+                f"counts the nodes of {sorted(self.nodes)}, but the parts are {sorted(self.parts)}"
+            )
+        for name in self.parts:
+            check_name(name, "part")
+        if unknown := [name for name in self.methods if name not in self.parts]:
+            raise ValueError(f"names a method {unknown[0]!r} that is none of the parts")
 
     @classmethod
-    def read(cls, directory: Path) -> Manifest:
-        """The manifest of a generation; every file it names must be there at its full size."""
-        path = directory / "manifest.json"
+    def read(cls, directory: Directory, number: int) -> Manifest:
+        """The manifest of a generation, which must be its own."""
+        path = directory.path / MANIFEST
         try:
-            text = path.read_text(encoding="utf-8")
+            text = directory.read(MANIFEST, most=_LONGEST).decode("utf-8")
         except UnicodeDecodeError as error:
             raise Damaged(f"{path}: not a manifest ({error})") from error
         manifest = cls.from_json(text, path=path)
-        root = os.path.realpath(directory)
-        for name, entry in manifest.files.items():
-            _check_file(directory, root, name, entry)
+        if manifest.generation != number:
+            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
         return manifest
-
-
-def _check_file(directory: Path, root: str, name: str, entry: FileEntry) -> None:
-    path = directory / name
-    if not os.path.realpath(path).startswith(root + os.sep):  # a link may lead out where the name does not
-        raise Damaged(f"{path}: leads out of the index folder")
-    size = path.stat().st_size
-    if size != entry.bytes:
-        raise Damaged(f"{path}: {size} bytes, but {entry.bytes} were written")
 
 
 def check_inside(name: str) -> None:
@@ -167,5 +188,5 @@ def check_inside(name: str) -> None:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))  # ASCII, whatever it holds
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

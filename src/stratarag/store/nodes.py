@@ -36,8 +36,8 @@ def compressed_sources(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int
     return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
 
 
-def node_records(method: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
-    """The records of a method's nodes, row by row."""
+def node_records(part: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
+    """The records of a part's nodes, row by row."""
     for row, node in enumerate(nodes):
         extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
-        yield method, row, node.id, node.kind, int(node.level), node.text, extra
+        yield part, row, node.id, node.kind, int(node.level), node.text, extra

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged, MethodMissing
 from stratarag.protocols import Vectors
-from stratarag.store.arrays import open_array
-from stratarag.store.database import Database, connect_frozen
+from stratarag.store.checksums import Check
+from stratarag.store.contents import DOCUMENTS, VECTORS, open_contents
+from stratarag.store.database import Database, connect_frozen, require_schema
+from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
-from stratarag.store.tables import Tables
-from stratarag.store.view import CHUNK_DOCUMENTS, VECTORS, CorpusView, StoredPart, array_file
+from stratarag.store.tables import CORPUS_SCHEMA, Tables
+from stratarag.store.view import CorpusView, StoredPart
+
+
+def connect_corpus(directory: Directory) -> sqlite3.Connection:
+    """Open the tables of a generation, once they are found to be ours.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file is missing; SQLite's own message is vague.
+    Damaged
+        If it is no plain file, or holds other tables.
+    """
+    path = directory.path / CORPUS
+    before = directory.plain_status(CORPUS)
+    connection = None
+    try:
+        if before is None or not os.path.samestat(before, os.lstat(path)):
+            raise FileNotFoundError(2, "missing", str(path))
+        connection = connect_frozen(path)
+        require_schema(connection, path, CORPUS_SCHEMA)
+    except BaseException:
+        if connection is not None:
+            connection.close()
+        raise
+    return connection
 
 
 class Snapshot(CorpusView):
     """One published generation. It never changes, and stays readable when later ones replace it.
 
-    Everything is opened at once (files are checked by size, arrays mapped, nothing of the text read), so
-    that it does not matter when the files' names go away.
+    Everything is opened at once (files checked, arrays mapped, nothing of the text read), so that it does
+    not matter when the files' names go away.
 
     Attributes
     ----------
@@ -36,42 +64,36 @@ class Snapshot(CorpusView):
     FileNotFoundError
         If a file is missing; `IndexFolder.snapshot` tells damage from a race with a writer.
     Damaged, FormatTooNew
-        As `Manifest.read` says.
+        If something is not as it was written.
     """
 
-    def __init__(self, path: Path, directory: Path) -> None:
+    def __init__(self, path: Path, directory: Directory, number: int, check: Check) -> None:
         self.path = path
-        self.manifest = Manifest.read(directory)
-        arrays = {name: open_array(directory / name) for name in self.manifest.files if name.endswith(".npy")}
-        try:
-            self._vectors: Vectors = arrays[VECTORS]
-            self._chunk_documents: NDArray[np.int32] = arrays[CHUNK_DOCUMENTS]
-            corpus = directory / CORPUS
-            corpus.stat()  # SQLite's own message for a missing file is vague
-            database = Database(corpus, lambda: connect_frozen(corpus), reopen=False)
-            self._corpus = Tables(database, self.manifest.chunks)
-            self._methods = {name: self._open_method(name, arrays) for name in self.manifest.methods}
-        except KeyError as error:
-            raise Damaged(f"{directory / 'manifest.json'}: names no file {error}") from error
-        self._check_count(corpus)
-
-    def _open_method(self, name: str, arrays: dict[str, NDArray[Any]]) -> StoredPart:
-        folder = array_file(name, "")[: -len(".npy")]
-        own = {
-            path[len(folder) : -len(".npy")]: array
-            for path, array in arrays.items()
-            if path.startswith(folder)
+        self.manifest = Manifest.read(directory, number)
+        contents = open_contents(directory, self.manifest, check)
+        self._vectors: Vectors = contents.corpus[VECTORS]
+        self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
+        corpus = directory.path / CORPUS
+        database = Database(corpus, lambda: connect_corpus(directory), reopen=False)
+        self._corpus = Tables(database, self.manifest.chunks, self.manifest.documents)
+        self._parts = {
+            name: StoredPart(name, self._corpus, contents.parts[name]) for name in self.manifest.parts
         }
-        return StoredPart(name, self._corpus, own)
+        self._check_counts(corpus)
 
-    def _check_count(self, corpus: Path) -> None:
-        last = self._corpus.database.rows("SELECT MAX(row) FROM chunks")[0][0]
-        held = 0 if last is None else last + 1
-        if held != self.manifest.chunks or len(self._vectors) != held:
-            raise Damaged(
-                f"{corpus}: {held} chunks and {len(self._vectors)} vectors, "
-                f"but the manifest says {self.manifest.chunks}"
-            )
+    def _check_counts(self, corpus: Path) -> None:
+        """The last numbers in the tables; to count them all is for `verify`."""
+        expected = {"chunks": self.manifest.chunks, "documents": self.manifest.documents}
+        found = {
+            "chunks": self._corpus.last("row", "chunks"),
+            "documents": self._corpus.last("number", "documents"),
+        }
+        for name, part in self._parts.items():
+            expected[f"nodes of {name}"] = part.size
+            found[f"nodes of {name}"] = self._corpus.last("row", "nodes", name)
+        for what, count in expected.items():
+            if found[what] != count:
+                raise Damaged(f"{corpus}: {found[what]} {what}, but the manifest says {count}")
 
     @property
     def _tables(self) -> Tables:
@@ -83,7 +105,7 @@ class Snapshot(CorpusView):
         return self._vectors
 
     def chunk_documents(self) -> NDArray[np.int32]:
-        """The place of each chunk's document in the sorted document ids, memory-mapped."""
+        """The place of each chunk's document in the sorted document ids."""
         return self._chunk_documents
 
     @property
@@ -92,7 +114,7 @@ class Snapshot(CorpusView):
         return self.manifest.documents
 
     def part(self, name: str) -> StoredPart:
-        """The index of a method.
+        """What the generation holds under this name: the extraction, the graph, or a method's index.
 
         Raises
         ------
@@ -100,9 +122,9 @@ class Snapshot(CorpusView):
             If this generation holds none; the message names those it holds.
         """
         try:
-            return self._methods[name]
+            return self._parts[name]
         except KeyError:
-            held = ", ".join(self._methods) or "none"
+            held = ", ".join(self._parts) or "none"
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
 
     def close(self) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,32 +14,26 @@ from numpy.typing import NDArray
 from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Chunk, Metadata, Node
-from stratarag.store.arrays import check_name, create_array, fingerprint, open_array, write_array
+from stratarag.store.arrays import WritableArray, check_name, open_arrays, write_arrays
 from stratarag.store.assembly import Assembled, Scratch, assemble
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.journal import Journal
-from stratarag.store.layout import (
-    CORPUS,
-    MANIFEST,
-    SCRATCH,
-    Layout,
-    remove_ours,
-    sync_directory,
-    sync_file,
-    write_text,
+from stratarag.store.checksums import FileEntry, fingerprint
+from stratarag.store.contents import (
+    CHUNK_ARRAYS,
+    DOCUMENTS,
+    PARTS,
+    VECTOR_ARRAYS,
+    VECTORS,
+    opened,
+    part_file,
 )
-from stratarag.store.manifest import FileEntry, Manifest
+from stratarag.store.files import Directory
+from stratarag.store.journal import Journal
+from stratarag.store.layout import CORPUS, GENERATIONS, MANIFEST, SCRATCH, Layout
+from stratarag.store.manifest import Manifest
 from stratarag.store.nodes import compressed_sources, node_records
 from stratarag.store.tables import Tables
-from stratarag.store.view import (
-    CHUNK_DOCUMENTS,
-    INDICES,
-    INDPTR,
-    VECTORS,
-    CorpusView,
-    StoredPart,
-    array_file,
-)
+from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
 
 if TYPE_CHECKING:
     from stratarag.store.snapshot import Snapshot
@@ -50,7 +42,7 @@ _COPIED_ROWS = 1 << 14  # vectors copied at a time
 
 
 class Staging(CorpusView):
-    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, add vectors and methods, `publish`.
+    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, put vectors and parts, `publish`.
 
     From `assemble` on it reads like a snapshot, in the new row numbers. Nothing of it is visible to
     readers before `publish`, and all of it is gone if that is never called.
@@ -79,12 +71,11 @@ class Staging(CorpusView):
         self._journal = journal
         self._calls = calls
         self._finish = finish
-        self._directory = layout.partial(number)
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
-        self._writable: NDArray[Any] | None = None
-        self._kept_vectors: Vectors | None = None
-        self._methods: dict[str, StoredPart] = {}
+        self._made: Directory | None = None
+        self._writable: WritableArray | None = None
+        self._parts: dict[str, StoredPart] = {}
         self._files: dict[str, FileEntry] = {}
 
     # Documents
@@ -109,8 +100,9 @@ class Staging(CorpusView):
 
     def _open_scratch(self) -> Scratch:
         if self._scratch is None:
-            (self._directory / "arrays").mkdir(parents=True)
-            self._scratch = Scratch(self._directory / SCRATCH)
+            self._made = self._layout.make_partial(self._number)
+            self._made.make(PARTS).close()
+            self._scratch = Scratch(self._made.path / SCRATCH)
         return self._scratch
 
     def assemble(self, *, removed: Collection[str]) -> None:
@@ -131,12 +123,18 @@ class Staging(CorpusView):
         scratch.seal(removed)
         previous = None
         if self.base is not None:
-            previous = self._layout.generation(self.base.manifest.generation) / CORPUS
-        self._assembled = assemble(self._directory / CORPUS, scratch.path, previous)
-        scratch.path.unlink()
-        self._files[CHUNK_DOCUMENTS] = write_array(
-            self._directory / CHUNK_DOCUMENTS, self._assembled.chunk_documents
-        )
+            generation = self._layout.path / GENERATIONS / str(self.base.manifest.generation)
+            previous = generation / CORPUS
+        self._assembled = assemble(self._directory.path / CORPUS, scratch.path, previous)
+        self._directory.unlink(SCRATCH)
+        arrays = {DOCUMENTS: self._assembled.chunk_documents}
+        self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, arrays)
+
+    @property
+    def _directory(self) -> Directory:
+        if self._made is None:
+            raise RuntimeError("call assemble() first")
+        return self._made
 
     @property
     def _tables(self) -> Tables:
@@ -161,13 +159,6 @@ class Staging(CorpusView):
         """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
         return self._corpus.rows_now, self._corpus.rows_before
 
-    def same_rows(self) -> bool:
-        """Whether every chunk has the row it had before, and none came or went."""
-        if self.base is None:
-            return False
-        now, before = self.known_rows()
-        return self.size == self.base.size == len(now) and bool(np.array_equal(now, before))
-
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
@@ -181,124 +172,73 @@ class Staging(CorpusView):
         ValueError
             If vectors are to be copied that have another dimension.
         """
-        if self._files.get(VECTORS) or self._writable is not None:
+        if self._writable is not None:
             raise ValueError("this generation has its vectors already")
         copied = self.base.vectors if self.base is not None and copy_known else None
         now, before = self.known_rows()
         if copied is not None and len(now) and copied.shape[1] != dimension:
             raise ValueError(f"the previous vectors have {copied.shape[1]} dimensions, not {dimension}")
-        self._writable = create_array(self._directory / VECTORS, (self.size, dimension), np.float32)
-        target: Vectors = np.asarray(self._writable)
+        shape = (self.size, dimension)
+        self._writable = WritableArray(self._directory, VECTOR_ARRAYS, VECTORS, shape, np.float32)
+        target: Vectors = self._writable.array
         if copied is not None:
             for start in range(0, len(now), _COPIED_ROWS):
                 part = slice(start, start + _COPIED_ROWS)
                 target[now[part]] = copied[before[part]]
         return target
 
-    def keep_vectors(self) -> None:
-        """Take over the previous vectors as they are, without a copy where the file system can link.
-
-        Raises
-        ------
-        ValueError
-            If rows changed.
-        """
-        self._require_same_rows("vectors")
-        self._files[VECTORS] = self._take_over(VECTORS)
-        self._kept_vectors = open_array(self._directory / VECTORS)
-
     @property
     def vectors(self) -> Vectors:
         """The vectors of this generation, once they are created."""
-        if self._kept_vectors is not None:
-            return self._kept_vectors
         if self._writable is None:
             raise RuntimeError("call create_vectors() first")
-        return np.asarray(self._writable)
+        return self._writable.array
 
-    # Methods
+    # Parts
 
     def put_part(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store what a method built. `sources` of nodes are rows of this generation.
+        """Store a part: the extraction, the graph, or what a method built.
+
+        The `sources` of nodes are rows of this generation.
 
         Raises
         ------
         ValueError
-            If the method is there already, two nodes share an id, sources are not ascending rows of this
+            If the part is there already, two nodes share an id, sources are not ascending rows of this
             corpus, an array's name is unsafe or reserved, or something has no plain form.
         """
         self._require_new(name)
         if reserved := {INDPTR, INDICES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes' sources")
         indptr, indices = compressed_sources(nodes, self.size)
-        (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
-        files = {}
-        for array, values in {**arrays, INDPTR: indptr, INDICES: indices}.items():
-            file = array_file(name, check_name(array, "array name"))
-            files[file] = write_array(self._directory / file, values)
+        for array in arrays:
+            check_name(array, "array name")
+        all_arrays = {**arrays, INDPTR: indptr, INDICES: indices}
         try:
             with self._tables.database.transaction() as connection:
                 sql = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)"
                 connection.executemany(sql, node_records(name, nodes))
+                with self._directory.holding(part_file(name)) as (folder, file):
+                    entry = write_arrays(folder, file, all_arrays)
         except sqlite3.IntegrityError as error:
             raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
-        self._add_method(name, files)
-
-    def keep_method(self, name: str) -> None:
-        """Take over a method's index from the previous generation.
-
-        Raises
-        ------
-        ValueError
-            If any chunk came, went or moved: the sources of nodes, and whatever rows the method's arrays
-            hold, are row numbers, and would point at other chunks.
-        MethodMissing
-            If the previous generation does not hold it.
-        """
-        self._require_new(name)
-        self._require_same_rows(f"method {name!r}")
-        if self.base is None or name not in self.base.manifest.methods:
-            raise MethodMissing(f"the previous generation holds no {name!r} to keep")
-        (self._directory / array_file(name, "x")).parent.mkdir(parents=True, exist_ok=True)
-        files = [array_file(name, array) for array in self.base.part(name).arrays]
-        entries = {file: self._take_over(file) for file in files}
-        with self._tables.database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO nodes SELECT * FROM before.nodes WHERE method = ? ORDER BY row", (name,)
-            )
-        self._add_method(name, entries)
+        self._files[part_file(name)] = entry
+        with opened(self._directory, part_file(name)) as descriptor:
+            stored = open_arrays(self._directory, part_file(name), descriptor)
+        self._parts[name] = StoredPart(name, self._tables, stored)
 
     def part(self, name: str) -> StoredPart:
-        """The index of a method that was put or kept."""
-        if name not in self._methods:
+        """A part that was put."""
+        if name not in self._parts:
             raise MethodMissing(f"no {name!r} was put in this generation yet")
-        return self._methods[name]
+        return self._parts[name]
 
     def _require_new(self, name: str) -> None:
-        check_name(name, "method name")
-        if name in self._methods:
+        check_name(name, "part name")
+        if name in self._parts:
             raise ValueError(f"this generation has its {name!r} already")
         if self._assembled is None:
             raise RuntimeError("call assemble() first")
-
-    def _require_same_rows(self, what: str) -> None:
-        if not self.same_rows():
-            raise ValueError(f"{what} cannot be kept as it is: chunks came, went or changed their rows")
-
-    def _take_over(self, file: str) -> FileEntry:
-        assert self.base is not None
-        source = self._layout.generation(self.base.manifest.generation) / file
-        try:
-            os.link(source, self._directory / file)
-        except OSError:  # a file system without links
-            shutil.copyfile(source, self._directory / file)
-            sync_file(self._directory / file)
-        return self.base.manifest.files[file]
-
-    def _add_method(self, name: str, files: Mapping[str, FileEntry]) -> None:
-        arrays = {Path(file).name[: -len(".npy")]: open_array(self._directory / file) for file in files}
-        self._methods[name] = StoredPart(name, self._tables, arrays)
-        self._files.update(files)
 
     # The end
 
@@ -313,15 +253,15 @@ class Staging(CorpusView):
         Raises
         ------
         ValueError
-            If the manifest does not fit: its methods are not those put or kept, its dimension is not
-            that of the vectors.
+            If the manifest does not fit: its parts are not those put, its dimension is not that of the
+            vectors.
         OSError
             On a full disk; the previous generation stays.
         """
         if self.published:
             raise RuntimeError("publish() was already called")
         sealed = self._seal(manifest)
-        if self._calls.path.exists() and (gone := self._gone()):
+        if self._calls.exists() and (gone := self._gone()):
             self._journal.plan_purge(self._number, gone)
         self._write_manifest(sealed)
         self._layout.adopt(self._number)
@@ -333,20 +273,25 @@ class Staging(CorpusView):
         dimension = self.vectors.shape[1]
         if manifest.dimension != dimension:
             raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors {dimension}")
-        if set(manifest.methods) != set(self._methods):
-            raise ValueError(f"the manifest names {list(manifest.methods)}, there are {list(self._methods)}")
+        if set(manifest.parts) != set(self._parts):
+            raise ValueError(f"the manifest names {list(manifest.parts)}, there are {list(self._parts)}")
+        if unknown := [name for name in manifest.methods if name not in manifest.parts]:
+            raise ValueError(f"the manifest names the method {unknown[0]!r}, which is none of its parts")
         counted = replace(
             manifest,
             generation=self._number,
             documents=self.document_count,
             chunks=self.size,
-            nodes={name: self._methods[name].size for name in manifest.methods},
+            nodes={name: self._parts[name].size for name in manifest.parts},
         )
         self._close_files()
-        for file in (CORPUS, VECTORS):
-            if file not in self._files:
-                sync_file(self._directory / file)
-                self._files[file] = fingerprint(self._directory / file)
+        for file in (CORPUS, VECTOR_ARRAYS):
+            descriptor = self._directory.descriptor(file, os.O_RDWR)
+            try:
+                os.fsync(descriptor)
+                self._files[file] = fingerprint(descriptor)
+            finally:
+                os.close(descriptor)
         return replace(counted, files=dict(sorted(self._files.items())))
 
     def _gone(self) -> list[str]:
@@ -357,12 +302,13 @@ class Staging(CorpusView):
         return self.base.ids(np.flatnonzero(gone).tolist())
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        write_text(self._directory / MANIFEST, manifest.to_json())
-        for folder, _, _ in os.walk(self._directory):
-            sync_directory(Path(folder))
+        self._directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
+        with self._directory.directory(PARTS) as parts:
+            parts.sync()
+        self._directory.sync()
 
     def _close_files(self) -> None:
-        if isinstance(self._writable, np.memmap):
+        if self._writable is not None:
             self._writable.flush()
         if self._assembled is not None:
             self._assembled.tables.database.close()
@@ -373,4 +319,7 @@ class Staging(CorpusView):
             self._scratch.close()
         self._close_files()
         self._writable = None
-        remove_ours(self._directory)
+        if self._made is not None:
+            self._made.close()
+            if not self.published:
+                self._layout.remove_partial(self._number)

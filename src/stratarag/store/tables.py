@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from stratarag.errors import Damaged
 from stratarag.records import Chunk, Metadata
-from stratarag.store.database import Database, batches, marks
+from stratarag.store.database import Database, batches, marks, schema_of
 
 TABLES = """
 CREATE TABLE {schema}.documents (
@@ -33,11 +35,21 @@ CREATE INDEX chunks_with_metadata ON chunks (row) WHERE metadata != '{}';
 CREATE UNIQUE INDEX nodes_by_row ON nodes (method, row);
 CREATE UNIQUE INDEX nodes_by_id ON nodes (method, id);
 """
+_NUMBERS = ("row", "number", "document", "ordinal", "first", "last", "level")  # columns; the others are text
+_ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
 _CHUNK = "row, id, document, ordinal, first, last, text, metadata, ref"
 
 
+CORPUS_SCHEMA = schema_of(TABLES.format(schema="main") + INDEXES)
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+
+
+class NoSuchRow(Damaged, IndexError):
+    """A row was asked for that does not exist, by a caller or by a damaged array that names it."""
+
+
 def to_json(metadata: Metadata, owner: str) -> str:
-    """Metadata as stored.
+    """Metadata as stored; a character that is no valid Unicode (half of a pair) becomes U+FFFD.
 
     Raises
     ------
@@ -46,7 +58,8 @@ def to_json(metadata: Metadata, owner: str) -> str:
     """
     try:
         if all(isinstance(key, str) for key in metadata):
-            return json.dumps(dict(metadata), separators=(",", ":"), allow_nan=False)
+            text = json.dumps(dict(metadata), separators=(",", ":"), allow_nan=False)
+            return json.dumps(_valid(json.loads(text)), separators=(",", ":")) if _halves(text) else text
     except (TypeError, ValueError):
         pass  # said below, with the key
     for key, value in metadata.items():
@@ -67,19 +80,51 @@ def _check_value(key: str, value: object, owner: str) -> None:
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """Metadata as it was given."""
-    return dict(json.loads(text)) if text != "{}" else {}
+    """Metadata as it was given.
+
+    Raises
+    ------
+    ValueError
+        If it is not the text of a JSON object.
+    """
+    if text == "{}":
+        return {}
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"nested too deeply ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{text[:40]!r} is not an object")
+    return dict(_valid(found)) if _halves(text) else found
+
+
+def _halves(text: str) -> bool:
+    """Whether JSON may hold halves of surrogate pairs, which no file and no database takes."""
+    return _SURROGATE.search(text) is not None
+
+
+def _valid(value: Any) -> Any:
+    """JSON with valid Unicode alone."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_valid(each) for each in value]
+    if isinstance(value, dict):
+        return {_valid(key): _valid(each) for key, each in value.items()}
+    return value
 
 
 class Tables:
     """Reads the tables of one generation. Rows and numbers count from 0.
 
-    Results are in the order of the arguments; a row that does not exist is an `IndexError`.
+    Results are in the order of the arguments. A row that does not exist is a `NoSuchRow`; what is not as it
+    was written is `Damaged`.
     """
 
-    def __init__(self, database: Database, size: int) -> None:
+    def __init__(self, database: Database, size: int, documents: int) -> None:
         self.database = database
         self.size = size
+        self._most = max(size, documents)
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Chunk ids by row."""
@@ -95,13 +140,16 @@ class Tables:
         """Whole chunks by row; the document's metadata merged under their own."""
         found = self._by_row(_CHUNK, "chunks", rows, self.size)
         numbers = sorted({record[2] for record in found.values()})
+        columns = "number, id, metadata"
         documents = {
-            number: (identity, from_json(metadata))
-            for number, identity, metadata in self._select(
-                "number, id, metadata", "documents", "number", numbers
-            )
+            number: (identity, self._metadata(metadata))
+            for number, identity, metadata in self._select(columns, "documents", "number", numbers)
         }
-        return [_chunk(found[row], *documents[found[row][2]]) for row in _plain(rows)]
+        if missing := [number for number in numbers if number not in documents]:
+            raise Damaged(
+                f"{self.database.path}: document {missing[0]}, of which there are chunks, is missing"
+            )
+        return [self._chunk(found[row], *documents[found[row][2]]) for row in _plain(rows)]
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
@@ -117,35 +165,45 @@ class Tables:
 
     def documents(self) -> dict[str, str]:
         """Digests by document id, in the order of the ids."""
-        return dict(self.database.rows("SELECT id, digest FROM documents ORDER BY number"))
+        return dict(self._all("id, digest", "documents ORDER BY number"))
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids."""
-        found = dict(self._select("number, id", "documents", "number", _plain(numbers)))
-        return [found[number] for number in _plain(numbers)]
+        wanted = _plain(numbers)
+        found = dict(self._select("number, id", "documents", "number", list(dict.fromkeys(wanted))))
+        try:
+            return [found[number] for number in wanted]
+        except KeyError as error:
+            raise NoSuchRow(f"{self.database.path}: there is no document {error}{_ADVICE}") from None
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None. Unknown ids are left out."""
         if ids is None:
-            found = dict(self.database.rows("SELECT id, metadata FROM documents ORDER BY number"))
+            found = dict(self._all("id, metadata", "documents ORDER BY number"))
         else:
             found = _ordered(ids, self._select("id, metadata", "documents", "id", ids))
-        return {identity: from_json(metadata) for identity, metadata in found.items()}
+        return {identity: self._metadata(metadata) for identity, metadata in found.items()}
 
     def own_metadata(self) -> dict[int, Metadata]:
         """What chunks have beyond their document's metadata, for those rows that have any."""
-        sql = "SELECT row, metadata FROM chunks WHERE metadata != '{}' ORDER BY row"
-        return {row: from_json(metadata) for row, metadata in self.database.rows(sql)}
+        found = self._all("row, metadata", "chunks WHERE metadata != '{}' ORDER BY row")
+        return {row: self._metadata(metadata) for row, metadata in found}
 
-    def nodes(self, method: str, rows: Sequence[int], size: int) -> list[tuple[Any, ...]]:
-        """Records (row, id, kind, level, text, extra) of a method's nodes by row."""
+    def nodes(self, part: str, rows: Sequence[int], size: int) -> list[tuple[Any, ...]]:
+        """Records (row, id, kind, level, text, extra) of a part's nodes by row."""
         columns = "row, id, kind, level, text, extra"
-        found = self._by_row(columns, "nodes", rows, size, method)
-        return [found[row] for row in _plain(rows)]
+        found = self._by_row(columns, "nodes", rows, size, part)
+        return [(*found[row][:-1], self._metadata(found[row][-1])) for row in _plain(rows)]
 
-    def node_rows(self, method: str, ids: Sequence[str]) -> dict[str, int]:
-        """Rows of a method's nodes by id; ids that are not there are left out."""
-        return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, method))
+    def node_rows(self, part: str, ids: Sequence[str]) -> dict[str, int]:
+        """Rows of a part's nodes by id; ids that are not there are left out."""
+        return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, part))
+
+    def last(self, number: str, table: str, *part: str) -> int:
+        """How many rows a table, or a part of the nodes, has if its numbers have no gap."""
+        scope = "WHERE method = ?" if part else ""
+        found = self.database.rows(f"SELECT MAX({number}) FROM {table} {scope}", part)[0][0]
+        return found + 1 if type(found) is int else 0
 
     def _by_row(
         self, columns: str, table: str, rows: Sequence[int], size: int, *fixed: str
@@ -153,21 +211,58 @@ class Tables:
         wanted = _plain(rows)
         bad = next((row for row in wanted if not 0 <= row < size), None)
         if bad is not None:
-            raise IndexError(f"row {bad} of {table} does not exist; there are {size}")
+            raise NoSuchRow(
+                f"{self.database.path}: row {bad} of {table} does not exist; there are {size}{_ADVICE}"
+            )
         scope = "method = ? AND " if fixed else ""
         if len(wanted) > 1 and wanted == list(range(wanted[0], wanted[0] + len(wanted))):
             sql = f"SELECT {columns} FROM {table} WHERE {scope}row BETWEEN ? AND ?"
-            records = iter(self.database.rows(sql, (*fixed, wanted[0], wanted[-1])))
+            rows_found = self.database.rows(sql, (*fixed, wanted[0], wanted[-1]), most=len(wanted))
+            records = iter(self._checked(columns, rows_found))
         else:
             records = self._select(columns, table, scope + "row", list(dict.fromkeys(wanted)), *fixed)
-        return {record[0]: record for record in records}
+        found = {record[0]: record for record in records}
+        if missing := [row for row in wanted if row not in found]:
+            raise Damaged(f"{self.database.path}: row {missing[0]} of {table} is missing")
+        return found
 
     def _select(
         self, columns: str, table: str, key: str, wanted: Sequence[Any], *fixed: str
     ) -> Iterator[tuple[Any, ...]]:
         for batch in batches(wanted):
             sql = f"SELECT {columns} FROM {table} WHERE {key} IN ({marks(len(batch))})"
-            yield from self.database.rows(sql, (*fixed, *batch))
+            yield from self._checked(columns, self.database.rows(sql, (*fixed, *batch)))
+
+    def _all(self, columns: str, table: str) -> list[tuple[Any, ...]]:
+        """All rows of documents or chunks, of which there are as many as were counted."""
+        return self._checked(columns, self.database.rows(f"SELECT {columns} FROM {table}", most=self._most))
+
+    def _checked(self, columns: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Rows whose values are of the types that were written; damage may make text of a number."""
+        expected = tuple(int if name in _NUMBERS else str for name in columns.split(", "))
+        for row in rows:
+            if tuple(map(type, row)) != expected:
+                raise Damaged(f"{self.database.path}: {columns} are of the wrong types in {str(row)[:60]}")
+        return rows
+
+    def _metadata(self, text: str) -> dict[str, Any]:
+        try:
+            return from_json(text)
+        except (ValueError, TypeError) as error:
+            raise Damaged(f"{self.database.path}: metadata that is not JSON ({error})") from error
+
+    def _chunk(self, record: tuple[Any, ...], document_id: str, metadata: dict[str, Any]) -> Chunk:
+        _, identity, _, ordinal, first, last, text, own, ref = record
+        return Chunk(
+            text=text,
+            document_id=document_id,
+            ordinal=ordinal,
+            start=first,
+            end=last,
+            metadata={**metadata, **self._metadata(own)},
+            id=identity,
+            ref=ref,
+        )
 
 
 def _ordered(ids: Sequence[str], records: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
@@ -180,17 +275,3 @@ def _plain(rows: Sequence[int]) -> list[int]:
     """Python integers: SQLite takes no other."""
     plain: list[int] = np.asarray(rows, dtype=np.int64).tolist()
     return plain
-
-
-def _chunk(record: tuple[Any, ...], document_id: str, metadata: dict[str, Any]) -> Chunk:
-    _, identity, _, ordinal, first, last, text, own, ref = record
-    return Chunk(
-        text=text,
-        document_id=document_id,
-        ordinal=ordinal,
-        start=first,
-        end=last,
-        metadata={**metadata, **from_json(own)},
-        id=identity,
-        ref=ref,
-    )

@@ -12,26 +12,20 @@ from numpy.typing import NDArray
 
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Metadata, Node
-from stratarag.store.tables import Tables, from_json
+from stratarag.store.tables import Tables
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
-VECTORS, CHUNK_DOCUMENTS = "arrays/vectors.npy", "arrays/chunk_documents.npy"
-
-
-def array_file(method: str, name: str) -> str:
-    """Path of a method's array in its generation."""
-    return f"arrays/methods/{method}/{name}.npy"
 
 
 class StoredPart:
-    """A method's index as it lies in the store.
+    """A part of a generation (the extraction, the graph, a method's index) as it lies in the store.
 
     Attributes
     ----------
     size
         Number of nodes.
     arrays
-        The method's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
+        The part's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
         node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`.
     """
 
@@ -57,7 +51,7 @@ class StoredPart:
                 level=level,
                 text=text,
                 sources=tuple(indices[indptr[row] : indptr[row + 1]].tolist()),
-                extra=from_json(extra),
+                extra=extra,
             )
             for row, identity, kind, level, text, extra in self._tables.nodes(self.name, rows, self.size)
         ]
@@ -93,7 +87,7 @@ class CorpusView(ABC):
 
     @abstractmethod
     def part(self, name: str) -> StoredPart:
-        """The index of a method; `MethodMissing` if there is none."""
+        """A part of the generation; `MethodMissing` if there is none of that name."""
 
     @property
     def size(self) -> int:

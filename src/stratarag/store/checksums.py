@@ -1,0 +1,121 @@
+"""Sizes and checksums of files: made while they are written, and checked when they are opened."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, get_args
+
+BLOCK = 1 << 20  # bytes that have a checksum of their own
+SMALL = 1 << 20  # bytes up to which a file is always checked whole
+SAMPLES = 4  # blocks of a larger file that are looked at: its first, its last, and others at random
+
+Check = Literal["sizes", "sampled", "full"]
+"""How far the files of an index are checked when it is opened.
+
+Sizes, and small files whole, always. Of files above 1 MiB, `"sampled"` checks four blocks of 1 MiB, `"full"`
+every byte, `"sizes"` none.
+"""
+
+
+def as_check(check: str) -> Check:
+    """One of the three words; `ValueError` names them."""
+    for known in get_args(Check):
+        if check == known:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(f"check must be one of {', '.join(get_args(Check))}, not {check!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """Size in bytes and SHA-256 (hexadecimal) of a file; CRC-32 of each block, of files with several."""
+
+    bytes: int
+    sha256: str
+    blocks: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.bytes) is not int or not 0 <= self.bytes < 1 << 62:
+            raise ValueError(f"no file has {self.bytes!r} bytes")
+        if not isinstance(self.sha256, str) or not isinstance(self.blocks, str):
+            raise ValueError("checksums must be text")
+        if self.blocks and len(self.blocks) != 8 * -(-self.bytes // BLOCK):
+            raise ValueError(f"a file of {self.bytes} bytes cannot have {len(self.blocks) / 8} blocks")
+
+
+class Digest:
+    """The checksums of bytes that arrive one after the other."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._whole = hashlib.sha256()
+        self._blocks: list[int] = []
+
+    def add(self, data: bytes | memoryview) -> None:
+        """Take in more bytes."""
+        view = memoryview(data).cast("B")
+        self._whole.update(view)
+        while view:
+            room = BLOCK - self.size % BLOCK
+            before = self._blocks.pop() if room < BLOCK else 0
+            self._blocks.append(zlib.crc32(view[:room], before))
+            self.size += len(view[:room])
+            view = view[room:]
+
+    def write(self, file: BinaryIO, data: bytes | memoryview) -> None:
+        """Write bytes to a file and take them in."""
+        file.write(data)
+        self.add(data)
+
+    def entry(self) -> FileEntry:
+        """What was found."""
+        blocks = "".join(f"{block:08x}" for block in self._blocks) if self.size > BLOCK else ""
+        return FileEntry(self.size, self._whole.hexdigest(), blocks)
+
+
+def fingerprint(descriptor: int) -> FileEntry:
+    """Size and checksums of a file, from its content on the disk."""
+    digest = Digest()
+    with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+        file.seek(0)
+        while data := file.read(BLOCK):
+            digest.add(data)
+    return digest.entry()
+
+
+def problem(descriptor: int, entry: FileEntry, check: Check) -> str | None:
+    """What is wrong with a file, as far as the check goes; None if nothing is."""
+    size = os.fstat(descriptor).st_size
+    if size != entry.bytes:
+        return f"{size} bytes, but {entry.bytes} were written"
+    if check == "full" or size <= SMALL:
+        found = fingerprint(descriptor)
+        if found.sha256 != entry.sha256:
+            return (
+                f"altered (SHA-256 {found.sha256[:12]}..., {found.bytes} bytes; "
+                f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
+            )
+        return None
+    if check == "sampled" and entry.blocks:
+        return _sampled(descriptor, entry)
+    return None
+
+
+def _sampled(descriptor: int, entry: FileEntry) -> str | None:
+    count = len(entry.blocks) // 8
+    with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+        for block in _chosen(count):
+            file.seek(block * BLOCK)
+            if f"{zlib.crc32(file.read(BLOCK)):08x}" != entry.blocks[8 * block : 8 * block + 8]:
+                return f"altered in the {BLOCK} bytes from {block * BLOCK} on"
+    return None
+
+
+def _chosen(count: int) -> Sequence[int]:
+    if count <= SAMPLES:
+        return range(count)
+    return sorted({0, count - 1, *random.sample(range(1, count - 1), SAMPLES - 2)})
