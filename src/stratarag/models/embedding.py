@@ -38,6 +38,7 @@ class Embedder:
         self,
         embedding: Embedding,
         *,
+        slots: Slots,
         journal: VectorJournal | None,
         limits: Limits,
         sleep: Sleep,
@@ -46,7 +47,7 @@ class Embedder:
     ) -> None:
         self.dimension = dimension
         self.zero_vectors: list[str] = []
-        self.slots = Slots(limits.embed_concurrency)
+        self.slots = slots
         self._embedding = embedding
         self._journal = journal
         self._limits = limits

@@ -27,12 +27,12 @@ from stratarag.models.budget import Account, Budget, Limits, Sleep
 from stratarag.models.embedding import Embedder
 from stratarag.models.flights import Flight, Flights, run_workers
 from stratarag.models.ledger import Ledger, Scope
-from stratarag.models.limiter import Limiter
 from stratarag.models.protocol import Gate
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
 from stratarag.models.retry import too_many
+from stratarag.models.services import Services
 from stratarag.models.task import CallItem, Order, Prompt, Task, repair_request
-from stratarag.models.wrap import Chat, Embedding, Threads
+from stratarag.models.wrap import Chat, Embedding
 from stratarag.protocols import CallCache, Progress, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
 
@@ -71,8 +71,8 @@ class ModelGate:
         Of vectors that exist already; new ones must match.
     prompts
         Templates, by the names of the prompts in whose place they are used.
-    limiter, threads
-        Shared by all gates to the same services; None: this gate's own.
+    services
+        The slots, rates and threads that all gates of an index share; None: this gate's own.
     sleep
         Replaced in tests.
     """
@@ -91,8 +91,7 @@ class ModelGate:
         max_failures: float = 0.2,
         dimension: int | None = None,
         prompts: Mapping[str, str] | None = None,
-        limiter: Limiter | None = None,
-        threads: Threads | None = None,
+        services: Services | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -109,15 +108,15 @@ class ModelGate:
         self._units = 0
         self._answered = False
         self._flights = Flights()
-        threads = threads or Threads(self.limits)
+        services = services or Services(self.limits, sleep=sleep)
         self._requests = (
             None
             if llm is None
             else Requests(
-                Chat(llm, threads),
+                Chat(llm, services.threads),
                 account=Account(budget or Budget()),
                 limits=self.limits,
-                limiter=limiter or Limiter(self.limits, sleep=sleep),
+                limiter=services.limiter,
                 sleep=sleep,
                 count=count_tokens,
             )
@@ -126,7 +125,8 @@ class ModelGate:
             None
             if embedder is None
             else Embedder(
-                Embedding(embedder, threads),
+                Embedding(embedder, services.threads),
+                slots=services.embed_slots,
                 journal=vectors,
                 limits=self.limits,
                 sleep=sleep,
