@@ -20,9 +20,12 @@ class Services:
         Slots of the embedder.
     threads
         Where blocking models run.
+    refused_schemas
+        Model and schema of the requests that a server rejected for their schema.
     """
 
     def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
         self.limiter = Limiter(limits, sleep=sleep)
         self.embed_slots = Slots(limits.embed_concurrency)
         self.threads = Threads(limits)
+        self.refused_schemas: set[tuple[str, str]] = set()

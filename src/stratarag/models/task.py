@@ -87,6 +87,8 @@ class Task(Generic[T]):
         The pydantic model that the answer should satisfy, for models with structured output.
     expected_output_tokens
         Typical length of an answer, for estimates and for the budget's look ahead.
+    answers_question
+        Whether the answer goes to a person as it is.
     """
 
     name: str
@@ -95,6 +97,15 @@ class Task(Generic[T]):
     placeholder: Callable[[Mapping[str, str]], T]
     schema: type[BaseModel] | None = None
     expected_output_tokens: int = 200
+    answers_question: bool = False
+
+    @property
+    def usable_in_part(self) -> bool:
+        """Whether an answer without its end is better than none.
+
+        The whole elements of JSON are, and so is an answer for which somebody waits.
+        """
+        return self.schema is not None or self.answers_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +123,7 @@ def _schema_fingerprint(schema: type[BaseModel] | None) -> str:
 
 
 @dataclass(frozen=True)
-class Order(Generic[T]):
+class Call(Generic[T]):
     """One call, ready to be made: the task, its rendered prompt and the key of its answer."""
 
     task: Task[T]
@@ -122,8 +133,11 @@ class Order(Generic[T]):
     key: str
 
     @classmethod
-    def of(cls, task: Task[T], item: CallItem, model: str) -> Order[T]:
-        """The call of a task for an item. The key depends on all that the answer depends on."""
+    def of(cls, task: Task[T], item: CallItem, model: str) -> Call[T]:
+        """The call of a task for an item; `model` is the model's name with its sampling settings.
+
+        The key depends on all that the answer depends on.
+        """
         prompt = task.prompt.render(item.values)
         schema = _schema_fingerprint(task.schema)
         key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
