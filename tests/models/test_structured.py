@@ -224,3 +224,48 @@ def test_half_of_an_escaped_surrogate_pair_is_replaced() -> None:
     read = json_as(Said)
     assert read(r'{"text": "a \ud800 b"}').text == "a \ufffd b"
     assert read(r'{"text": "\ude00 \ud83d\ude00"}').text == "\ufffd \U0001f600"
+
+
+class Scored(BaseModel):
+    score: float = Field(description="From 0 to 100")
+    rating: float = Field(default=0, le=10)
+    count: int = 0
+
+
+@pytest.mark.parametrize(
+    ("written", "score"),
+    [
+        ('"80/100"', 80),
+        ('"8 out of 10"', 80),
+        ('"90%"', 90),
+        ('"about 7.5"', 7.5),
+        ('" 12 points"', 12),
+        ("3", 3),
+    ],
+)
+def test_numbers_as_models_write_them(written: str, score: float) -> None:
+    assert json_as(Scored)(f'{{"score": {written}, "rating": "4/5", "count": "3"}}').score == score
+    assert json_as(Scored)('{"score": 1, "rating": "4/5"}').rating == 8
+
+
+@pytest.mark.parametrize(
+    "answer", ["[" * 400, "[" * 60_000, '{"a":' * 400, "<think>" * 60_000, '{"score": ' + "9" * 5000]
+)
+def test_monstrous_answers_are_refused(answer: str) -> None:
+    with pytest.raises(ParseFailed):
+        json_as(Scored)(answer)
+
+
+def test_other_keys_are_named() -> None:
+    with pytest.raises(ParseFailed, match="none of the fields that were asked for, but 'points_of_it'"):
+        json_as(Scored)('{"points_of_it": "x"}')
+
+
+def test_thoughts_of_all_kinds_are_left_out() -> None:
+    for answer in (
+        "<think>a</think>b",
+        "a</think>b",
+        "b<think>a",
+        "<THINK>x</think><reasoning>y</reasoning>b",
+    ):
+        assert plain_text(answer) == "b"

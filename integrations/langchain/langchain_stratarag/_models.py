@@ -69,12 +69,25 @@ class LangChainChatModel:
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
         inner, bound = _unbound(model)
-        self._model = _prepared(model)
+        self._given = model
+        self._model = _prepared(model, cold=True)
         self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
         self.name = model_name(model)
         self.settings = sampling_settings(_unbound(self._model)[0], bound)
         self.address = _first(inner, _ADDRESS_ATTRIBUTES)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
+
+    def takes_schema(self, schema: type[Any]) -> bool:
+        """Whether the model has structured output."""
+        return self._structured_model(schema) is not None
+
+    def drop_temperature(self) -> bool:
+        """Use the model's own temperature; whether it had been another."""
+        warm = _prepared(self._given, cold=False)
+        dropped = sampling_settings(_unbound(warm)[0]) != sampling_settings(_unbound(self._model)[0])
+        self._model = warm
+        self._structured.clear()
+        return dropped
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where `schema` was honoured."""
@@ -114,11 +127,11 @@ def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
     return structured
 
 
-def _prepared(model: Any) -> Any:
-    """A copy that does not retry by itself, at temperature 0 where none was set; never the user's object."""
+def _prepared(model: Any, *, cold: bool) -> Any:
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
     inner = getattr(model, "bound", None)
     if isinstance(inner, Runnable):
-        prepared = _prepared(inner)
+        prepared = _prepared(inner, cold=cold)
         return model if prepared is inner else model.model_copy(update={"bound": prepared})
     if not isinstance(model, BaseLanguageModel):
         return model
@@ -128,7 +141,7 @@ def _prepared(model: Any) -> Any:
         if hasattr(client, "with_options"):
             updates[root] = client.with_options(max_retries=0)
             updates[resource] = updates[root].chat.completions
-    if "temperature" in type(model).model_fields and "temperature" not in model.model_fields_set:
+    if cold and "temperature" in type(model).model_fields and "temperature" not in model.model_fields_set:
         unset = model.temperature is None  # type: ignore[attr-defined]
         if unset and not _FIXED_TEMPERATURE.search(model_name(model)):
             updates["temperature"] = 0.0

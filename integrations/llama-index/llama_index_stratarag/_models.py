@@ -89,6 +89,7 @@ class BlockingChatModel:
     """
 
     def __init__(self, llm: LLM) -> None:
+        self._given = llm
         self._llm = _prepared(llm)
         given = getattr(llm, "model", None) or llm.metadata.model_name
         self.name = llm.class_name() if given in _UNNAMED else given
@@ -127,6 +128,16 @@ class BlockingChatModel:
     @cached_property
     def _chats(self) -> bool:
         return self._format is not None or self._llm.metadata.is_chat_model
+
+    def takes_schema(self, schema: type[BaseModel]) -> bool:
+        """Whether the LLM is asked for a schema in a way of its own."""
+        return self._format is not None or self._tools is not None or self._predicts
+
+    def drop_temperature(self) -> bool:
+        """Use the LLM's own temperature; whether it had been another."""
+        before = self._llm
+        self._llm = _prepared(self._given, cold=False)
+        return getattr(before, "temperature", None) != getattr(self._llm, "temperature", None)
 
     def _keywords(self, schema: type[BaseModel] | None) -> dict[str, Any]:
         if schema is None or self._format is None:
@@ -184,13 +195,13 @@ class AsyncChatModel(BlockingChatModel):
             yield piece
 
 
-def _prepared(model: M) -> M:
-    """A copy that does not retry by itself, at temperature 0 where none was set; never the user's object."""
+def _prepared(model: M, *, cold: bool = True) -> M:
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
     fields = type(model).model_fields
     updates: dict[str, Any] = {}
     if "max_retries" in fields:
         updates["max_retries"] = 0
-    if "temperature" in fields and model.temperature is None:  # type: ignore[attr-defined]
+    if cold and "temperature" in fields and model.temperature is None:  # type: ignore[attr-defined]
         updates["temperature"] = 0.0
     if not updates:
         return model

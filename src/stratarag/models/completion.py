@@ -35,7 +35,8 @@ class Completion(str):
         finish_reason: str | None = "",
     ) -> Completion:
         """An answer with what is known about it."""
-        self = super().__new__(cls, text.encode("utf-8", "replace").decode("utf-8"))  # no lone surrogates
+        # Neither lone surrogates nor NUL can be stored everywhere.
+        self = super().__new__(cls, text.encode("utf-8", "replace").decode("utf-8").replace("\x00", ""))
         self.input_tokens = input_tokens
         self.output_tokens = output_tokens
         self.finish_reason = finish_reason or ""
@@ -89,5 +90,7 @@ def from_openai(completion: Any) -> Completion | None:
 
 
 def answer_within(error: BaseException) -> Completion | None:
-    """The answer that an error of OpenAI's client carries: cut-off and filtered ones raise there."""
+    """The answer that an error of OpenAI's client stands for: cut-off and filtered ones raise there."""
+    if type(error).__name__ == "ContentFilterFinishReasonError":
+        return Completion("", finish_reason="content_filter")
     return from_openai(getattr(error, "completion", None))

@@ -17,7 +17,15 @@ from stratarag.models.ledger import Scope
 from stratarag.models.limiter import Limiter, Slot
 from stratarag.models.log import logger
 from stratarag.models.pending import PendingCall
-from stratarag.models.retry import describe, judge, nobody_there, refuses_schema, translate, with_retries
+from stratarag.models.retry import (
+    describe,
+    judge,
+    nobody_there,
+    refuses_schema,
+    refuses_temperature,
+    translate,
+    with_retries,
+)
 from stratarag.models.schema import schema_text
 from stratarag.models.task import Task
 from stratarag.models.usage import UsageHistory
@@ -108,10 +116,13 @@ class Requests:
         self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
     ) -> Completion:
         """One request; another at once, for text, where a server rejects the first for its schema."""
-        accepted = self.chat.accepted(schema)
+        accepted, cold = self.chat.accepted(schema), not self.chat.dropped_temperature
         try:
             return await self._send_once(prompt, accepted, slot, pending)
         except Exception as error:
+            if cold and refuses_temperature(error) and self.chat.drop_temperature():
+                logger.info("%s refuses temperature 0; its own is used", self._who)
+                return await self._send(prompt, schema, slot, pending)
             if accepted is None or not refuses_schema(error):
                 raise
             logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))

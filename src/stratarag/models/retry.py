@@ -7,6 +7,7 @@ those libraries share, decide.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 import socket
@@ -49,6 +50,10 @@ _UNIT_WORDS = re.compile(
     r"|content (?:management )?(?:policy|filter)",
     re.IGNORECASE,
 )
+_QUOTA_WORDS = re.compile(r"exceeded your current quota|insufficient.quota|billing", re.IGNORECASE)
+_OTHER_WORDS = re.compile(
+    r"temperature|max_(?:completion_)?tokens|top_p|api.?key|does not exist|not found", re.IGNORECASE
+)
 _SCHEMA_WORDS = re.compile(
     r"response_format|json_schema|json schema|\bschema\b|structured output|\btools?\b|tool_choice"
     r"|function.call|\bformat\b|grammar|guided",
@@ -87,7 +92,9 @@ def _judge_one(error: BaseException) -> Verdict | None:
     if codes & _STOP_CODES:
         return Verdict.STOP
     status = status_of(error)
-    if status is not None:
+    if status is not None and status >= 300:
+        if status == 429 and _QUOTA_WORDS.search(str(error)):
+            return Verdict.STOP
         if status in (408, 409, 425, 429) or status >= 500:
             return Verdict.AGAIN
         if status in (400, 413, 422) and _UNIT_WORDS.search(str(error)):
@@ -98,9 +105,16 @@ def _judge_one(error: BaseException) -> Verdict | None:
     names = _names(error)
     if _AGAIN.search(names):
         return Verdict.AGAIN
-    if isinstance(error, AttributeError | TypeError | ValueError) and _NO_ANSWER.search(str(error)):
+    if _no_answer(error):
         return Verdict.AGAIN
     return Verdict.STOP if _STOP.search(names) else None
+
+
+def _no_answer(error: BaseException) -> bool:
+    """Whether a client stumbled over a reply that is not what its protocol says."""
+    if isinstance(error, json.JSONDecodeError):
+        return True
+    return isinstance(error, AttributeError | TypeError | ValueError) and bool(_NO_ANSWER.search(str(error)))
 
 
 def _names(error: BaseException) -> str:
@@ -122,9 +136,16 @@ def refuses_schema(error: BaseException) -> bool:
         status = status_of(each)
         if status is not None:
             about_schema = _SCHEMA_WORDS.search(str(each)) is not None
-            vague = status in (400, 422) and not _UNIT_WORDS.search(str(each))
+            if _UNIT_WORDS.search(str(each)):
+                return False
+            vague = status in (400, 422) and not _OTHER_WORDS.search(str(each))
             return status in (400, 404, 422, 501) and (about_schema or vague)
     return False
+
+
+def refuses_temperature(error: BaseException) -> bool:
+    """Whether a request was rejected for its temperature: some models know one only."""
+    return any(status_of(each) in (400, 422) and "temperature" in str(each) for each in _chain(error))
 
 
 def timed_out(error: BaseException) -> bool:
@@ -148,7 +169,7 @@ def _chain(error: BaseException, depth: int = 8) -> Iterator[BaseException]:
         if current is None:
             return
         yield current
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        current = current.__cause__ or current.__context__  # suppressed ones may hold the headers
 
 
 def _codes(error: BaseException) -> set[str]:
@@ -288,6 +309,11 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
             "what was paid for is kept, and the same command goes on from there"
         )
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    if _no_answer(error):
+        return CallFailed(
+            f"{who} failed after {tried}: what came is no answer of a model ({describe(error)}); a proxy or "
+            "a login page may stand in between: check the address"
+        )
     asked = retry_after(error)
     note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
     return CallFailed(f"{who} failed after {tried}: {describe(error)}{note}")

@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import inspect
 import json
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -111,6 +112,8 @@ class Chat:
         self.address = _text_of(getattr(model, "address", None))
         self.context_tokens = getattr(model, "context_tokens", None)
         self.settings = getattr(model, "settings", None) or {}
+        self.dropped_temperature = False
+        self._lock = threading.Lock()
         self._threads = threads
         self._refused = refused
         self._model = model
@@ -132,12 +135,22 @@ class Chat:
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
         """The schema if the model takes one and has not refused this one; else None."""
-        known = schema is not None and (self.name, schema.__qualname__) not in self._refused
-        return schema if known and self._with_schema else None
+        if schema is None or not self._with_schema or (self.name, schema.__qualname__) in self._refused:
+            return None
+        takes = getattr(self._model, "takes_schema", None)
+        return schema if takes is None or takes(schema) else None
 
     def refuse(self, schema: type[Any]) -> None:
         """Take note that the model refuses requests with this schema."""
         self._refused.add((self.name, schema.__qualname__))
+
+    def drop_temperature(self) -> bool:
+        """Leave the temperature to the model, if it was not the user who chose it; whether that was so."""
+        drop = getattr(self._model, "drop_temperature", None)
+        with self._lock:
+            if not self.dropped_temperature and drop is not None:
+                self.dropped_temperature = bool(drop())
+            return self.dropped_temperature
 
     async def complete(self, prompt: str, schema: type[Any] | None, slot: Slot) -> Completion:
         """The model's answer. `schema` is passed on only to models that take one."""

@@ -17,7 +17,8 @@ from pydantic import (
     field_validator,
 )
 
-from stratarag.methods.archrag.abstractness import judge
+from stratarag.errors import CallFailed
+from stratarag.methods.archrag.abstractness import judge, judge_by_rule
 from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import level_weights
 from stratarag.models.gate import CallItem, Gate, Task
@@ -36,7 +37,7 @@ ALL_POINTS = 24
 _LONGEST_POINT = 120
 _LEAST_SHARE = 200
 _LEAST_TEXT = 40  # tokens; of more hits than have so many each, the last are not shown
-_WHOLE = re.compile(r"\d+")
+_WHOLE = re.compile(r"\d{1,6}")
 
 
 class PointSchema(BaseModel):
@@ -101,8 +102,8 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     Each level's hits are shown to the model in one call of their own, which gives scored points with the
     numbers of the hits that say so (Eq. 3). All points, the best first, go into the last prompt until half of
     `max_tokens` is spent (Eq. 4); what all levels' texts take in the calls before is `max_tokens`. A point
-    that names no hit is left out, as is one without a score. Where no point is left, and in mode `direct`,
-    the last prompt has the hits themselves.
+    that names no hit is left out, as is one without a score. Where no point is left, as where
+    the model cannot write them, and in mode `direct`, the last prompt has the hits themselves.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
@@ -129,7 +130,7 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
     items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
     with gate.stage("filter", len(items)):
-        answers = await gate.map(FILTER, items)
+        answers = await gate.map(FILTER, items, required=False)
     points = []
     for places, answer in zip(shown, answers, strict=True):
         for point in () if answer is None else answer.points[:most]:
@@ -145,7 +146,10 @@ async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) ->
     levels = sorted({hit.level for hit in retrieval.hits})
     if options.abstractness != "model":
         return dict.fromkeys(levels, 1.0)
-    abstractness = await judge(retrieval.query, gate)
+    try:
+        abstractness = await judge(retrieval.query, gate)
+    except CallFailed:
+        abstractness = judge_by_rule(retrieval.query)
     return dict(zip(levels, level_weights(levels, levels[-1], abstractness, {}), strict=True))
 
 
