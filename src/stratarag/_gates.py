@@ -12,9 +12,9 @@ from stratarag.errors import EmbedderMismatch
 from stratarag.models.budget import Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
-from stratarag.models.limiter import Limiter
 from stratarag.models.local import default_embedder
-from stratarag.models.wrap import Threads, embedder_name
+from stratarag.models.services import Services
+from stratarag.models.wrap import embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
 from stratarag.progress import TqdmProgress
@@ -93,8 +93,7 @@ class Models:
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
         self._progress = _progress(progress)
         self._counter: TokenCounter | None = None
-        self._limiter: Limiter | None = None
-        self._threads: Threads | None = None
+        self._services: Services | None = None
         self._tokenizer = None if recorded is None else recorded.tokenizer
 
     def prefer_tokenizer(self, name: str | None) -> None:
@@ -153,15 +152,14 @@ class Models:
             max_failures=config.max_failures,
             dimension=self._dimension(folder),
             prompts=config.prompts,
-            limiter=self._limiter_of(config),
-            threads=self._threads,
+            services=self._services_of(config),
         )
 
-    def _limiter_of(self, config: Config) -> Limiter:
-        """One limiter and one pool for all gates of the index: questions asked at once share the limits."""
-        if self._limiter is None or self._threads is None:
-            self._limiter, self._threads = Limiter(config.limits), Threads(config.limits)
-        return self._limiter
+    def _services_of(self, config: Config) -> Services:
+        """One for all gates of the index: questions asked at once share the limits."""
+        if self._services is None:
+            self._services = Services(config.limits)
+        return self._services
 
     def counting_gate(self, folder: IndexFolder, config: Config) -> CountingGate:
         """A gate that calls nothing and counts what would be called."""

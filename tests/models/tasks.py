@@ -40,11 +40,11 @@ class Pauses:
 
 def all_free(gate: ModelGate) -> bool:
     """Whether no slot is held, nothing is under way and nothing is promised."""
-    requests, embedder = gate._requests, gate._embedder
+    requests, embedder = next(iter(gate._requests.values()), None), gate._embedder
     slots = [part.slots for part in (requests and requests.limiter, embedder) if part]
     return (
         all(each.free == each.count for each in slots)
-        and not len(gate._flights)
+        and not len(gate._pending)
         and (requests is None or requests.account.idle)
     )
 

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
 from stratarag.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
 from stratarag.models.budget import Budget, Limits, Prices
+from stratarag.models.completion import Completion
 from stratarag.models.gate import CallItem, ModelGate
+from stratarag.models.stages import StageModels
 from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
-from tests.models.tasks import FACT, TEXT, Fact, Pauses, Recorder, all_free, items
+from tests.models.tasks import FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
 
 GOOD = '{"subject": "a", "score": 2}'
 
@@ -140,7 +143,7 @@ async def test_a_stalled_call_is_given_up_and_tried_again() -> None:
     assert await gate(model, limits=Limits(timeout=0.02)).call(FACT, {"text": "x"}, item="i")
     stuck = ScriptedChatModel(GOOD, faults=["stall"], cycle=True)
     through = gate(stuck, limits=Limits(timeout=0.01, retries=2))
-    with pytest.raises(CallFailed, match=r"3 attempts: TimeoutError: no answer within 0.01 s"):
+    with pytest.raises(CallFailed, match=r"2 attempts: TimeoutError: no answer within twice timeout=0.01 s"):
         await through.call(FACT, {"text": "x"}, item="i")
     assert all_free(through)
 
@@ -149,8 +152,118 @@ async def test_a_stalled_call_is_given_up_and_tried_again() -> None:
 async def test_a_refused_key_stops_at_once(fault: str) -> None:
     model = ScriptedChatModel(GOOD, faults=[fault], cycle=True)
     with pytest.raises(ModelError, match=r"model 'scripted' refuses every call: ServiceError"):
+        await gate(model).call(TEXT, {"text": "x"}, item="i")
+    assert model.calls == 1
+
+
+async def test_a_bad_request_may_mean_the_schema() -> None:
+    model = ScriptedChatModel(GOOD, faults=["bad_request"])
+    through = gate(model)
+    for text in "xyz":
+        await through.call(FACT, {"text": text}, item="i")
+    assert model.schemas == [Fact, None, None, None]
+    model = ScriptedChatModel(GOOD, faults=[Codes("content_filter", 400)])
+    through = gate(model)
+    with pytest.raises(CallFailed, match="content_filter"):
+        await through.call(FACT, {"text": "x"}, item="i")
+    await through.call(FACT, {"text": "y"}, item="i")
+    assert model.schemas == [Fact, Fact]
+
+
+def cut(text: str) -> Completion:
+    return Completion(text, finish_reason="length", input_tokens=40, output_tokens=900)
+
+
+async def test_cut_off_answers_are_asked_for_again_and_never_kept() -> None:
+    cache = MemoryCalls()
+    model = ScriptedChatModel(lambda prompt: GOOD if "cut off" in prompt else cut(GOOD))
+    through = gate(model, cache=cache)
+    await through.call(FACT, {"text": "x"}, item="i")
+    assert (model.calls, len(cache.entries)) == (2, 1)
+    assert through.ledger.total.input_tokens > 40
+    assert through.ledger.total.output_tokens > 900
+
+    cache = MemoryCalls()
+    through = gate(ScriptedChatModel(lambda prompt: cut(GOOD)), cache=cache)
+    assert (await through.call(FACT, {"text": "x"}, item="i")).subject == "a"  # what can be read of it
+    with pytest.raises(ParseFailed, match="cut off at the model's limit"):
+        await through.call(TEXT, {"text": "x"}, item="i")
+    assert cache.entries == {}
+
+
+async def test_a_filtered_answer_fails_its_unit_without_another_call() -> None:
+    model = ScriptedChatModel(lambda prompt: Completion(GOOD, finish_reason="content_filter"))
+    with pytest.raises(CallFailed, match="content filter"):
         await gate(model).call(FACT, {"text": "x"}, item="i")
     assert model.calls == 1
+
+
+async def test_the_key_depends_on_sampling_settings() -> None:
+    cache = MemoryCalls()
+    for settings in ({}, {"max_tokens": 10}, {"max_tokens": 20}, {"max_tokens": 20}):
+        model = ScriptedChatModel(GOOD)
+        model.settings = settings  # type: ignore[attr-defined]
+        await gate(model, cache=cache).call(FACT, {"text": "x"}, item="i")
+    assert len(cache.entries) == 3
+
+
+async def test_a_blocking_request_that_is_late_keeps_its_slot_and_its_answer() -> None:
+    class Slow(BlockingChatModel):
+        def complete(self, prompt: str, *, schema: type[object] | None = None) -> str:
+            return super().complete(prompt, schema=schema)
+
+    model, cache = Slow(GOOD, latency=0.4), MemoryCalls()
+    limits = Limits(timeout=0.05, concurrency=3, grace=2)
+    through = gate(model, cache=cache, limits=limits)
+    with pytest.raises(TooManyFailures, match="cannot be stopped"):
+        await through.map(FACT, items(6))
+    assert model.most_at_once <= 3
+    await asyncio.sleep(0.5)
+    assert all_free(through)
+    assert len(cache.entries) == model.calls <= 6
+
+
+async def test_a_late_answer_is_taken() -> None:
+    for kind in (ScriptedChatModel, BlockingChatModel):
+        model = kind(GOOD, latency=0.15)
+        await gate(model, limits=Limits(timeout=0.1)).call(FACT, {"text": "x"}, item="i")
+        assert model.calls == 1
+
+
+async def test_retry_after_holds_for_all_and_is_not_multiplied() -> None:
+    pauses = Pauses()
+    model = ScriptedChatModel(GOOD, faults=[ServiceError(429, retry_after=120)], cycle=True, latency=0.01)
+    through = gate(model, sleep=pauses, limits=Limits(concurrency=4))
+    with pytest.raises(TooManyFailures, match="asks to wait for 120 s"):
+        await through.map(FACT, items(40))
+    assert model.calls <= 4
+    assert pauses.seconds == []
+
+
+async def test_a_server_that_is_not_there_is_said_at_once() -> None:
+    model = ScriptedChatModel(GOOD, faults=[ConnectionRefusedError(111, "Connection refused")], cycle=True)
+    with pytest.raises(ModelError, match=r"model 'scripted': no server answers there .*Connection refused"):
+        await gate(model).map(FACT, items(20))
+    assert model.calls <= 20
+
+
+async def test_units_that_are_not_required_never_end_an_operation() -> None:
+    through = gate(ScriptedChatModel("prose"))
+    assert await through.map(FACT, items(8), required=False) == [None] * 8
+    assert len(through.failures) == 8
+
+
+async def test_a_model_per_stage() -> None:
+    a, b, c = (ScriptedChatModel(GOOD, name=name) for name in "abc")
+    through = gate(StageModels({"extract": a, "answer": b, "default": c}))
+    for name, model in (("extract", a), ("answer", b), ("describe", c), ("archrag/filter", b)):
+        before = model.calls
+        await through.call(replace(FACT, name=name), {"text": name}, item="i")
+        assert model.calls == before + 1
+    with pytest.raises(ValueError, match="unknown stages of llm: summary"):
+        StageModels({"summary": a, "default": a})
+    with pytest.raises(ValueError, match="no model for summarize"):
+        StageModels({"extract": a, "answer": a})
 
 
 @pytest.mark.parametrize("fault", ["garbage", "empty", "refusal"])

@@ -9,6 +9,7 @@ import pytest
 from stratarag.errors import EmbedderError, ModelError
 from stratarag.models.budget import Limits
 from stratarag.models.gate import ModelGate
+from stratarag.models.services import Services
 from stratarag.models.wrap import embedder_name, model_name
 from stratarag.testing import FakeEmbedder, MemoryVectors, ServiceError
 from tests.models.tasks import Pauses, Recorder, all_free, texts
@@ -227,3 +228,25 @@ async def test_related_texts_are_near_each_other() -> None:
         "chunks", ["the ferry leaves the harbour", "a ferry in the harbour", "pear cider"]
     )
     assert vectors[0] @ vectors[1] > 0.4 > abs(vectors[0] @ vectors[2])
+
+
+async def test_gates_of_one_index_share_the_embedders_slots() -> None:
+    class Busy:
+        name = "busy"
+
+        def __init__(self) -> None:
+            self.now = self.most = 0
+
+        async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await asyncio.sleep(0.005)
+            self.now -= 1
+            return [[1.0, 0.0] for _ in texts]
+
+    limits, embedder = Limits(embed_concurrency=2, embed_batch=1), Busy()
+    services = Services(limits)
+    gates = [ModelGate(None, embedder, limits=limits, services=services) for _ in range(6)]
+    await asyncio.gather(*(gate.embed("embed", texts(5)) for gate in gates))
+    await asyncio.gather(*(gate.embed_query("q") for gate in gates))
+    assert embedder.most == 2

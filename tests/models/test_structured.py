@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from stratarag.errors import ParseFailed
-from stratarag.models.structured import delimited_records, json_as, plain_text
+from stratarag.models.structured import delimited_records, json_as, plain_text, read_json
 
 
 class Entity(BaseModel):
@@ -168,7 +168,13 @@ def test_an_empty_object_is_no_list() -> None:
         entities("{}")
 
 
-@given(st.builds(Report, title=st.text(), rating=st.floats(allow_nan=False, allow_infinity=False)))
+@given(
+    st.builds(
+        Report,
+        title=st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+        rating=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
 def test_whatever_was_written_correctly_is_read_back(original: Report) -> None:
     assert report(original.model_dump_json()) == original
     assert report(f"Of course.\n```json\n{json.dumps(original.model_dump(), indent=1)}\n```") == original
@@ -224,3 +230,46 @@ def test_half_of_an_escaped_surrogate_pair_is_replaced() -> None:
     read = json_as(Said)
     assert read(r'{"text": "a \ud800 b"}').text == "a \ufffd b"
     assert read(r'{"text": "\ude00 \ud83d\ude00"}').text == "\ufffd \U0001f600"
+
+
+class Scored(BaseModel):
+    score: float = Field(description="From 0 to 100")
+    rating: float = Field(default=0, le=10)
+    count: int = 0
+
+
+@pytest.mark.parametrize(
+    ("written", "score"),
+    [
+        ('"80/100"', 80),
+        ('"8 out of 10"', 80),
+        ('"90%"', 90),
+        ('"about 7.5"', 7.5),
+        ('" 12 points"', 12),
+        ("3", 3),
+    ],
+)
+def test_numbers_as_models_write_them(written: str, score: float) -> None:
+    assert json_as(Scored)(f'{{"score": {written}, "rating": "4/5", "count": "3"}}').score == score
+    assert json_as(Scored)('{"score": 1, "rating": "4/5"}').rating == 8
+
+
+@pytest.mark.parametrize("answer", ["[" * 400, "[" * 60_000, '{"a":' * 400, "<think>" * 60_000])
+def test_monstrous_answers_are_refused(answer: str) -> None:
+    with pytest.raises(ParseFailed):
+        json_as(Scored)(answer)
+
+
+def test_other_keys_are_named() -> None:
+    with pytest.raises(ParseFailed, match="none of the fields that were asked for, but 'points_of_it'"):
+        read_json('{"points_of_it": "x"}', lambda value, repaired: None)
+
+
+def test_thoughts_of_all_kinds_are_left_out() -> None:
+    for answer in (
+        "<think>a</think>b",
+        "a</think>b",
+        "b<think>a",
+        "<THINK>x</think><reasoning>y</reasoning>b",
+    ):
+        assert plain_text(answer) == "b"

@@ -1,20 +1,31 @@
-"""LangChain's language models as the core's chat model. Its `Embeddings` fit the core as they are."""
+"""LangChain's models as the core's: chat models wrapped, embeddings as they are but for their retries."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
+from stratarag.models.completion import Completion
+from stratarag.models.sampling import sampling_settings
+from stratarag.models.schema import sent_schema
+
 _callbacks: ContextVar[Callbacks] = ContextVar("stratarag_callbacks", default=None)
 _NAME_ATTRIBUTES = ("model_name", "model", "model_id", "repo_id", "deployment_name")
+_ADDRESS_ATTRIBUTES = ("openai_api_base", "base_url", "azure_endpoint", "endpoint_url")
+_FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refuse any temperature but theirs
+_OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
 
 
 @contextmanager
@@ -28,51 +39,64 @@ def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
 
 
 def to_chat_model(llm: Any) -> Any:
-    """What the core takes as a chat model: a LangChain model wrapped, None and the core's own as they are."""
+    """What the core takes as a chat model: a LangChain model wrapped, what it knows itself as it is."""
     if isinstance(llm, Runnable):
         return LangChainChatModel(llm)
-    if llm is None or hasattr(llm, "complete") or hasattr(llm, "acomplete"):
+    if llm is None or isinstance(llm, dict | str) or hasattr(llm, "complete") or hasattr(llm, "acomplete"):
         return llm
     raise TypeError(f"llm must be a LangChain model or have `complete`, not {type(llm).__name__}: {llm!r}")
+
+
+def to_embedder(embedding: Any) -> Any:
+    """What the core takes as an embedder: LangChain's, which does not retry by itself; others as they are."""
+    if not isinstance(embedding, Embeddings):
+        return embedding
+    updates = {}
+    for name in ("client", "async_client"):
+        resource = getattr(embedding, name, None)
+        client: Any = getattr(resource, "_client", None)
+        if hasattr(client, "with_options") and hasattr(client, "embeddings"):
+            updates[name] = client.with_options(max_retries=0).embeddings
+    return embedding.model_copy(update=updates) if updates else embedding  # type: ignore[attr-defined]
 
 
 class LangChainChatModel:
     """A LangChain model, or any runnable from text to a message or text, behind `stratarag.protocols`.
 
-    With a `schema`, the model's own structured output is used. A model that has none, says so with an
-    error when asked, or refuses the request for it, is asked for text from then on.
+    With a `schema`, the model's own structured output is asked for it as JSON schema, and what it wrote is
+    returned unread. The model is a copy that does not retry by itself, at temperature 0 where none was set.
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
-        self._model = model
+        inner, bound = _unbound(model)
+        self._given = model
+        self._model = _prepared(model, cold=True)
         self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
         self.name = model_name(model)
+        self.settings = sampling_settings(_unbound(self._model)[0], bound)
+        self.address = _first(inner, _ADDRESS_ATTRIBUTES)
+        self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
 
-    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+    def takes_schema(self, schema: type[Any]) -> bool:
+        """Whether the model has structured output."""
+        return self._structured_model(schema) is not None
+
+    def drop_temperature(self) -> bool:
+        """Use the model's own temperature; whether it had been another."""
+        warm = _prepared(self._given, cold=False)
+        dropped = sampling_settings(_unbound(warm)[0]) != sampling_settings(_unbound(self._model)[0])
+        self._model = warm
+        self._structured.clear()
+        return dropped
+
+    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where `schema` was honoured."""
-        structured = self._structured_model(schema)
-        if schema is not None and structured is not None:
-            try:
-                return _json_text(structured.invoke(prompt, _config()))
-            except Exception as error:
-                if not _refused(error):
-                    raise
-        text = _text(self._model.invoke(prompt, _config()))
-        self._remember_refusal(schema)
-        return text
+        return _completion((self._structured_model(schema) or self._model).invoke(prompt, _config()))
 
-    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The async twin of `complete`."""
-        structured = self._structured_model(schema)
-        if schema is not None and structured is not None:
-            try:
-                return _json_text(await structured.ainvoke(prompt, _config()))
-            except Exception as error:
-                if not _refused(error):
-                    raise
-        text = _text(await self._model.ainvoke(prompt, _config()))
-        self._remember_refusal(schema)
-        return text
+        model = self._structured_model(schema) or self._model
+        return _completion(await model.ainvoke(prompt, _config()))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
@@ -89,25 +113,39 @@ class LangChainChatModel:
             return None
         if schema not in self._structured:
             try:
-                self._structured[schema] = self._model.with_structured_output(  # type: ignore[attr-defined]
-                    schema, include_raw=True
-                )
+                self._structured[schema] = _with_structure(self._model, schema)
             except (NotImplementedError, AttributeError, TypeError, ValueError, ImportError):
                 self._structured[schema] = None
         return self._structured[schema]
 
-    def _remember_refusal(self, schema: type[Any] | None) -> None:
-        """The model answered without the schema: it was the schema that it refused, and not the text."""
-        if schema is not None:
-            self._structured[schema] = None
+
+def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
+    """The model's structured output for a schema, as JSON schema: given a class, clients validate it."""
+    make = model.with_structured_output
+    keywords = {"strict": True} if "strict" in inspect.signature(make).parameters else {}
+    structured: Runnable[Any, Any] = make(sent_schema(schema), include_raw=True, **keywords)
+    return structured
 
 
-def _refused(error: Exception) -> bool:
-    """Whether a request was rejected as such, as servers do for models without tools."""
-    if isinstance(error, NotImplementedError):
-        return True
-    holders = (error, getattr(error, "response", None))
-    return any(getattr(holder, "status_code", None) in (400, 404, 422) for holder in holders)
+def _prepared(model: Any, *, cold: bool) -> Any:
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
+    inner = getattr(model, "bound", None)
+    if isinstance(inner, Runnable):
+        prepared = _prepared(inner, cold=cold)
+        return model if prepared is inner else model.model_copy(update={"bound": prepared})
+    if not isinstance(model, BaseLanguageModel):
+        return model
+    updates: dict[str, Any] = {}
+    for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
+        client: Any = getattr(model, root, None)
+        if hasattr(client, "with_options"):
+            updates[root] = client.with_options(max_retries=0)
+            updates[resource] = updates[root].chat.completions
+    if cold and "temperature" in type(model).model_fields and "temperature" not in model.model_fields_set:
+        unset = model.temperature is None  # type: ignore[attr-defined]
+        if unset and not _FIXED_TEMPERATURE.search(model_name(model)):
+            updates["temperature"] = 0.0
+    return model.model_copy(update=updates) if updates else model
 
 
 def _config() -> RunnableConfig | None:
@@ -119,15 +157,18 @@ def _text(answer: Any) -> str:
     return str(answer.text) if isinstance(answer, BaseMessage) else str(answer)
 
 
-def _json_text(result: Any) -> str:
-    """The answer as JSON text; what could not be parsed is handed on raw, for the core to repair."""
-    if not (isinstance(result, dict) and "raw" in result and "parsed" in result):
-        return _dump(result)
-    if result["parsed"] is not None:
-        return _dump(result["parsed"])
-    raw = result["raw"]
-    calls = [*getattr(raw, "tool_calls", ()), *getattr(raw, "invalid_tool_calls", ())]
-    return _dump(calls[0]["args"]) if calls else _text(raw)
+def _completion(result: Any) -> Completion:
+    """What the model wrote, with its usage and the reason why it stopped."""
+    if isinstance(result, dict) and "raw" in result:
+        result = result["raw"]
+    if not isinstance(result, BaseMessage):
+        return Completion(_dump(result))
+    calls = [*getattr(result, "tool_calls", ()), *getattr(result, "invalid_tool_calls", ())]
+    text = _dump(calls[0]["args"]) if calls else _text(result)
+    about = result.response_metadata
+    usage = getattr(result, "usage_metadata", None) or about.get("token_usage")
+    reason = next((about[key] for key in ("finish_reason", "done_reason", "stop_reason") if key in about), "")
+    return Completion.of(text or result.additional_kwargs.get("refusal") or "", usage, reason)
 
 
 def _dump(value: Any) -> str:
@@ -136,9 +177,21 @@ def _dump(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
+    """The model itself, and what bindings of it pass on."""
+    bound: dict[str, Any] = {}
+    while isinstance(inner := getattr(model, "bound", None), Runnable):
+        bound = {**getattr(model, "kwargs", {}), **bound}
+        model = inner
+    return model, bound
+
+
+def _first(model: Any, names: tuple[str, ...]) -> str:
+    found = (getattr(model, name, None) for name in names)
+    return next((value for value in found if isinstance(value, str) and value), "")
+
+
 def model_name(model: Any) -> str:
     """The model's name as its provider writes it, else its class; the same for all bindings of it."""
-    while isinstance(inner := getattr(model, "bound", None), Runnable):
-        model = inner
-    found = (getattr(model, attribute, None) for attribute in _NAME_ATTRIBUTES)
-    return next((name for name in found if isinstance(name, str) and name), type(model).__name__)
+    inner, _ = _unbound(model)
+    return _first(inner, _NAME_ATTRIBUTES) or type(inner).__name__

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatResponse
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.llms import LLM, CustomLLM, MockLLM
@@ -16,9 +17,15 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, ValidationError
 
 from stratarag.errors import ParseFailed
+from stratarag.models.completion import Completion, from_openai
+from stratarag.models.sampling import sampling_settings
+from stratarag.models.schema import response_format, sent_schema
+
+M = TypeVar("M", bound=BaseModel)
 
 _UNNAMED = ("", "unknown")
 _UNREADABLE = (ValueError, TypeError, AttributeError)  # what structured predictions raise for a bad answer
@@ -67,36 +74,93 @@ def to_embedder(embed_model: Any) -> Any:
         embed_model = resolve_embed_model(embed_model)
     if not isinstance(embed_model, BaseEmbedding):
         return embed_model
+    embed_model = _prepared(embed_model)
     return AsyncEmbedder(embed_model) if _embeds_async(embed_model) else BlockingEmbedder(embed_model)
 
 
 class BlockingChatModel:
     """An LLM of LlamaIndex behind `stratarag.protocols.ChatModel`, for which the core provides threads.
 
-    With a `schema`, a function-calling model is made to call one tool of that schema, and the arguments
-    are the answer, whether they fit or not: the core repairs. A model class with a structured prediction
-    of its own is asked for that. Other models answer in text.
+    With a `schema`, models of OpenAI's kind and Ollama are asked for it in their own format, and what they
+    wrote is returned unread. Another function-calling model is made to call one tool of that schema, whose
+    arguments are the answer. A model class with a structured prediction of its own is asked for that. Other
+    models answer in text. The LLM is a copy that does not retry by itself, at temperature 0 where none was
+    set.
     """
 
     def __init__(self, llm: LLM) -> None:
-        self._llm = llm
-        given = llm.metadata.model_name
+        self._given = llm
+        self._llm = _prepared(llm)
+        given = getattr(llm, "model", None) or llm.metadata.model_name
         self.name = llm.class_name() if given in _UNNAMED else given
-        self._tools = llm if isinstance(llm, FunctionCallingLLM) and _calls_functions(llm) else None
-        self._predicts = self._tools is None and _overrides(llm, LLM, "structured_predict")
+        self.settings = sampling_settings(self._llm, getattr(llm, "additional_kwargs", None) or {})
+        addresses = (getattr(llm, name, None) for name in ("api_base", "base_url", "azure_endpoint"))
+        self.address = next((each for each in addresses if isinstance(each, str)), "")
 
-    def complete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> str:
+    @property
+    def context_tokens(self) -> int | None:
+        """The context that Ollama is asked for; None where it is not known."""
+        window = getattr(self._llm, "context_window", None) if self._format == "format" else None
+        return window if isinstance(window, int) and window > 0 else None
+
+    @cached_property
+    def _format(self) -> str | None:
+        """The keyword by which the LLM takes a JSON schema, if it takes one."""
+        if _is_a(self._llm, "llama_index.llms.ollama", "Ollama"):
+            return "format"
+        about = self._llm.metadata
+        takes = about.is_function_calling_model or getattr(self._llm, "should_use_structured_outputs", False)
+        openai = _is_a(self._llm, "llama_index.llms.openai", "OpenAI")
+        return "response_format" if openai and about.is_chat_model and takes else None
+
+    @cached_property
+    def _tools(self) -> FunctionCallingLLM | None:
+        """The LLM, if a schema is to be a tool of it."""
+        llm = self._llm if isinstance(self._llm, FunctionCallingLLM) and self._format is None else None
+        return llm if llm is not None and llm.metadata.is_function_calling_model else None
+
+    @cached_property
+    def _predicts(self) -> bool:
+        """Whether the LLM has a structured prediction of its own, and no other way to a schema."""
+        other = self._format is not None or _is_a(self._llm, "llama_index.llms.openai", "OpenAI")
+        return not other and self._tools is None and _overrides(self._llm, LLM, "structured_predict")
+
+    @cached_property
+    def _chats(self) -> bool:
+        return self._format is not None or self._llm.metadata.is_chat_model
+
+    def takes_schema(self, schema: type[BaseModel]) -> bool:
+        """Whether the LLM is asked for a schema in a way of its own."""
+        return self._format is not None or self._tools is not None or self._predicts
+
+    def drop_temperature(self) -> bool:
+        """Use the LLM's own temperature; whether it had been another."""
+        before = self._llm
+        self._llm = _prepared(self._given, cold=False)
+        return getattr(before, "temperature", None) != getattr(self._llm, "temperature", None)
+
+    def _keywords(self, schema: type[BaseModel] | None) -> dict[str, Any]:
+        if schema is None or self._format is None:
+            return {}
+        return {self._format: response_format(schema) if self._format != "format" else sent_schema(schema)}
+
+    def complete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
         """The model's answer; JSON text where `schema` was honoured."""
+        llm = self._llm
         if schema is not None and self._tools is not None:
-            answer = self._tools.chat_with_tools([get_function_tool(schema)], prompt, tool_required=True)
-            return _arguments(self._tools, answer)
+            answer = self._tools.chat_with_tools([_tool(schema)], prompt, tool_required=True)
+            return _completion(answer, _arguments(self._tools, answer))
         if schema is not None and self._predicts:
             try:
-                found = self._llm.structured_predict(schema, _template(), text=prompt)
+                found = llm.structured_predict(schema, _template(), text=prompt)
             except _UNREADABLE as error:
                 return _unread(error, schema)
-            return str(found.model_dump_json())
-        return self._llm.predict(_template(), text=prompt)
+            return Completion(found.model_dump_json())
+        if self._chats:
+            chat = llm.chat(llm._get_messages(_template(), text=prompt), **self._keywords(schema))
+            return _completion(chat, llm._parse_output(chat.message.content or ""))
+        completed = llm.complete(llm._get_prompt(_template(), text=prompt), formatted=True)
+        return _completion(completed, llm._parse_output(completed.text))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
@@ -106,25 +170,63 @@ class BlockingChatModel:
 class AsyncChatModel(BlockingChatModel):
     """The same for an LLM whose asynchronous methods do not stop the event loop."""
 
-    async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> str:
+    async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
         """The async twin of `complete`."""
+        llm = self._llm
         if schema is not None and self._tools is not None:
-            tools = [get_function_tool(schema)]
-            return _arguments(
-                self._tools, await self._tools.achat_with_tools(tools, prompt, tool_required=True)
-            )
+            answer = await self._tools.achat_with_tools([_tool(schema)], prompt, tool_required=True)
+            return _completion(answer, _arguments(self._tools, answer))
         if schema is not None and self._predicts:
             try:
-                found = await self._llm.astructured_predict(schema, _template(), text=prompt)
+                found = await llm.astructured_predict(schema, _template(), text=prompt)
             except _UNREADABLE as error:
                 return _unread(error, schema)
-            return str(found.model_dump_json())
-        return await self._llm.apredict(_template(), text=prompt)
+            return Completion(found.model_dump_json())
+        if self._chats:
+            messages = llm._get_messages(_template(), text=prompt)
+            chat = await llm.achat(messages, **self._keywords(schema))
+            return _completion(chat, llm._parse_output(chat.message.content or ""))
+        completed = await llm.acomplete(llm._get_prompt(_template(), text=prompt), formatted=True)
+        return _completion(completed, llm._parse_output(completed.text))
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
         async for piece in await self._llm.astream(_template(), text=prompt):
             yield piece
+
+
+def _prepared(model: M, *, cold: bool = True) -> M:
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
+    fields = type(model).model_fields
+    updates: dict[str, Any] = {}
+    if "max_retries" in fields:
+        updates["max_retries"] = 0
+    if cold and "temperature" in fields and model.temperature is None:  # type: ignore[attr-defined]
+        updates["temperature"] = 0.0
+    if not updates:
+        return model
+    copy = model.model_copy(update=updates)
+    for name in ("_client", "_aclient"):
+        client: Any = getattr(copy, name, None)
+        if hasattr(client, "with_options"):
+            setattr(copy, name, client.with_options(max_retries=0))
+    return copy
+
+
+def _is_a(llm: LLM, module: str, name: str) -> bool:
+    """Whether an LLM is of a class that may not be installed, so that it cannot be imported here."""
+    return any(base.__name__ == name and base.__module__.startswith(module) for base in type(llm).__mro__)
+
+
+def _completion(response: ChatResponse | CompletionResponse, text: str) -> Completion:
+    """What the LLM wrote, with its usage and the reason why it stopped, as its provider says it."""
+    raw = response.raw
+    found = from_openai(raw)
+    if found is not None and found.finish_reason:
+        return Completion.of(text or found, getattr(raw, "usage", None), found.finish_reason)
+    about = raw if isinstance(raw, Mapping) else {}
+    usage = about if "eval_count" in about else response.additional_kwargs
+    return Completion.of(text, usage, about.get("done_reason") or about.get("stop_reason"))
 
 
 def _blocks(llm: LLM) -> bool:
@@ -134,13 +236,16 @@ def _blocks(llm: LLM) -> bool:
     )
 
 
-def _calls_functions(llm: FunctionCallingLLM) -> bool:
-    return llm.metadata.is_function_calling_model
-
-
 def _template() -> PromptTemplate:
     """A new one each time: LlamaIndex sets an output parser on the template that it is given."""
     return PromptTemplate("{text}")
+
+
+def _tool(schema: type[BaseModel]) -> FunctionTool:
+    """One tool whose arguments are the answer; docstrings, which speak to programmers, are not sent."""
+    tool = get_function_tool(schema)
+    tool.metadata.description = "Give the answer."
+    return tool
 
 
 def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
@@ -148,7 +253,7 @@ def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
     return json.dumps(calls[0].tool_kwargs, ensure_ascii=False) if calls else answer.message.content or ""
 
 
-def _unread(error: Exception, schema: type[BaseModel]) -> str:
+def _unread(error: Exception, schema: type[BaseModel]) -> Completion:
     """The answer that a structured prediction could not read, for the core to repair.
 
     Raises
@@ -160,7 +265,8 @@ def _unread(error: Exception, schema: type[BaseModel]) -> str:
     for fault in faults:
         if not fault["loc"] or (fault["type"] == "missing" and len(fault["loc"]) == 1):
             whole = fault["input"]
-            return whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False, default=str)
+            text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False, default=str)
+            return Completion(text)
     reasons = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
     raise ParseFailed(f"it does not fit {schema.__name__}: {'; '.join(reasons[:5])}") from error
 
@@ -203,7 +309,11 @@ class AsyncEmbedder(BlockingEmbedder):
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """The async twin of `embed_documents`."""
-        return await self._embedding.aget_text_embedding_batch(texts)
+        vectors: list[list[float]] = []
+        size = self._embedding.embed_batch_size  # of more texts LlamaIndex sends several requests at once
+        for start in range(0, len(texts), size):
+            vectors += await self._embedding.aget_text_embedding_batch(texts[start : start + size])
+        return vectors
 
     async def aembed_query(self, text: str) -> list[float]:
         """The async twin of `embed_query`."""

@@ -6,6 +6,7 @@
     structured  reading what models write: text, JSON (with shapes), records (delimited)
     limits      how fast and how much: limits, budget, prices
     limiter     slots and token buckets
+    services    limits and threads that all gates of an index share
     retry       which errors are worth another try
     wrap        the objects that callers give us, sync or async, as one shape
     flights     calls under way: shared while identical, kept when their caller is cancelled

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from stratarag.errors import ParseFailed
 
+_LONGEST = 400_000  # characters of an answer that are read
 _SEPARATOR = "<|>"
 _DOUBLE = '"\u201c\u201d\u201e'
 _END = re.compile(r"<\|?\s*/?\s*COMPLETE\s*\|?>", re.IGNORECASE)
@@ -21,9 +22,10 @@ _DAMAGED = re.compile(
     rf"|<\s*/?\s*\|\s*>"
 )
 _NUMBER_IN_ANGLES = re.compile(r"<\|>\s*(\d+(?:\.\d+)?)>")
+# A record's kind, after a parenthesis or at the start of a line.
 _START = re.compile(
-    rf"\(\s*[{_DOUBLE}']?\s*[A-Za-z][\w \-]{{0,30}}?\s*[{_DOUBLE}']?\s*(?=<\|>)"  # with a parenthesis
-    rf"|^[\s#*\d.\-]*[{_DOUBLE}']?[A-Za-z][\w\-]{{0,30}}[{_DOUBLE}']?\s*(?=<\|>)",  # or at a line's start
+    rf"\(\s{{0,9}}[{_DOUBLE}']?\s{{0,9}}[A-Za-z][\w \-]{{0,30}}?\s*[{_DOUBLE}']?\s*(?=<\|>)"
+    rf"|^[ \t#*\d.\-]{{0,40}}[{_DOUBLE}']?[A-Za-z][\w\-]{{0,30}}[{_DOUBLE}']?\s*(?=<\|>)",
     re.MULTILINE,
 )
 _QUOTED = re.compile(rf"\A[{_DOUBLE}](.*?)[{_DOUBLE}]\s*(?:\).*|\*+\s*)?\Z", re.DOTALL)
@@ -40,6 +42,7 @@ def delimited_records(answer: str) -> list[tuple[str, ...]]:
     ParseFailed
         If there is neither a record nor the mark of completion.
     """
+    answer = answer[:_LONGEST]
     text = _NUMBER_IN_ANGLES.sub(r"<|>\1", _DAMAGED.sub(_SEPARATOR, answer))
     starts = [match.start() for match in _START.finditer(text)]
     pieces = [text[start:end] for start, end in pairwise([*starts, len(text)])]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
 
-from stratarag.errors import EmbedderError, ModelError, StrataragError
+from stratarag.errors import EmbedderError, ModelError
 from stratarag.models.budget import Limits, Sleep
-from stratarag.models.flights import Flight, Flights, run_workers
-from stratarag.models.limiter import Slots
+from stratarag.models.deadline import within
+from stratarag.models.limiter import Slot, Slots
+from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.retry import translate, with_retries
 from stratarag.models.vectors import Label, excerpt, unit_rows
 from stratarag.models.wrap import Embedding, embedder_name, is_named
@@ -38,20 +39,21 @@ class Embedder:
         self,
         embedding: Embedding,
         *,
+        slots: Slots,
         journal: VectorJournal | None,
         limits: Limits,
         sleep: Sleep,
-        flights: Flights,
+        pending: PendingCalls,
         dimension: int | None,
     ) -> None:
         self.dimension = dimension
         self.zero_vectors: list[str] = []
-        self.slots = Slots(limits.embed_concurrency)
+        self.slots = slots
         self._embedding = embedding
         self._journal = journal
         self._limits = limits
         self._sleep = sleep
-        self._flights = flights
+        self._pending = pending
 
     @property
     def name(self) -> str:
@@ -64,7 +66,10 @@ class Embedder:
         def label(_: int) -> str:
             return "the question"
 
-        returned = await self._attempt(lambda: self._embedding.query(text), [text], label, Flight())
+        def request(slot: Slot) -> Awaitable[Any]:
+            return self._embedding.query(text, slot)
+
+        returned = await self._attempt(request, [text], label, None)
         rows, _ = unit_rows([returned], [text], label=label, dimension=self.dimension)
         self.dimension = rows.shape[1]
         vector: Vectors = rows[0]
@@ -105,15 +110,18 @@ class Embedder:
     async def fetch(self, texts: list[str], label: Label) -> tuple[Vectors, list[int]]:
         """Vectors from the embedder itself, checked and journalled, and which of them are zero."""
 
-        async def fly(flight: Flight) -> tuple[Vectors, list[int]]:
-            returned = await self._attempt(lambda: self._embedding.documents(texts), texts, label, flight)
+        def request(slot: Slot) -> Awaitable[Any]:
+            return self._embedding.documents(texts, slot)
+
+        async def run(pending: PendingCall) -> tuple[Vectors, list[int]]:
+            returned = await self._attempt(request, texts, label, pending)
             rows, zero = unit_rows(returned, texts, label=label, dimension=self.dimension)
             self.dimension = rows.shape[1]
             if self._journal is not None:
                 self._journal.put(self.keys(texts), rows)
             return rows, zero
 
-        result, _ = await self._flights.share(None, fly)
+        result, _ = await self._pending.share(None, run)
         rows, zero = result
         return rows, zero
 
@@ -122,7 +130,7 @@ class Embedder:
         await run_workers(
             worker,
             min(count, self.slots.count),
-            flights=self._flights,
+            pending=self._pending,
             patience=self._limits.timeout,
             grace=self._limits.grace,
         )
@@ -133,23 +141,30 @@ class Embedder:
         return self._limits.embed_batch
 
     async def _attempt(
-        self, call: Callable[[], Any], texts: Sequence[str], label: Label, flight: Flight
+        self,
+        request: Callable[[Slot], Awaitable[Any]],
+        texts: Sequence[str],
+        label: Label,
+        pending: PendingCall | None,
     ) -> Any:
         attempts = 0
+        timeout = self._limits.timeout
 
         async def once() -> Any:
             nonlocal attempts
             attempts += 1
-            with flight.request():
-                async with asyncio.timeout(self._limits.timeout):
-                    return await call()
+            with nullcontext() if pending is None else pending.request():
+                return await within(timeout, request(slot), slot, who="the embedder", pending=pending)
 
         try:
-            async with self.slots.one():
+            async with self.slots.one(timeout) as slot:
                 return await with_retries(
-                    once, limits=self._limits, sleep=self._sleep, worthwhile=lambda: not flight.halted
+                    once,
+                    limits=self._limits,
+                    sleep=self._sleep,
+                    worthwhile=lambda error: pending is None or not pending.halted,
                 )
-        except StrataragError:
+        except EmbedderError:
             raise
         except Exception as error:
             failed = translate(error, who="the embedder", attempts=attempts)

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stratarag.models.budget import Limits, Prices
-from stratarag.models.flights import Flight
 from stratarag.models.gate import ModelGate
+from stratarag.models.pending import PendingCall
 from stratarag.models.request import CountTokens, approximate_tokens
-from stratarag.models.task import Order
+from stratarag.models.task import Call
 from stratarag.models.wrap import embedder_name
 from stratarag.protocols import CallCache, Progress, Vectors
 from stratarag.records import Usage
@@ -110,7 +110,7 @@ class _NamedModel:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def acomplete(self, prompt: str) -> str:
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         raise AssertionError("an estimate calls no model")
 
 
@@ -176,22 +176,22 @@ class CountingGate(ModelGate):
             dimension=dimension,
             prompts=prompts,
         )
-        self._asked: set[str] = set()
+        self._counted: set[str] = set()
 
-    def _known(self, order: Order[T]) -> tuple[bool, Any]:
-        if order.key in self._asked:
-            return True, order.task.placeholder(order.values)
-        return super()._known(order)
+    def _cached(self, call: Call[T]) -> tuple[bool, Any]:
+        if call.key in self._counted:
+            return True, call.task.placeholder(call.values)
+        return super()._cached(call)
 
-    async def _obtain(self, flight: Flight, order: Order[T]) -> tuple[str, T]:
-        self._asked.add(order.key)
-        scope = self._scope_for(order.task.name)
-        usage = Usage(1, 0, self.count_tokens(order.prompt), order.task.expected_output_tokens)
-        scope.ledger.add(scope.stage, usage)
-        return "", order.task.placeholder(order.values)
+    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
+        self._counted.add(call.key)
+        task, scope = call.task, self._scope_for(call.task.name)
+        taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
+        scope.ledger.add(scope.stage, Usage(1, 0, taken, task.expected_output_tokens))
+        return "", task.placeholder(call.values)
 
-    def _reread(self, order: Order[T], answer: str) -> T:
-        return order.task.placeholder(order.values)
+    def _parsed_again(self, call: Call[T], answer: str) -> T:
+        return call.task.placeholder(call.values)
 
     def estimate(self, prices: Prices | None = None) -> Estimate:
         """What was counted so far."""

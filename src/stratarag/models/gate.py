@@ -13,8 +13,8 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from stratarag.errors import (
     BudgetExceeded,
@@ -24,24 +24,37 @@ from stratarag.errors import (
     ParseFailed,
 )
 from stratarag.models.budget import Account, Budget, Limits, Sleep
+from stratarag.models.completion import Completion
 from stratarag.models.embedding import Embedder
-from stratarag.models.flights import Flight, Flights, run_workers
 from stratarag.models.ledger import Ledger, Scope
-from stratarag.models.limiter import Limiter
+from stratarag.models.log import logger
+from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.protocol import Gate
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
 from stratarag.models.retry import too_many
-from stratarag.models.task import CallItem, Order, Prompt, Task, repair_request
-from stratarag.models.wrap import Chat, Embedding, Threads
+from stratarag.models.services import Services
+from stratarag.models.stages import models_by_stage, stage_of
+from stratarag.models.structured import plain_text
+from stratarag.models.task import Call, CallItem, Prompt, Task, repair_request
+from stratarag.models.wrap import Chat, Embedding
 from stratarag.protocols import CallCache, Progress, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
 
-__all__ = ["CallItem", "Gate", "ModelGate", "Order", "Prompt", "Task"]
+__all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
 _STREAMED_TOKENS = 300
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """An answer, its value where it has one, and what is wrong with it."""
+
+    answer: Completion
+    value: T | None
+    fault: ParseFailed | None
 
 
 class ModelGate:
@@ -50,7 +63,7 @@ class ModelGate:
     Parameters
     ----------
     llm
-        A chat model (see `protocols.ChatModel`), or None.
+        A chat model (see `protocols.ChatModel`), one per stage (see `stages.StageModels`), or None.
     embedder
         An embedder (see `protocols.Embedder`), or None where nothing is embedded.
     cache
@@ -71,8 +84,8 @@ class ModelGate:
         Of vectors that exist already; new ones must match.
     prompts
         Templates, by the names of the prompts in whose place they are used.
-    limiter, threads
-        Shared by all gates to the same services; None: this gate's own.
+    services
+        The slots, rates and threads that all gates of an index share; None: this gate's own.
     sleep
         Replaced in tests.
     """
@@ -91,8 +104,7 @@ class ModelGate:
         max_failures: float = 0.2,
         dimension: int | None = None,
         prompts: Mapping[str, str] | None = None,
-        limiter: Limiter | None = None,
-        threads: Threads | None = None,
+        services: Services | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -108,29 +120,32 @@ class ModelGate:
         self._templates = dict(prompts or {})
         self._units = 0
         self._answered = False
-        self._flights = Flights()
-        threads = threads or Threads(self.limits)
-        self._requests = (
-            None
-            if llm is None
-            else Requests(
-                Chat(llm, threads),
-                account=Account(budget or Budget()),
+        self._pending = PendingCalls()
+        services = services or Services(self.limits, sleep=sleep)
+        account = Account(budget or Budget())
+        by_stage = models_by_stage(llm)
+        requests = {
+            id(model): Requests(
+                Chat(model, services.threads, services.refused_schemas),
+                account=account,
                 limits=self.limits,
-                limiter=limiter or Limiter(self.limits, sleep=sleep),
+                limiter=services.limiter,
                 sleep=sleep,
                 count=count_tokens,
             )
-        )
+            for model in by_stage.values()
+        }
+        self._requests = {stage: requests[id(model)] for stage, model in by_stage.items()}
         self._embedder = (
             None
             if embedder is None
             else Embedder(
-                Embedding(embedder, threads),
+                Embedding(embedder, services.threads),
+                slots=services.embed_slots,
                 journal=vectors,
                 limits=self.limits,
                 sleep=sleep,
-                flights=self._flights,
+                pending=self._pending,
                 dimension=dimension,
             )
         )
@@ -138,7 +153,7 @@ class ModelGate:
     @property
     def has_llm(self) -> bool:
         """Whether there is a language model."""
-        return self._requests is not None
+        return bool(self._requests)
 
     @property
     def dimension(self) -> int | None:
@@ -173,11 +188,14 @@ class ModelGate:
             self._progress.start(name, total)
         token = _scope.set(scope)
         started = time.perf_counter()
+        logger.info("%s: begins%s", name, "" if total is None else f" ({total:,} units)")
         try:
             yield scope
         finally:
             _scope.reset(token)
-            self.ledger.add(name, Usage(seconds=time.perf_counter() - started))
+            seconds = time.perf_counter() - started
+            self.ledger.add(name, Usage(seconds=seconds))
+            logger.info("%s: ends after %.1f s", name, seconds)
             if self._progress is not None:
                 self._progress.finish(name)
 
@@ -221,14 +239,16 @@ class ModelGate:
             kind = ParseFailed if isinstance(error, ParseFailed) else CallFailed
             raise kind(f"{task.name} of {item!r}: {error}") from error
 
-    async def map(self, task: Task[T], items: Sequence[CallItem]) -> list[T | None]:
+    async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
         """A call per item, results in order; None for those that failed, which are in `failures`.
+
+        `required` is false where the caller can do without any of them.
 
         Raises
         ------
         TooManyFailures
             As soon as more than `max_failures` of this gate's units (and more than two) have failed, and if
-            the model has not answered at all.
+            the model has not answered at all; never if they are not `required`.
         ModelError
             No call is begun after it; those that are out come in first and are kept.
         BudgetExceeded
@@ -238,7 +258,7 @@ class ModelGate:
         failed: list[Failure] = []
         over: list[BudgetExceeded] = []
         waiting = iter(range(len(items)))
-        self._units += len(items)
+        self._units += len(items) if required else 0
         with self._within(task.name, len(items), any_name=True) as scope:
 
             async def worker() -> None:
@@ -247,9 +267,7 @@ class ModelGate:
                         value = await self._call(task, items[index])
                         results[index] = value
                     except CallFailed as error:
-                        failed.append(Failure(scope.stage, items[index].item, str(error)))
-                        self.failures.append(failed[-1])
-                        self._check_failures()
+                        failed.append(self._note_failure(scope, items[index], error, required=required))
                     except BudgetExceeded as error:
                         over.append(error)
                         return
@@ -262,15 +280,25 @@ class ModelGate:
             await run_workers(
                 worker,
                 min(len(items), 2 * self.limits.concurrency),
-                flights=self._flights,
-                patience=self.limits.timeout,
+                pending=self._pending,
+                patience=max(self.limits.timeout, self.limits.grace),
                 grace=self.limits.grace,
             )
-            if failed and not self._answered and self._max_failures < 1:
+            if failed and required and not self._answered and self._max_failures < 1:
                 raise too_many(self.failures, self._units, self._max_failures)
             if over:  # said again, now that the calls which the budget admitted are done
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
+
+    def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
+        failure = Failure(scope.stage, item.item, str(error))
+        logger.warning(
+            "%s: %s failed (chunks %s): %s", scope.stage, item.item, ", ".join(item.sources) or "none", error
+        )
+        self.failures.append(failure)
+        if required:
+            self._check_failures()
+        return failure
 
     def _check_failures(self) -> None:
         """End the operation when too large a share of its units failed, and more than a few."""
@@ -278,24 +306,24 @@ class ModelGate:
             raise too_many(self.failures, self._units, self._max_failures)
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
-        order = self._order(task, item)
-        known, value = self._known(order)
-        if not known:
-            (answer, value), joined = await self._flights.share(
-                order.key, lambda flight: self._obtain(flight, order)
+        call = self._prepared(task, item)
+        cached, value = self._cached(call)
+        if not cached:
+            (answer, value), joined = await self._pending.share(
+                call.key, lambda pending: self._ask_model(pending, call)
             )
             if not joined:
                 result: T = value
                 return result
-            value = self._reread(order, answer)
+            value = self._parsed_again(call, answer)
         scope = self._scope_for(task.name)
         scope.ledger.add(scope.stage, Usage(cached_calls=1))
         found: T = value
         return found
 
-    def _order(self, task: Task[T], item: CallItem) -> Order[T]:
+    def _prepared(self, task: Task[T], item: CallItem) -> Call[T]:
         requests = self._sender(task.name)
-        return Order.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.name)
+        return Call.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.identity)
 
     def _prompt(self, prompt: Prompt) -> Prompt:
         used = prompt.replaced_by(self._templates)
@@ -303,67 +331,93 @@ class ModelGate:
         return used
 
     def _sender(self, task: str) -> Requests:
-        if self._requests is None:
+        if not self._requests:
             raise ModelError(f"{task!r} needs a language model, and there is none: pass llm=...")
-        return self._requests
+        return self._requests[stage_of(task)]
 
     def _scope_for(self, name: str) -> Scope:
         scope = _scope.get()
         return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
 
-    def _known(self, order: Order[T]) -> tuple[bool, Any]:
+    def _cached(self, call: Call[T]) -> tuple[bool, Any]:
         """Whether the cache has an answer that can be read, and its value."""
-        answer = None if self._cache is None else self._cache.get(order.key)
+        answer = None if self._cache is None else self._cache.get(call.key)
         if answer is None:
             return False, None
         try:
-            return True, order.task.parse(answer)
+            return True, call.task.parse(answer)
         except ParseFailed:  # kept by a version that read it otherwise
             return False, None
 
-    def _reread(self, order: Order[T], answer: str) -> T:
-        """The value of an answer that another call got; a copy of its own."""
-        value: T = order.task.parse(answer)
+    def _parsed_again(self, call: Call[T], answer: str) -> T:
+        """The value of an answer that another caller got; a copy of its own."""
+        value: T = call.task.parse(answer)
         return value
 
-    async def _obtain(self, flight: Flight, order: Order[T]) -> tuple[str, T]:
-        """Ask the model, once more if its answer cannot be read, and keep what can."""
-        task, requests = order.task, self._sender(order.task.name)
-        scope = self._scope_for(task.name)
+    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
+        """Ask the model, once more if its answer cannot be used as it is, and keep what can.
 
-        async def ask(prompt: str) -> str:
-            return await requests.ask(
-                prompt, schema=task.schema, expected=task.expected_output_tokens, scope=scope, flight=flight
-            )
+        An answer that reached the model's limit of tokens is asked for again too. If the second is no better,
+        what can be read of it is used where the task allows that, and is not kept.
+        """
+        requests, scope = self._sender(call.task.name), self._scope_for(call.task.name)
+        first = await self._attempt(call, requests, scope, pending, call.prompt)
+        if first.fault is None:
+            return self._keep(call, first, requests)
+        if pending.halted:
+            raise first.fault
+        logger.info("%s: asking again, since %s", call.task.name, first.fault)
+        again = repair_request(call.prompt, first.answer, str(first.fault))
+        second = await self._attempt(call, requests, scope, pending, again)
+        if second.fault is None:
+            return self._keep(call, second, requests)
+        for reply in (second, first):
+            if reply.value is not None:
+                logger.warning("%s: an incomplete answer is used: %s", call.task.name, reply.fault)
+                return reply.answer, reply.value
+        reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
+        raise ParseFailed(reason) from second.fault
 
-        answer = ""  # remains so if a framework read the answer itself and could not
+    async def _attempt(
+        self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: str
+    ) -> Reply[T]:
+        """One answer, and what is wrong with it."""
+        answer = Completion("")  # remains so if a framework read the answer itself and could not
         try:
-            answer = await ask(order.prompt)
+            answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
             self._answered = True
-            value = task.parse(answer)
-        except ParseFailed as first:
+            value = self._read(call.task, answer)
+        except ParseFailed as fault:
             self._answered = True
-            if flight.halted:
-                raise
-            try:
-                answer = await ask(repair_request(order.prompt, answer, str(first)))
-                value = task.parse(answer)
-            except ParseFailed as second:
-                raise ParseFailed(f"{second} (in the repaired answer; in the first: {first})") from second
+            return Reply(answer, None, fault)
+        if not answer.cut_off:
+            return Reply(answer, value, None)
+        cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
+        return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
+
+    def _read(self, task: Task[T], answer: Completion) -> T:
+        if answer.filtered:
+            raise CallFailed("the provider's content filter stopped the answer")
+        return task.parse(answer)
+
+    def _keep(self, call: Call[T], reply: Reply[T], requests: Requests) -> tuple[str, T]:
         if self._cache is not None:
+            model = requests.chat.name
             self._cache.put(
-                order.key, answer, task=task.name, model=requests.chat.name, sources=order.sources
+                call.key, str(reply.answer), task=call.task.name, model=model, sources=call.sources
             )
-        return answer, value
+        value: T = reply.value  # type: ignore[assignment]  # there is no fault
+        return reply.answer, value
 
     async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
         """An answer in pieces, as the model writes it; counted, not cached."""
-        requests = self._sender(prompt.name)
+        task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=_STREAMED_TOKENS)
+        requests = self._sender(task.name)
         text = self._prompt(prompt).render(values)
         scope = Scope(self.ledger, stage, None)
         started = time.perf_counter()
         try:
-            pieces = requests.stream(text, expected=_STREAMED_TOKENS, scope=scope)
+            pieces = requests.stream(text, task, scope=scope)
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from stratarag._sync import Lock, after_fork
+from stratarag.errors import CallFailed
 from stratarag.models.budget import Limits, Sleep
 
 
@@ -37,6 +40,18 @@ class Bucket:
             return max(0.0, -self._level / self._rate)
 
 
+class Slot:
+    """A slot that is held. A thread that works under it keeps it until it ends."""
+
+    def __init__(self) -> None:
+        self.thread: concurrent.futures.Future[Any] | None = None
+
+    @property
+    def working(self) -> bool:
+        """Whether a thread still works under this slot."""
+        return self.thread is not None and not self.thread.done()
+
+
 class Slots:
     """So many at the same time, first come first served, from any thread and any event loop.
 
@@ -47,6 +62,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.count = count
         self._free = count
+        self._abandoned = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._lock = Lock()
         after_fork(self._after_fork)
@@ -61,15 +77,27 @@ class Slots:
         return self._free
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
-        """Hold one slot; it is released however the block ends."""
-        await self._acquire()
-        try:
-            yield
-        finally:
-            self._release()
+    async def one(self, patience: float | None = None) -> AsyncIterator[Slot]:
+        """Hold one slot; it is released however the block ends, or when its thread does, if that is later.
 
-    async def _acquire(self) -> None:
+        Raises
+        ------
+        CallFailed
+            If for `patience` seconds all slots were held by threads for which nobody waits any more.
+        """
+        await self._acquire(patience)
+        slot = Slot()
+        try:
+            yield slot
+        finally:
+            if slot.thread is not None and slot.working:
+                with self._lock:
+                    self._abandoned += 1
+                slot.thread.add_done_callback(self._release_abandoned)
+            else:
+                self._release()
+
+    async def _acquire(self, patience: float | None) -> None:
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -77,16 +105,33 @@ class Slots:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
         try:
-            await turn
+            while not (await asyncio.wait({turn}, timeout=patience))[0]:
+                self._check_abandoned(turn, patience)
         except asyncio.CancelledError:
             with self._lock:
                 queued = turn in self._waiting
                 if queued:
                     self._waiting.remove(turn)
             # Not queued any more: the slot was, or is about to be, handed to us.
-            if turn.done() and not turn.cancelled():
+            if not queued and turn.done():
                 self._release()
+            turn.cancel()
             raise
+
+    def _check_abandoned(self, turn: asyncio.Future[None], patience: float | None) -> None:
+        with self._lock:
+            if self._abandoned < self.count or turn not in self._waiting:
+                return
+            self._waiting.remove(turn)
+        raise CallFailed(
+            f"all {self.count} slots are held by requests that got no answer for {patience:g} s: the server "
+            "does not answer. Restart it, or give it more time with Limits(timeout=...)"
+        )
+
+    def _release_abandoned(self, _: concurrent.futures.Future[Any]) -> None:
+        with self._lock:
+            self._abandoned -= 1
+        self._release()
 
     def _release(self) -> None:
         while True:
@@ -95,7 +140,7 @@ class Slots:
                     self._free += 1
                     return
                 turn = self._waiting.popleft()
-            if turn.get_loop() is asyncio.get_running_loop():
+            if turn.get_loop() is _running_loop():
                 if turn.done():  # cancelled, and not yet told
                     continue
                 turn.set_result(None)
@@ -113,6 +158,13 @@ class Slots:
             turn.set_result(None)
 
 
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class Limiter:
     """Slots and rates together.
 
@@ -128,15 +180,35 @@ class Limiter:
         self, limits: Limits, *, sleep: Sleep = asyncio.sleep, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.slots = Slots(limits.concurrency)
+        self._longest_wait = limits.longest_wait
         self._sleep = sleep
+        self._clock = clock
+        self._resumes = 0.0
         rates = limits.requests_per_minute, limits.tokens_per_minute
         self._requests, self._tokens = (None if rate is None else Bucket(rate, clock=clock) for rate in rates)
 
+    def pause(self, seconds: float) -> None:
+        """Send nothing for so long: the service asked one request to wait, and means all of them."""
+        self._resumes = max(self._resumes, self._clock() + seconds)
+
     async def pace(self, tokens: int) -> None:
-        """Wait until one more request of so many tokens is within the rates."""
+        """Wait until one more request of so many tokens is within the rates.
+
+        Raises
+        ------
+        CallFailed
+            If the service asked for a longer pause than `Limits.longest_wait`, which is not over yet.
+        """
+        asked = self._resumes - self._clock()
+        if asked > self._longest_wait:
+            raise CallFailed(
+                f"nothing was sent: the service asks to wait for {asked:.0f} s, which is more than "
+                f"longest_wait={self._longest_wait:g}; the same command goes on then"
+            )
         takes = [(self._requests, 1), (self._tokens, tokens)]
         delay = max((bucket.take(amount) for bucket, amount in takes if bucket is not None), default=0.0)
-        if not delay:
+        delay = max(delay, asked)
+        if delay <= 0:
             return
         try:
             await self._sleep(delay)

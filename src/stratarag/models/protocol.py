@@ -45,8 +45,11 @@ class Gate(Protocol):
         """One call. Raises `CallFailed`, `ModelError` or `BudgetExceeded`."""
         ...
 
-    async def map(self, task: Task[T], items: Sequence[CallItem]) -> list[T | None]:
-        """A call per item, results in order; None for those that failed, which are in `failures`."""
+    async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
+        """A call per item, results in order; None for those that failed, which are in `failures`.
+
+        Too many failures end the operation, unless the caller can do without (`required=False`).
+        """
         ...
 
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
@@ -10,15 +11,31 @@ from typing import Any, TypeVar
 
 from stratarag.errors import BudgetExceeded, CallFailed, ParseFailed
 from stratarag.models.budget import Account, Limits, Sleep
-from stratarag.models.flights import Flight
+from stratarag.models.completion import Completion, answer_within
+from stratarag.models.deadline import within
 from stratarag.models.ledger import Scope
-from stratarag.models.limiter import Limiter
-from stratarag.models.retry import translate, with_retries
+from stratarag.models.limiter import Limiter, Slot
+from stratarag.models.log import logger
+from stratarag.models.pending import PendingCall
+from stratarag.models.retry import (
+    describe,
+    judge,
+    nobody_there,
+    refuses_schema,
+    refuses_temperature,
+    translate,
+    with_retries,
+)
+from stratarag.models.schema import schema_text
+from stratarag.models.task import Task
+from stratarag.models.usage import UsageHistory
 from stratarag.models.wrap import Chat
 from stratarag.records import Usage
 
 T = TypeVar("T")
 CountTokens = Callable[[str], int]
+MESSAGE_TOKENS = 7
+"""What chat formats add to a prompt: its role, and the marks around it and before the answer."""
 
 
 def approximate_tokens(text: str) -> int:
@@ -27,11 +44,11 @@ def approximate_tokens(text: str) -> int:
 
 
 @dataclass
-class Asked:
+class Request:
     """A request that the budget admits: what it was estimated at, and what came of it."""
 
     estimate: Usage
-    answer: str | None = None
+    answer: Completion | None = None
     pieces: list[str] = field(default_factory=list)
 
     @property
@@ -59,75 +76,147 @@ class Requests:
         self._limits = limits
         self._sleep = sleep
         self._count = count
+        self._history = UsageHistory()
+        self._reached = False
+        self._warned = False
+        at = f" at {chat.address}" if chat.address else ""
+        self._who = f"model {chat.name!r}{at}"
 
-    async def ask(
-        self, prompt: str, *, schema: type[Any] | None, expected: int, scope: Scope, flight: Flight
-    ) -> str:
-        """The model's answer to one prompt.
+    def input_tokens(self, prompt: str, schema: type[Any] | None) -> int:
+        """Tokens that a request takes in: prompt, schema, and what the chat format adds."""
+        sent = self.chat.accepted(schema)
+        return self._count(prompt) + MESSAGE_TOKENS + (self._count(schema_text(sent)) if sent else 0)
+
+    async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
+        """The model's answer to one prompt of a task.
 
         Raises
         ------
         BudgetExceeded, ModelError, CallFailed
             Before the call; for every call; for this one.
         """
-        with self._paid(prompt, expected, scope) as asked:
+        with self._paid(task, prompt, scope) as request:
 
-            async def attempt() -> str:
-                await self.limiter.pace(asked.tokens)
-                with flight.request():
-                    return await self._timed(self.chat.complete(prompt, schema))
+            async def attempt() -> Completion:
+                await self.limiter.pace(request.tokens)
+                with pending.request():
+                    return await self._send(prompt, task.schema, slot, pending)
 
-            async with self.limiter.slots.one():
+            async with self.limiter.slots.one(self._limits.timeout) as slot:
                 try:
-                    asked.answer = await self._persevere(attempt, lambda: not flight.halted)
+                    request.answer = await self._with_retries(attempt, lambda: not pending.halted)
                 except ParseFailed:  # a framework could not read the answer; it is paid for all the same
-                    asked.answer = ""
+                    request.answer = Completion("")
                     raise
         # Whoever got the slot sends its request before this answer is read.
         await asyncio.sleep(0)
-        return asked.answer
+        return request.answer
 
-    async def stream(self, prompt: str, *, expected: int, scope: Scope) -> AsyncGenerator[str, None]:
+    async def _send(
+        self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
+    ) -> Completion:
+        """One request; another at once, for text, where a server rejects the first for its schema."""
+        accepted, cold = self.chat.accepted(schema), not self.chat.dropped_temperature
+        try:
+            return await self._send_once(prompt, accepted, slot, pending)
+        except Exception as error:
+            if cold and refuses_temperature(error) and self.chat.drop_temperature():
+                logger.info("%s refuses temperature 0; its own is used", self._who)
+                return await self._send(prompt, schema, slot, pending)
+            if accepted is None or not refuses_schema(error):
+                raise
+            logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))
+        answer = await self._send_once(prompt, None, slot, pending)
+        self.chat.refuse(accepted)  # it was the schema that was refused, and not the text
+        return answer
+
+    async def _send_once(
+        self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
+    ) -> Completion:
+        request = self.chat.complete(prompt, schema, slot)
+        try:
+            answer: Completion = await within(
+                self._limits.timeout, request, slot, who=self._who, pending=pending
+            )
+        except Exception as error:
+            carried = answer_within(error)
+            if carried is None:
+                raise
+            answer = carried
+        return answer
+
+    async def stream(self, prompt: str, task: Task[Any], *, scope: Scope) -> AsyncGenerator[str, None]:
         """The answer in pieces. Errors are retried until the first piece has arrived, and not after."""
-        with self._paid(prompt, expected, scope) as asked:
+        with self._paid(task, prompt, scope) as request:
 
             async def attempt() -> tuple[AsyncGenerator[str, None], str | None]:
-                await self.limiter.pace(asked.tokens)
-                source = self.chat.stream(prompt)
-                return source, await self._timed(anext(source, None))
+                await self.limiter.pace(request.tokens)
+                source = self.chat.stream(prompt, slot)
+                return source, await self._timed(anext(source, None), slot)
 
-            async with self.limiter.slots.one():
-                source, piece = await self._persevere(attempt, lambda: True)
+            async with self.limiter.slots.one(self._limits.timeout) as slot:
+                source, piece = await self._with_retries(attempt, lambda: True)
                 if piece is None:
-                    raise CallFailed(f"model {self.chat.name!r} returned an empty answer")
+                    raise CallFailed(f"{self._who} returned an empty answer")
                 async with aclosing(source):
                     while piece is not None:
-                        asked.pieces.append(piece)
+                        request.pieces.append(piece)
                         yield piece
-                        piece = await self._next(source)
+                        piece = await self._next(source, slot)
 
-    async def _next(self, source: AsyncGenerator[str, None]) -> str | None:
+    async def _next(self, source: AsyncGenerator[str, None], slot: Slot) -> str | None:
         try:
-            return await self._timed(anext(source, None))
+            return await self._timed(anext(source, None), slot)
         except Exception as error:
-            raise translate(error, who=f"model {self.chat.name!r}", attempts=1) from error
+            raise translate(error, who=self._who, attempts=1) from error
+
+    async def _timed(self, piece: Awaitable[str | None], slot: Slot) -> str | None:
+        found: str | None = await within(self._limits.timeout, piece, slot, who=self._who, pending=None)
+        return found
 
     @contextmanager
-    def _paid(self, prompt: str, expected: int, scope: Scope) -> Iterator[Asked]:
-        """Reserve the estimate, and book what was really used if there was an answer."""
-        asked = Asked(Usage(calls=1, input_tokens=self._count(prompt), output_tokens=expected))
-        if not self.account.reserve(asked.estimate):
+    def _paid(self, task: Task[Any], prompt: str, scope: Scope) -> Iterator[Request]:
+        """Reserve what the request may use, and book what was really used if there was an answer."""
+        counted = self.input_tokens(prompt, task.schema)
+        request = Request(self._history.expected(task.name, counted, task.expected_output_tokens))
+        self._check_context(request)
+        if not self.account.reserve(request.estimate):
             raise self.exceeded(scope)
         used = Usage()
         try:
-            yield asked
+            yield request
         finally:
-            if asked.answer is not None or asked.pieces:
-                answer = asked.answer if asked.answer is not None else "".join(asked.pieces)
-                used = Usage(1, 0, asked.estimate.input_tokens, self._count(answer))
-                self.limiter.correct(used.output_tokens - expected)
+            if request.answer is not None or request.pieces:
+                used = self._used(request, counted)
+                self._history.add(task.name, counted, used)
+                self.limiter.correct(used.input_tokens + used.output_tokens - request.tokens)
                 scope.ledger.add(scope.stage, used)
-            self.account.settle(asked.estimate, used)
+            self.account.settle(request.estimate, used)
+
+    def _used(self, request: Request, counted: int) -> Usage:
+        """As the provider reports it; where it does not, as counted here."""
+        answer = request.answer if request.answer is not None else Completion("".join(request.pieces))
+        reported_in, reported_out = answer.input_tokens, answer.output_tokens
+        return Usage(
+            1,
+            0,
+            counted if reported_in is None else reported_in,
+            self._count(answer) if reported_out is None else reported_out,
+        )
+
+    def _check_context(self, request: Request) -> None:
+        """Say once that prompts do not fit the model's context: some servers cut them without a word."""
+        limit = self.chat.context_tokens
+        if self._warned or not isinstance(limit, int) or request.tokens <= limit:
+            return
+        self._warned = True
+        message = (
+            f"{self._who} runs with a context of {limit:,} tokens, and a prompt with its answer takes about "
+            f"{request.tokens:,}: the server may cut the prompt without a word. Give the model a larger "
+            "context (for Ollama: num_ctx), or build with smaller chunks"
+        )
+        logger.warning(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def exceeded(self, scope: Scope) -> BudgetExceeded:
         """What a person needs to know when the budget ends a stage."""
@@ -140,24 +229,31 @@ class Requests:
             f"counts anew); a larger Budget({bound.split('=')[0]}=...) raises the limit"
         )
 
-    async def _timed(self, call: Awaitable[T]) -> T:
-        try:
-            async with asyncio.timeout(self._limits.timeout) as deadline:
-                return await call
-        except TimeoutError as error:
-            if deadline.expired():
-                raise TimeoutError(f"no answer within {self._limits.timeout:g} s") from error
-            raise
-
-    async def _persevere(self, attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]) -> T:
+    async def _with_retries(self, attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]) -> T:
         attempts = 0
 
         async def counted() -> T:
             nonlocal attempts
             attempts += 1
-            return await attempt()
+            answer = await attempt()
+            self._reached = True
+            return answer
+
+        def before_pause(error: Exception, asked: float) -> None:
+            logger.info("%s: attempt %d: %s (%s)", self._who, attempts, describe(error), judge(error).value)
+            if asked:
+                self.limiter.pause(asked)
+
+        def again(error: Exception) -> bool:
+            return worthwhile() and (self._reached or not nobody_there(error))
 
         try:
-            return await with_retries(counted, limits=self._limits, sleep=self._sleep, worthwhile=worthwhile)
+            return await with_retries(
+                counted,
+                limits=self._limits,
+                sleep=self._sleep,
+                worthwhile=again,
+                before_pause=before_pause,
+            )
         except Exception as error:
-            raise translate(error, who=f"model {self.chat.name!r}", attempts=attempts) from error
+            raise translate(error, who=self._who, attempts=attempts, reached=self._reached) from error

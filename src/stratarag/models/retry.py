@@ -6,15 +6,16 @@ those libraries share, decide.
 
 from __future__ import annotations
 
+import itertools
+import json
+import random
 import re
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_random_exponential
 
 from stratarag.errors import CallFailed, ModelError, StrataragError, TooManyFailures
 from stratarag.models.budget import Limits, Sleep
@@ -33,11 +34,36 @@ class Verdict(Enum):
 
 _AGAIN = re.compile(
     r"RateLimit|TooManyRequests|Timeout|TimedOut|Connect|ServiceUnavailable|InternalServer|Overloaded"
+    r"|RemoteProtocol|ReadError|WriteError|IncompleteRead|JSONDecodeError|ResponseValidation"
+)
+_TIMED_OUT = re.compile(r"Timeout|TimedOut")
+# What clients say where a page of HTML, or nothing, came in place of an answer.
+_NO_ANSWER = re.compile(
+    r"Unexpected response type from OpenAI-compatible|'(?:str|NoneType)' object (?:has no attribute|is not)"
 )
 _STOP = re.compile(
     r"Authentication|Unauthorized|PermissionDenied|Forbidden|BadRequest|InvalidRequest|NotFoundError"
 )
 # A bad request because of this one text, where the next may be fine; and a limit that waiting will not lift.
+_UNIT_WORDS = re.compile(
+    r"maximum context length|context (?:length|window|size)|(?:prompt|input) is too long|too many tokens"
+    r"|content (?:management )?(?:policy|filter)",
+    re.IGNORECASE,
+)
+_QUOTA_WORDS = re.compile(r"exceeded your current quota|insufficient.quota|billing", re.IGNORECASE)
+_OTHER_WORDS = re.compile(
+    r"temperature|max_(?:completion_)?tokens|top_p|api.?key|does not exist|not found", re.IGNORECASE
+)
+_SCHEMA_WORDS = re.compile(
+    r"response_format|json_schema|json schema|\bschema\b|structured output|\btools?\b|tool_choice"
+    r"|function.call|\bformat\b|grammar|guided",
+    re.IGNORECASE,
+)
+_NOBODY_THERE = re.compile(
+    r"connection refused|failed to connect|all connection attempts failed|name or service not known"
+    r"|nodename nor servname|getaddrinfo failed|temporary failure in name resolution",
+    re.IGNORECASE,
+)
 _UNIT_CODES = {
     "context_length_exceeded",
     "exceed_context_size_error",  # llama.cpp
@@ -66,26 +92,84 @@ def _judge_one(error: BaseException) -> Verdict | None:
     if codes & _STOP_CODES:
         return Verdict.STOP
     status = status_of(error)
-    if status is not None:
+    if status is not None and status >= 300:
+        if status == 429 and _QUOTA_WORDS.search(str(error)):
+            return Verdict.STOP
         if status in (408, 409, 425, 429) or status >= 500:
             return Verdict.AGAIN
+        if status in (400, 413, 422) and _UNIT_WORDS.search(str(error)):
+            return Verdict.UNIT
         return Verdict.STOP if status in (400, 401, 402, 403, 404) else Verdict.UNIT
     if isinstance(error, TimeoutError | ConnectionError):
         return Verdict.AGAIN
-    names = " ".join(base.__name__ for base in type(error).__mro__ if base.__module__ != "builtins")
+    names = _names(error)
     if _AGAIN.search(names):
+        return Verdict.AGAIN
+    if _no_answer(error):
         return Verdict.AGAIN
     return Verdict.STOP if _STOP.search(names) else None
 
 
-def _chain(error: BaseException, depth: int = 4) -> Iterator[BaseException]:
+def _no_answer(error: BaseException) -> bool:
+    """Whether a client stumbled over a reply that is not what its protocol says."""
+    if isinstance(error, json.JSONDecodeError):
+        return True
+    return isinstance(error, AttributeError | TypeError | ValueError) and bool(_NO_ANSWER.search(str(error)))
+
+
+def _names(error: BaseException) -> str:
+    """The class of an error and its bases, by name."""
+    return " ".join(base.__name__ for base in type(error).__mro__ if base.__module__ != "builtins")
+
+
+def refuses_schema(error: BaseException) -> bool:
+    """Whether a request was rejected for the schema or the tool that it came with.
+
+    Servers say so in many words. A bad request that says nothing of the text, of the key or of the model
+    may be meant so too.
+    """
+    if isinstance(error, NotImplementedError):
+        return True
+    for each in _chain(error):
+        if isinstance(each, StrataragError) or _codes(each) & (_UNIT_CODES | _STOP_CODES):
+            return False
+        status = status_of(each)
+        if status is not None:
+            about_schema = _SCHEMA_WORDS.search(str(each)) is not None
+            if _UNIT_WORDS.search(str(each)):
+                return False
+            vague = status in (400, 422) and not _OTHER_WORDS.search(str(each))
+            return status in (400, 404, 422, 501) and (about_schema or vague)
+    return False
+
+
+def refuses_temperature(error: BaseException) -> bool:
+    """Whether a request was rejected for its temperature: some models know one only."""
+    return any(status_of(each) in (400, 422) and "temperature" in str(each) for each in _chain(error))
+
+
+def timed_out(error: BaseException) -> bool:
+    """Whether the error is that no answer came in time."""
+    return any(isinstance(each, TimeoutError) or _TIMED_OUT.search(_names(each)) for each in _chain(error))
+
+
+def nobody_there(error: BaseException) -> bool:
+    """Whether nothing listens at the server's address, or there is no such address."""
+    return any(
+        isinstance(each, ConnectionRefusedError | socket.gaierror) or _NOBODY_THERE.search(str(each))
+        for each in _chain(error)
+        if not isinstance(each, StrataragError)
+    )
+
+
+def _chain(error: BaseException, depth: int = 8) -> Iterator[BaseException]:
     """The error and what caused it: libraries wrap each other's errors."""
     current: BaseException | None = error
     for _ in range(depth):
         if current is None:
             return
         yield current
-        current = current.__cause__
+        current = current.__cause__ or current.__context__  # suppressed ones may hold the headers
 
 
 def _codes(error: BaseException) -> set[str]:
@@ -170,11 +254,13 @@ async def with_retries(
     *,
     limits: Limits,
     sleep: Sleep,
-    worthwhile: Callable[[], bool] = lambda: True,
+    worthwhile: Callable[[Exception], bool] = lambda error: True,
+    before_pause: Callable[[Exception, float], None] = lambda error, seconds: None,
 ) -> T:
     """Attempt until it works, until the error is not a passing one, or until `limits.retries` are used.
 
-    Pauses are random and grow exponentially, and are as long as the service asks, if it asks.
+    Pauses are random and grow exponentially, and are as long as the service asks, if it asks. A time-out is
+    tried again once: a server that is too slow twice is too slow, and may be working on what was given up.
 
     Parameters
     ----------
@@ -186,61 +272,48 @@ async def with_retries(
         Passes the time of a pause.
     worthwhile
         Asked before another attempt: whether anybody still wants the result.
+    before_pause
+        Told of the error and of the seconds that the service asks to wait.
     """
-
-    def again(error: BaseException) -> bool:
-        if not isinstance(error, Exception) or judge(error) is not Verdict.AGAIN or not worthwhile():
-            return False
-        return retry_after(error) <= limits.longest_wait
-
-    # Nearly every first attempt works, and then costs nothing more; a failed one is told to tenacity
-    # as its first.
-    failed: list[Exception] = []
-    try:
-        return await attempt()
-    except Exception as error:
-        if not again(error):
-            raise
-        failed.append(error)
-
-    async def next_attempt() -> T:
-        if failed:
-            raise failed.pop()
-        return await attempt()
-
-    return await _retrying(limits, sleep, again)(next_attempt)
+    timeouts = 0
+    for retry in itertools.count():
+        try:
+            return await attempt()
+        except Exception as error:
+            timeouts += timed_out(error)
+            asked = retry_after(error)
+            before_pause(error, asked)
+            passing = judge(error) is Verdict.AGAIN and timeouts <= 1 and asked <= limits.longest_wait
+            if retry >= limits.retries or not passing or not worthwhile(error):
+                raise
+            growing = random.uniform(0, min(limits.longest_wait, 0.5 * 2.0**retry))
+        await sleep(max(asked, growing))
+    raise AssertionError("unreachable")
 
 
-def _retrying(limits: Limits, sleep: Sleep, again: Callable[[BaseException], bool]) -> AsyncRetrying:
-    growing = wait_random_exponential(multiplier=0.5, max=limits.longest_wait)
+def translate(error: Exception, *, who: str, attempts: int, reached: bool = True) -> StrataragError:
+    """Our error for one that a model raised: the whole operation's, or its own unit's.
 
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = retry_after(error) if error is not None else 0.0
-        return max(asked, growing(state))
-
-    async def pause(seconds: float) -> None:
-        await sleep(seconds)
-
-    return AsyncRetrying(
-        stop=stop_after_attempt(limits.retries + 1),
-        wait=wait,
-        retry=retry_if_exception(again),
-        sleep=pause,
-        reraise=True,
-    )
-
-
-def translate(error: Exception, *, who: str, attempts: int) -> StrataragError:
-    """Our error for one that a model raised: the whole operation's, or its own unit's."""
+    `reached` says whether the model has answered before; a server that never did and is not there will not
+    appear by itself.
+    """
     if isinstance(error, StrataragError):
         return error
+    if not reached and nobody_there(error):
+        return ModelError(
+            f"{who}: no server answers there ({describe(error)}). Start it, or correct the address"
+        )
     if judge(error) is Verdict.STOP:
         return ModelError(
             f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings; "
             "what was paid for is kept, and the same command goes on from there"
         )
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    if _no_answer(error):
+        return CallFailed(
+            f"{who} failed after {tried}: what came is no answer of a model ({describe(error)}); a proxy or "
+            "a login page may stand in between: check the address"
+        )
     asked = retry_after(error)
     note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
     return CallFailed(f"{who} failed after {tried}: {describe(error)}{note}")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+# As in `8/10`, `80 out of 100`, `about 7.5`, `90%`.
+_NUMBER = re.compile(
+    r"[^\d\-]{0,20}(-?\d{1,9}(?:\.\d{1,9})?)(?!\d)(?:\s*(?:/|(?:out\s)?of)\s*(\d{1,9})(?!\d)|\s*%())?"
+)
+_SCALE = re.compile(r"\b0 to (\d{1,9})\b")
 
 
 def fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
@@ -76,6 +83,8 @@ def _object(value: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
         if name is None or field is None:
             fitted[key] = each
         elif each is not None or field.is_required() or _allows_none(field.annotation):
+            if isinstance(each, str) and _is_number(field.annotation):
+                each = _number(each, field)
             fitted.setdefault(field.alias or name, _fitted(each, field.annotation))
     return fitted
 
@@ -116,6 +125,30 @@ def _item_type(annotation: Any) -> Any | None:
         if each is list:
             return Any
     return None
+
+
+def _number(text: str, field: FieldInfo) -> Any:
+    """The number that a text begins with; of `8/10` and `80%`, that share of the field's scale."""
+    found = _NUMBER.match(text)
+    if found is None:
+        return text
+    number, whole = float(found[1]), found[2] or ("100" if found[3] is not None else None)
+    scale = _scale(field)
+    if whole is None or scale is None or not float(whole):
+        return number
+    return number * scale / float(whole)
+
+
+def _scale(field: FieldInfo) -> float | None:
+    """The largest value of a field, by its bound or its description; None where neither says it."""
+    bounds = [each.le for each in field.metadata if getattr(each, "le", None) is not None]
+    described = _SCALE.search(field.description or "")
+    return float(bounds[0]) if bounds else float(described[1]) if described else None
+
+
+def _is_number(annotation: Any) -> bool:
+    members = set(_members(annotation)) - {type(None)}
+    return bool(members) and members <= {int, float}
 
 
 def _is_text(annotation: Any) -> bool:

@@ -5,6 +5,7 @@ Every parser raises `ParseFailed` with a reason that is also shown to the model 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -32,9 +33,15 @@ class Parser(Protocol[T_co]):
         ...
 
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_BEFORE = re.compile(r"\A.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_WITHOUT_END = re.compile(r"<(?:think|thinking|reasoning)>.*\Z", re.DOTALL | re.IGNORECASE)
+_LONGEST = 400_000
+"""Characters of an answer that are read; no model writes more on purpose."""
+_LONGEST_BROKEN = 60_000
+"""Characters of broken JSON that are mended, which takes longer than reading."""
+_MOST_VALUES = 200
+"""JSON values beside each other that are looked at."""
+_DEEPEST = 60
+"""Levels of JSON; what is asked for has four."""
+_THOUGHT_MARK = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCED = re.compile(r"\A```[^\n`]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
 _FENCES = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
@@ -52,9 +59,19 @@ _LONGEST_REFUSAL = 300
 
 def without_thoughts(answer: str) -> str:
     """An answer without the blocks in which a reasoning model thinks aloud."""
-    answer = _THOUGHT.sub("", answer.lstrip("\ufeff"))
-    answer = _THOUGHT_BEFORE.sub("", answer)
-    return _THOUGHT_WITHOUT_END.sub("", answer).strip()
+    answer = answer[:_LONGEST].lstrip("\ufeff")
+    kept: list[str] = []
+    end, thinking = 0, False
+    for mark in _THOUGHT_MARK.finditer(answer):
+        closes = bool(mark[1])
+        if closes and not thinking:  # it began without a mark: all before was thought
+            kept.clear()
+        elif not thinking:
+            kept.append(answer[end : mark.start()])
+        end, thinking = mark.end(), not closes
+    if not thinking:
+        kept.append(answer[end:])
+    return "".join(kept).strip()
 
 
 def is_refusal(text: str) -> bool:
@@ -132,26 +149,42 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     ParseFailed
         If no value can be read: the first reason, or that there is no JSON.
     """
-    text = _HALF_ESCAPES.sub(r"\\ufffd", without_thoughts(answer))
+    text = _HALF_ESCAPES.sub(r"\\ufffd", _NUL_ESCAPE.sub("", without_thoughts(answer)))
     if not text:
         raise ParseFailed("the answer is empty; JSON is expected")
-    failed: ParseFailed | None = None
+    if _too_deep(text):
+        raise ParseFailed(f"the brackets of the answer are nested more than {_DEEPEST} deep")
+    failed, unknown = None, None
     for value, repaired in _candidates(text):
         try:
             found = read(value, repaired)
         except ParseFailed as error:
             failed = failed or error
             continue
-        except RecursionError:
-            failed = failed or ParseFailed("the JSON is nested too deeply")
+        except (ValueError, ArithmeticError, RecursionError) as error:  # numbers of thousands of digits
+            failed = failed or ParseFailed(f"the JSON cannot be read: {str(error)[:200]}")
             continue
         if found is not None:
             return found
+        unknown = unknown or value
     if failed is not None:
         raise failed
     if is_refusal(text):
         raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}")
+    if isinstance(unknown, dict):
+        keys = ", ".join(map(repr, list(unknown)[:5]))
+        raise ParseFailed(f"the JSON has none of the fields that were asked for, but {keys[:200]}")
     raise ParseFailed("the answer holds no JSON object; answer with JSON only")
+
+
+def _too_deep(text: str) -> bool:
+    """Whether more brackets are open at once than any answer needs; those in strings count too."""
+    depth = 0
+    for bracket in _ANY_BRACKET.finditer(text):
+        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
+        if depth > _DEEPEST:
+            return True
+    return False
 
 
 def json_as(model: type[M]) -> JsonParser[M]:
@@ -170,17 +203,31 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
     blocks = [block.strip() for block in _FENCES.findall(text)]
     sources = [text, *blocks]
     for source in sources:
-        yield from ((value, False) for value in _strict(source))
+        yield from ((value, False) for value in itertools.islice(_strict(source), _MOST_VALUES))
     starts = [source[at:] for source in (*blocks, text) if (at := _first_bracket(source)) is not None]
     for source in dict.fromkeys(starts):
         if _parses(source):  # there is nothing to repair, and nothing was cut off
             continue
-        value = json_repair.loads(source, skip_json_loads=True)
+        value = _mended(source[:_LONGEST_BROKEN])
         if isinstance(value, dict | list):
             yield value, True
 
 
+def _mended(source: str) -> Any:
+    try:
+        return json_repair.loads(source, skip_json_loads=True)
+    except (
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+    ):  # not all of what models write is foreseen
+        return None
+
+
 _BRACKET = re.compile(r"[{\[]")
+_ANY_BRACKET = re.compile(r"[{}\[\]]")
+_NUL_ESCAPE = re.compile(r"\\u0000")
 _HALF_ESCAPES = re.compile(  # half of a surrogate pair, escaped: read, it could not be stored
     r"\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})", re.IGNORECASE
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,40 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_ANGLE = re.compile("[<\uff1c\ufe64]")
+_BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
+
+
+def _delimited(template: str, values: Mapping[str, str]) -> str:
+    """The template with blocks, as `<passage> ... </passage>`, that no value can open or close.
+
+    Where a value holds something like the mark of a block, in whatever spelling, the block's name gets an
+    ending that depends on the values and occurs in none of them.
+    """
+    suspects = [_folded(value) for value in values.values() if _ANGLE.search(value)]
+    if not suspects:
+        return template
+    for tag in sorted(set(_BLOCK.findall(template))):
+        like_mark = re.compile(rf"<[\s/\\]*{re.escape(tag.casefold())}")
+        if any(like_mark.search(value) for value in suspects):
+            name = f"{tag}-{_nonce(values)}"
+            template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{name}>", template)
+    return template
+
+
+def _folded(value: str) -> str:
+    """A value as a reader may take it: wide letters are letters, and what is not seen is not there."""
+    plain = unicodedata.normalize("NFKC", value).casefold()
+    return "".join(each for each in plain if unicodedata.category(each) != "Cf")
+
+
+def _nonce(values: Mapping[str, str]) -> str:
+    """Eight characters that depend on the values and occur in none of them."""
+    parts = [values[name] for name in sorted(values)]
+    found = content_id(*parts)[:8]
+    while any(found in part for part in parts):
+        found = content_id(found, *parts)[:8]
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,7 +96,7 @@ class Prompt:
                 f"prompt {self.name!r} has no place for {', '.join(unknown)}; "
                 f"it knows {', '.join(sorted(names)) or 'no names'}"
             )
-        return _NAME.sub(lambda match: values[match[1]], self.template)
+        return _NAME.sub(lambda match: values[match[1]], _delimited(self.template, values))
 
     def replaced_by(self, templates: Mapping[str, str]) -> Prompt:
         """The prompt with the template that is given for its name, if there is one."""
@@ -87,6 +122,8 @@ class Task(Generic[T]):
         The pydantic model that the answer should satisfy, for models with structured output.
     expected_output_tokens
         Typical length of an answer, for estimates and for the budget's look ahead.
+    answers_question
+        Whether the answer goes to a person as it is.
     """
 
     name: str
@@ -95,6 +132,15 @@ class Task(Generic[T]):
     placeholder: Callable[[Mapping[str, str]], T]
     schema: type[BaseModel] | None = None
     expected_output_tokens: int = 200
+    answers_question: bool = False
+
+    @property
+    def usable_in_part(self) -> bool:
+        """Whether an answer without its end is better than none.
+
+        The whole elements of JSON are, and so is an answer for which somebody waits.
+        """
+        return self.schema is not None or self.answers_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +158,7 @@ def _schema_fingerprint(schema: type[BaseModel] | None) -> str:
 
 
 @dataclass(frozen=True)
-class Order(Generic[T]):
+class Call(Generic[T]):
     """One call, ready to be made: the task, its rendered prompt and the key of its answer."""
 
     task: Task[T]
@@ -122,8 +168,11 @@ class Order(Generic[T]):
     key: str
 
     @classmethod
-    def of(cls, task: Task[T], item: CallItem, model: str) -> Order[T]:
-        """The call of a task for an item. The key depends on all that the answer depends on."""
+    def of(cls, task: Task[T], item: CallItem, model: str) -> Call[T]:
+        """The call of a task for an item; `model` is the model's name with its sampling settings.
+
+        The key depends on all that the answer depends on.
+        """
         prompt = task.prompt.render(item.values)
         schema = _schema_fingerprint(task.schema)
         key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)

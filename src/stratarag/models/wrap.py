@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import inspect
+import json
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from typing import Any, TypeVar
 from stratarag import _sync
 from stratarag.errors import CallFailed, ModelError
 from stratarag.models.budget import Limits
+from stratarag.models.completion import Completion
+from stratarag.models.limiter import Slot
 
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")
@@ -30,18 +33,22 @@ class Threads:
     """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
 
     def __init__(self, limits: Limits) -> None:
-        self._count = 4 * max(limits.concurrency, limits.embed_concurrency)
+        self._count = limits.concurrency + limits.embed_concurrency
         self._start()
         _sync.after_fork(self._start)
 
     def _start(self) -> None:
         self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratarag-model")
 
-    async def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """Call a blocking function without blocking the loop; context variables travel along."""
+    async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Call a blocking function without blocking the loop; context variables travel along.
+
+        A thread cannot be stopped: where the caller is cancelled, the slot is held until it ends.
+        """
         context = contextvars.copy_context()
-        call = functools.partial(context.run, _contained, function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        slot.thread = self._pool.submit(context.run, _contained, function, *args, **kwargs)
+        result: R = await asyncio.wrap_future(slot.thread)
+        return result
 
 
 def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
@@ -104,9 +111,15 @@ class Chat:
         If the object has neither `complete` nor `acomplete`.
     """
 
-    def __init__(self, model: object, threads: Threads) -> None:
+    def __init__(self, model: object, threads: Threads, refused: set[tuple[str, str]]) -> None:
         self.name = model_name(model)
+        self.address = _text_of(getattr(model, "address", None))
+        self.context_tokens = getattr(model, "context_tokens", None)
+        self.settings = getattr(model, "settings", None) or {}
+        self.dropped_temperature = False
+        self._lock = threading.Lock()
         self._threads = threads
+        self._refused = refused
         self._model = model
         self._async = getattr(model, "acomplete", None)
         self._sync = getattr(model, "complete", None)
@@ -117,35 +130,72 @@ class Chat:
             )
         self._with_schema = _takes_schema(chosen)
 
-    async def complete(self, prompt: str, schema: type[Any] | None) -> str:
+    @property
+    def identity(self) -> str:
+        """What answers depend on besides the prompt: the model and its sampling settings."""
+        if not self.settings:
+            return self.name
+        return f"{self.name} {json.dumps(self.settings, sort_keys=True, default=str)}"
+
+    def accepted(self, schema: type[Any] | None) -> type[Any] | None:
+        """The schema if the model takes one and has not refused this one; else None."""
+        if schema is None or not self._with_schema or (self.name, schema.__qualname__) in self._refused:
+            return None
+        takes = getattr(self._model, "takes_schema", None)
+        return schema if takes is None or takes(schema) else None
+
+    def refuse(self, schema: type[Any]) -> None:
+        """Take note that the model refuses requests with this schema."""
+        self._refused.add((self.name, schema.__qualname__))
+
+    def drop_temperature(self) -> bool:
+        """Leave the temperature to the model, if it was not the user who chose it; whether that was so."""
+        drop = getattr(self._model, "drop_temperature", None)
+        with self._lock:
+            if not self.dropped_temperature and drop is not None:
+                self.dropped_temperature = bool(drop())
+            return self.dropped_temperature
+
+    async def complete(self, prompt: str, schema: type[Any] | None, slot: Slot) -> Completion:
         """The model's answer. `schema` is passed on only to models that take one."""
         keywords = {"schema": schema} if self._with_schema else {}
         if self._sync is not None and (self._async is None or _sync.in_background()):
-            answer = await self._threads.run(self._sync, prompt, **keywords)
+            answer = await self._threads.run(slot, self._sync, prompt, **keywords)
         else:
             try:
                 answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
             except SystemExit as error:
                 raise ModelError(f"the model raised SystemExit: {error}") from error
-        return _text(answer, self.name)
+        return self.read(answer)
 
-    async def stream(self, prompt: str) -> AsyncGenerator[str, None]:
+    def read(self, answer: object) -> Completion:
+        """What the model returned, as text with what is known about it."""
+        return answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
+
+    async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:
         """The answer in pieces; in one piece where the model cannot stream."""
-        if (astream := getattr(self._model, "astream", None)) is not None:
+        astream, stream = (getattr(self._model, name, None) for name in ("astream", "stream"))
+        if stream is not None and (astream is None or _sync.in_background()):
+            pieces = iter(await self._threads.run(slot, stream, prompt))
+            while (piece := await self._threads.run(slot, next, pieces, _END)) is not _END:
+                yield _text(piece, self.name)
+        elif astream is not None:
             source = astream(prompt)
             async for piece in await source if inspect.isawaitable(source) else source:
                 yield _text(piece, self.name)
-        elif (stream := getattr(self._model, "stream", None)) is not None:
-            pieces = iter(await self._threads.run(stream, prompt))
-            while (piece := await self._threads.run(next, pieces, _END)) is not _END:
-                yield _text(piece, self.name)
         else:
-            yield await self.complete(prompt, None)
+            yield await self.complete(prompt, None, slot)
+
+
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _text(answer: object, name: str) -> str:
     """A string, or the text of a framework's response object."""
     for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
+        if isinstance(value, Completion):
+            return value
         if isinstance(value, str):
             return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be stored
     hint = ""
@@ -167,25 +217,25 @@ class Embedding:
     def _pair(self, name: str) -> _Pair:
         return getattr(self.embedder, f"a{name}", None), getattr(self.embedder, name, None)
 
-    async def documents(self, texts: list[str]) -> Sequence[Any]:
+    async def documents(self, texts: list[str], slot: Slot) -> Sequence[Any]:
         """Whatever the embedder returns for these texts."""
-        result: Sequence[Any] = await self._run(self._many, texts)
+        result: Sequence[Any] = await self._run(self._many, texts, slot)
         return result
 
-    async def query(self, text: str) -> Any:
+    async def query(self, text: str, slot: Slot) -> Any:
         """Whatever the embedder returns for a question."""
         if self._one == (None, None):
-            vectors = await self.documents([text])
+            vectors = await self.documents([text], slot)
             return vectors[0]
-        return await self._run(self._one, text)
+        return await self._run(self._one, text, slot)
 
-    async def _run(self, pair: _Pair, given: Any) -> Any:
+    async def _run(self, pair: _Pair, given: Any, slot: Slot) -> Any:
         native, blocking = pair
-        if native is not None:
-            return await native(given)
-        if blocking is None:
+        if blocking is not None and (native is None or _sync.in_background()):
+            return await self._threads.run(slot, blocking, given)
+        if native is None:
             raise TypeError(
                 f"embedder of type {type(self.embedder).__qualname__} has neither embed_documents(texts) "
                 "nor aembed_documents(texts)"
             )
-        return await self._threads.run(blocking, given)
+        return await native(given)

@@ -56,6 +56,7 @@ async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str,
         parse=plain_text,
         expected_output_tokens=300,
         placeholder=lambda values: "answer",
+        answers_question=True,
     )
     sources = sorted({source for citation in draft.citations for source in citation.sources})
     text = await gate.call(task, draft.values, item=retrieval.query, sources=sources)

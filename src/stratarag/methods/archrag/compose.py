@@ -17,7 +17,8 @@ from pydantic import (
     field_validator,
 )
 
-from stratarag.methods.archrag.abstractness import judge
+from stratarag.errors import CallFailed
+from stratarag.methods.archrag.abstractness import judge, judge_by_rule
 from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import level_weights
 from stratarag.models.gate import CallItem, Gate, Task
@@ -36,7 +37,7 @@ ALL_POINTS = 24
 _LONGEST_POINT = 120
 _LEAST_SHARE = 200
 _LEAST_TEXT = 40  # tokens per hit; the last hits are not shown where they would have fewer
-_WHOLE = re.compile(r"\d+")
+_WHOLE = re.compile(r"\d{1,6}")
 
 
 class PointSchema(BaseModel):
@@ -101,8 +102,8 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     One call per level shows the model the level's hits; it answers with scored points and the numbers of the
     hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
     levels, best first, go into the last prompt until half of `max_tokens` is spent (Eq. 4). Points without a
-    score, or without a supporting hit, are left out. If no point is left, and in mode `direct`, the last
-    prompt contains the hits themselves.
+    score, or without a supporting hit, are left out. If no point is left, if the model cannot write
+    them, and in mode `direct`, the last prompt contains the hits themselves.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
@@ -128,7 +129,7 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
     items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
     with gate.stage("filter", len(items)):
-        answers = await gate.map(FILTER, items)
+        answers = await gate.map(FILTER, items, required=False)
     points = []
     for places, answer in zip(shown, answers, strict=True):
         for point in () if answer is None else answer.points[:most]:
@@ -144,7 +145,10 @@ async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) ->
     levels = sorted({hit.level for hit in retrieval.hits})
     if options.abstractness != "model":
         return dict.fromkeys(levels, 1.0)
-    abstractness = await judge(retrieval.query, gate)
+    try:
+        abstractness = await judge(retrieval.query, gate)
+    except CallFailed:
+        abstractness = judge_by_rule(retrieval.query)
     return dict(zip(levels, level_weights(levels, levels[-1], abstractness, {}), strict=True))
 
 

@@ -1,0 +1,96 @@
+"""What a model's answer is: its text, and what the provider says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"}
+_FILTERED = {"content_filter", "content_filtered", "safety", "prohibited_content", "guardrail_intervened"}
+_INPUT = ("input_tokens", "prompt_tokens", "prompt_eval_count", "prompt_token_count")
+_OUTPUT = ("output_tokens", "completion_tokens", "eval_count", "candidates_token_count")
+
+
+class Completion(str):
+    """An answer. A chat model may return one in place of a plain string.
+
+    Attributes
+    ----------
+    input_tokens, output_tokens
+        As the provider counted them, schemas and thoughts included; None where it does not say.
+    finish_reason
+        Why the model stopped, in the provider's words; empty where it does not say.
+    """
+
+    input_tokens: int | None
+    output_tokens: int | None
+    finish_reason: str
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        finish_reason: str | None = "",
+    ) -> Completion:
+        """An answer with what is known about it."""
+        # Neither lone surrogates nor NUL can be stored everywhere.
+        self = super().__new__(cls, text.encode("utf-8", "replace").decode("utf-8").replace("\x00", ""))
+        self.input_tokens = input_tokens
+        self.output_tokens = output_tokens
+        self.finish_reason = finish_reason or ""
+        return self
+
+    @classmethod
+    def of(cls, text: str, usage: object, finish_reason: object = "") -> Completion:
+        """An answer with the usage as some provider or framework writes it (see `token_counts`)."""
+        input_tokens, output_tokens = token_counts(usage)
+        reason = finish_reason if isinstance(finish_reason, str) else ""
+        return cls(text, input_tokens=input_tokens, output_tokens=output_tokens, finish_reason=reason)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the model stopped because it had reached its limit of tokens."""
+        return self.finish_reason.casefold() in _CUT_OFF
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a content filter stopped the answer."""
+        return self.finish_reason.casefold() in _FILTERED
+
+
+def token_counts(usage: object) -> tuple[int | None, int | None]:
+    """Tokens in and out of a usage report: an object or a mapping, by any of the usual names."""
+    return _first(usage, _INPUT), _first(usage, _OUTPUT)
+
+
+def _first(usage: object, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value: Any = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None
+
+
+def from_openai(completion: Any) -> Completion | None:
+    """The answer in a chat completion object of OpenAI's client; None if there is none in it.
+
+    What was to be a tool's arguments is the text where there is no other; a refusal is text too.
+    """
+    choices = getattr(completion, "choices", None)
+    if not choices:
+        return None
+    message = getattr(choices[0], "message", None)
+    calls = getattr(message, "tool_calls", None) or ()
+    arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]
+    found = (getattr(message, "content", None), *arguments, getattr(message, "refusal", None))
+    text = next((each for each in found if isinstance(each, str) and each), "")
+    return Completion.of(text, getattr(completion, "usage", None), getattr(choices[0], "finish_reason", None))
+
+
+def answer_within(error: BaseException) -> Completion | None:
+    """The answer that an error of OpenAI's client stands for: cut-off and filtered ones raise there."""
+    if type(error).__name__ == "ContentFilterFinishReasonError":
+        return Completion("", finish_reason="content_filter")
+    return from_openai(getattr(error, "completion", None))

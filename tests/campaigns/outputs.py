@@ -1,0 +1,175 @@
+"""Fuzzed outputs of a model: each is read or refused with `ParseFailed`, and quickly.
+
+    python tests/campaigns/outputs.py 100000        # by hand; a few hundred run in CI
+
+Outputs are good answers that were cut, spliced, doubled, nested, filled with odd characters or numbers, and
+worst cases by construction. All parsers of the package read all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from stratarag.errors import ParseFailed
+from stratarag.methods.archrag.abstractness import JUDGE
+from stratarag.methods.archrag.filtering import FILTER
+from stratarag.methods.hirag.naming import META_TASK
+from stratarag.methods.hirag.naming import parse_summary as hirag_summary
+from stratarag.methods.noderag.elements import ElementsSchema
+from stratarag.models.structured import delimited_records, json_as, plain_text
+from stratarag.pipeline.decompose import DECOMPOSE
+from stratarag.pipeline.extraction.by_model import EXTRACT
+from stratarag.pipeline.reports import ReportSchema
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "extract": EXTRACT.parse,
+    "filter": FILTER.parse,
+    "judge": JUDGE.parse,
+    "meta types": META_TASK.parse,
+    "summary": hirag_summary,
+    "elements": json_as(ElementsSchema),
+    "decompose": DECOMPOSE.parse,
+    "report": json_as(ReportSchema),
+    "text": plain_text,
+    "records": delimited_records,
+}
+SLOW = 1.0
+"""Seconds that reading one output may take."""
+
+_GOOD = [
+    json.dumps(
+        {
+            "units": [{"text": "Ada met Bo.", "entities": ["Ada", "Bo"]}],
+            "entities": [{"name": "Ada", "type": "person", "description": "She met Bo."}] * 3,
+            "relations": [{"source": "Ada", "target": "Bo", "description": "met", "strength": 5}] * 3,
+        }
+    ),
+    json.dumps({"points": [{"description": "It rains.", "score": 80, "sources": [1, 2]}] * 3}),
+    json.dumps({"title": "T", "summary": "S", "rating": 7.5, "reason": "R"}),
+    json.dumps({"elements": [{"title": "T", "text": "X"}] * 2}),
+    json.dumps({"abstractness": 0.5}),
+    json.dumps({"entities": ["Ada", "Bo"]}),
+    '("entity"<|>"Ada"<|>"person"<|>"She met Bo.")##\n("relationship"<|>"Ada"<|>"Bo"<|>"met"<|>5)',
+    '<think>Let me see.</think>\n```json\n{"types": ["place"]}\n```',
+    "I'm sorry, but I can't help with that.",
+]
+_ODD = [
+    *("\x00", "\ud800", "\\ud800", "\\u0000", "\ufeff", "\u202e", "\U0001f600", "NaN", "-Infinity", "1e999"),
+    *(
+        "9" * 5000,
+        "-",
+        "{",
+        "[",
+        "]",
+        "}",
+        '"',
+        "\\",
+        ",",
+        ":",
+        "```",
+        "<think>",
+        "</think>",
+        "<|>",
+        "##",
+        "(",
+    ),
+]
+_WORST = [
+    *("[", "{", '{"a":', '[{"a":', "<think>", "</think>", "```json\n", "```\n", '"', "\\", "(", '("', "<|>"),
+    *("|>", "{}", "[]", '{"entities": [', "'", "{'a': ", '("entity"<|>', "\n", " ", "#", "1", "1,", "//"),
+    *("/*", "True, ", '"a": ', "<", ">", "entity<|>", "COMPLETE", "\\u", "- ", "80/", "\u201c", "null,"),
+    *('{"points": [{"score": "', "[[1", "{[", "}{", "\ud800", "( ", "(\n", '"\n<', "<|", "|<8>", "a\n"),
+]
+
+
+def outputs(count: int, seed: int = 0) -> Iterator[str]:
+    """So many outputs, the same for a seed."""
+    chance = random.Random(seed)
+    for number in range(count):
+        if number < 2 * len(_WORST):
+            yield _WORST[number // 2] * (400 if number % 2 else 60_000)
+        else:
+            yield _mutated(chance)
+
+
+def _mutated(chance: random.Random) -> str:
+    text = chance.choice(_GOOD)
+    for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
+        at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+        kind = chance.randrange(8)
+        if kind == 0:
+            text = text[:at]
+        elif kind == 1:
+            text = text[:at] + text[to:]
+        elif kind == 2:
+            text = text[:at] + chance.choice(_ODD) + text[at:]
+        elif kind == 3:
+            text = text[:to] + text[at:]
+        elif kind == 4:
+            text = text[:at] + chance.choice(_GOOD) + text[to:]
+        elif kind == 5:
+            text = text[:at] + chance.choice(_WORST) * chance.choice((3, 50, 400)) + text[at:]
+        elif kind == 6:
+            text = text.replace(
+                chance.choice('{}[]",:'), chance.choice(['"', "'", "", "[", "{", "\u201d"]), 2
+            )
+        else:
+            text = f"{chance.choice(_GOOD)}\n{text}"
+        text = text[:100_000] or "x"
+    return text
+
+
+def run(count: int, seed: int = 0) -> tuple[Counter[str], list[str], float]:
+    """Read outputs with all parsers.
+
+    Returns
+    -------
+    How often each parser read or refused an output; what else was raised; the longest time in seconds.
+    """
+    tally: Counter[str] = Counter()
+    wrong: list[str] = []
+    longest = 0.0
+    for number, output in enumerate(outputs(count, seed)):
+        for name, parse in PARSERS.items():
+            started = time.process_time()
+            try:
+                parse(output)
+                tally[f"{name}: read"] += 1
+            except ParseFailed:
+                tally[f"{name}: refused"] += 1
+            except Exception as error:
+                wrong.append(
+                    f"{name}, output {number} ({output[:60]!r}...): {type(error).__name__}: {error}"[:300]
+                )
+            took = time.process_time() - started
+            longest = max(longest, took)
+            if took > SLOW:
+                wrong.append(
+                    f"{name}, output {number} ({output[:60]!r}..., {len(output)} long): {took:.1f} s"
+                )
+    return tally, wrong, longest
+
+
+def _shown(name: str, number: int, output: str) -> str:
+    return f"{name}, output {number} ({output[:60]!r}..., {len(output):,} characters)"
+
+
+def main() -> None:
+    """Run and report."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    tally, wrong, longest = run(count, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    for name, number in sorted(tally.items()):
+        print(f"{name:24} {number:>9,}")
+    print(f"{count:,} outputs, {len(wrong)} wrong, the slowest {longest:.2f} s of CPU time")
+    for each in wrong[:40]:
+        print("  " + each)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The Ollama-compatible side: chat, generate, embed, tags and show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.clients.faults import Reply
+
+
+def chat(server: Any, body: dict[str, Any], handler: Any) -> None:
+    """`/api/chat`."""
+    prompt = "\n".join(message.get("content") or "" for message in body["messages"])
+    _answer(server, body, prompt, handler, lambda text: {"message": _message(body, text)})
+
+
+def generate(server: Any, body: dict[str, Any], handler: Any) -> None:
+    """`/api/generate`."""
+    _answer(server, body, body["prompt"], handler, lambda text: {"response": text})
+
+
+def _message(body: dict[str, Any], text: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if body.get("tools") and text:
+        try:
+            arguments = json.loads(text)
+        except ValueError:
+            return message
+        function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
+        message |= {"content": "", "tool_calls": [{"function": function}]}
+    return message
+
+
+def _answer(server: Any, body: dict[str, Any], prompt: str, handler: Any, shape: Any) -> None:
+    schema = body.get("format")
+    extra = json.dumps(schema) if isinstance(schema, dict) else ""
+    found: Reply | None = server.answer(prompt, extra, body, handler.gone)
+    if found is None:
+        handler.close_connection = True
+        return
+    if found.page:
+        handler.send(200, b"<html><body>Bad gateway</body></html>")
+        return
+    if found.error is not None:
+        handler.send(found.status, {"error": found.error["message"]}, found.headers)
+        return
+    text = found.refusal or found.text
+    end = {
+        "model": body["model"],
+        "created_at": "2025-01-01T00:00:00Z",
+        "done": True,
+        "done_reason": found.finish_reason,
+        "prompt_eval_count": server.tokens_in(prompt, extra),
+        "eval_count": server.count_tokens(text),
+    }
+    if body.get("stream", True):
+        lines = [{"model": body["model"], "done": False, **shape(text)}, {**end, **shape("")}]
+        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        if found.drop:
+            handler.send(200, content, drop=True)
+        else:
+            handler.send_lines([json.dumps(line) + "\n" for line in lines], "application/x-ndjson")
+    else:
+        handler.send(200, {**end, **shape(text)}, drop=found.drop)
+
+
+def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
+    """`/api/embed`."""
+    given = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    handler.send(200, {"model": body["model"], "embeddings": server.embed(given)})
+
+
+def tags(server: Any, body: dict[str, Any], handler: Any) -> None:
+    """`/api/tags`."""
+    handler.send(200, {"models": [{"name": "m", "model": "m"}]})
+
+
+def show(server: Any, body: dict[str, Any], handler: Any) -> None:
+    """`/api/show`."""
+    handler.send(
+        200, {"model_info": {"llama.context_length": server.context}, "capabilities": ["completion"]}
+    )
+
+
+PATHS = {
+    "/api/chat": chat,
+    "/api/generate": generate,
+    "/api/embed": embed,
+    "/api/tags": tags,
+    "/api/show": show,
+}

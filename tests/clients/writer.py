@@ -1,0 +1,92 @@
+"""What the server's model writes: JSON for the package's own prompts, a sentence for anything else."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+_NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)*")
+_NUMBERED = re.compile(r"^\[(\d+)\]", re.MULTILINE)
+
+
+def written(prompt: str) -> str:
+    """The answer to a prompt: always the same for the same prompt."""
+    for tag, write in _WRITERS.items():
+        data = _within(prompt, tag)
+        if data is not None:
+            return json.dumps(write(data))
+    if '"entities"' in prompt and _within(prompt, "question") is not None:
+        return json.dumps({"entities": _names(_within(prompt, "question") or "")[:3]})
+    if '"elements"' in prompt:
+        return json.dumps({"elements": [{"title": "What it says", "text": _said(prompt)}]})
+    cited = _NUMBERED.search(prompt)
+    return f"{_said(prompt)} [{cited[1] if cited else 1}]"
+
+
+def _within(prompt: str, tag: str) -> str | None:
+    found = re.search(rf"<{tag}((?:-\w+)?)>\n(.*)\n</{tag}\1>", prompt, re.DOTALL)
+    return None if found is None else found[2]
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(_NAME.findall(text)))
+
+
+def _said(text: str) -> str:
+    """A few words of the data in a prompt."""
+    return "It is said that " + " ".join(re.sub(r"<[^>]*>", " ", text[-1500:]).split()[:40]).strip(":")
+
+
+def _extraction(passage: str) -> dict[str, Any]:
+    names = _names(passage)[:6] or ["Something"]
+    return {
+        "units": [
+            {"text": sentence.strip(), "entities": _names(sentence)[:4]} for sentence in passage.split(". ")
+        ],
+        "entities": [{"name": name, "type": "thing", "description": f"{name} is told of."} for name in names],
+        "relations": [
+            {
+                "source": one,
+                "target": other,
+                "description": f"{one} and {other} are told of together.",
+                "strength": 5,
+            }
+            for one, other in pairwise(names)
+        ],
+    }
+
+
+def _report(members: str) -> dict[str, Any]:
+    names = _names(members)[:3]
+    return {
+        "title": ", ".join(names) or "Members",
+        "summary": _said(members),
+        "rating": 6.0,
+        "reason": "Often named.",
+    }
+
+
+def _analysis(texts: str) -> dict[str, Any]:
+    numbers = [int(number) for number in _NUMBERED.findall(texts)] or [1]
+    points = [
+        {"description": f"Text {number} says so.", "score": 70.0, "sources": [number]}
+        for number in numbers[:3]
+    ]
+    return {"points": points}
+
+
+def _summary(entities: str) -> dict[str, Any]:
+    names = _names(entities)[:2]
+    title = "Things about " + " and ".join(names)
+    return {"entities": [{"name": title, "type": "topic", "description": _said(entities)}]}
+
+
+_WRITERS = {
+    "passage": _extraction,
+    "members": _report,
+    "texts": _analysis,
+    "entities": _summary,
+    "sample": lambda sample: {"types": ["place", "person"]},
+}
