@@ -20,12 +20,16 @@ LONGEST_NAME = 200
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs."""
+    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs.
+
+    `certain` are the chunks that leave no doubt that it is a name (`EntityMention.doubtful`).
+    """
 
     names: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
     texts: dict[tuple[int, str], None] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
+    certain: set[int] = field(default_factory=set)
 
     def update(self, other: EntityFragments) -> None:
         """Add what other chunks say, or what is said under another name."""
@@ -33,6 +37,7 @@ class EntityFragments:
         self.types.update(other.types)
         self.texts.update(other.texts)
         self.chunks |= other.chunks
+        self.certain |= other.certain
 
 
 @dataclass(slots=True)
@@ -63,12 +68,15 @@ class Merge:
         self.terms: dict[str, set[int]] = {}
         self.notes: Counter[str] = Counter()
         self._canonical: dict[str, str] = {}
+        self._spoken: set[str] = set()  # by the chunk that is being added
 
     def add(self, chunk: int, extraction: Extraction) -> None:
         """Add what one chunk says.
 
         Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
         """
+        doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
+        doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
         for entity in extraction.entities:
             self._entity(chunk, entity.name, entity.type, entity.description)
         for relation in extraction.relations:
@@ -80,6 +88,9 @@ class Merge:
             self.units.setdefault((unit.text, keys), set()).add(chunk)
         for term in extraction.terms:
             self.terms.setdefault(term, set()).add(chunk)
+        for key in self._spoken - doubtful:
+            self.entities[key].certain.add(chunk)
+        self._spoken.clear()
 
     def update(self, other: Merge) -> None:
         """Add all that another merge holds."""
@@ -100,6 +111,18 @@ class Merge:
         for term in chosen:
             for chunk in self.terms.get(term, ()):
                 self._entity(chunk, term, "term", "")
+        self._spoken.clear()
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Let entities be none, by canonical names: what units say of them stays, without the link."""
+        for key in keys:
+            self.entities.pop(key, None)
+        self.relations = {pair: each for pair, each in self.relations.items() if pair[0] in self.entities and pair[1] in self.entities}
+        units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
+        for (text, named), chunks in self.units.items():
+            kept = tuple(key for key in named if key in self.entities)
+            units.setdefault((text, kept), set()).update(chunks)
+        self.units = units
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
@@ -139,6 +162,7 @@ class Merge:
         if fragments is None:
             fragments = self.entities[key] = EntityFragments()
         fragments.chunks.add(chunk)
+        self._spoken.add(key)
         fragments.names[name] += 1
         if kind:
             fragments.types[kind] += 1
