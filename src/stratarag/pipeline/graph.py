@@ -19,8 +19,8 @@ from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
-from stratarag.pipeline.extraction.by_rules import select_terms
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
+from stratarag.pipeline.extraction.support import settle
 from stratarag.pipeline.lexical import LexicalIndex
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names.index import NameIndex
@@ -90,10 +90,9 @@ async def build_graph(
 
 
 def _collected(extracted: Stored, chunks: int) -> Merge:
-    """All extractions, and of their candidate terms those that the corpus supports."""
+    """All extractions, and of their candidates those that the corpus supports."""
     collected = merge(extractions(extracted, chunks))
-    frequency = {term: len(rows) for term, rows in collected.terms.items()}
-    collected.promote_terms(sorted(select_terms(frequency, chunks)))
+    settle(collected, chunks)
     return collected
 
 
