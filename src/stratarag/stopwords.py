@@ -27,7 +27,7 @@ _ENGLISH = """
     later afterwards finally initially originally eventually recently currently subsequently additionally
     today formerly previously shortly consequently accordingly similarly respectively wouldn't it's he's
     she's that's there's i'm i've i'll you're we're they're what's who's yes yeah oh ok okay please hey hi
-    hello dear
+    hello dear dearest
 """
 _OTHER = """
     der die das den dem des ein eine einen einem einer eines und oder aber auch als am an auf aus bei beim
@@ -166,10 +166,12 @@ _DOINGS = """
 ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION = ENGLISH | frozenset(_OTHER.split())
 OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split())
-_TIMES = "minute minutes hour hours day days week weeks month months year years night morning evening afternoon"
+_TIMES = (
+    "minute minutes hour hours day days week weeks month months year years night morning evening afternoon"
+)
 NO_THINGS = frozenset(f"{_QUALIFIERS} {_DOINGS} {_TIMES}".split())
 _CALENDAR = """
     january february march april may june july august september october november december monday tuesday
     wednesday thursday friday saturday sunday
 """
-MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split())
+MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split()) | {f"{day}s" for day in _CALENDAR.split()[12:]}

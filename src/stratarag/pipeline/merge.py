@@ -117,7 +117,11 @@ class Merge:
         """Let entities be none, by canonical names: what units say of them stays, without the link."""
         for key in keys:
             self.entities.pop(key, None)
-        self.relations = {pair: each for pair, each in self.relations.items() if pair[0] in self.entities and pair[1] in self.entities}
+        self.relations = {
+            pair: each
+            for pair, each in self.relations.items()
+            if pair[0] in self.entities and pair[1] in self.entities
+        }
         units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
         for (text, named), chunks in self.units.items():
             kept = tuple(key for key in named if key in self.entities)
@@ -209,12 +213,15 @@ class Entity:
 class Relation:
     """A merged relation between two entities, by canonical names.
 
-    The direction is that of most fragments; `weight` is the sum of the fragments' strengths.
+    The direction is that of most fragments; `opposite` are those that say something of the other one
+    (ERRATA N10), so that who founded and who was fired are told apart. `weight` is the sum of the strengths
+    of all.
     """
 
     source: str
     target: str
     fragments: tuple[str, ...]
+    opposite: tuple[str, ...]
     weight: float
     chunks: tuple[int, ...]
 
@@ -261,7 +268,15 @@ def finish(collected: Merge) -> Merged:
 
 def _entity(key: str, fragments: EntityFragments) -> Entity:
     texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
-    return Entity(key, _most(fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks)))
+    return Entity(
+        key, _shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
+    )
+
+
+def _shown(key: str, names: Counter[str]) -> str:
+    """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
+    own = Counter({name: count for name, count in names.items() if canonical(name) == key})
+    return _most(own or names)
 
 
 def _most(counts: Counter[str]) -> str:
@@ -273,6 +288,8 @@ def _relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
     ordered: Sequence[tuple[int, str, str, str]] = sorted(fragments.texts)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
     source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
-    texts = tuple(dict.fromkeys(text for *_, text in ordered if text))
+    texts = dict.fromkeys(text for _, first, _, text in ordered if text and first == source)
+    others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
+    opposite = tuple(text for text in others if text not in texts)
     weight = sum(fragments.texts[fragment] for fragment in ordered)
-    return Relation(source, target, texts, float(weight), tuple(sorted(fragments.chunks)))
+    return Relation(source, target, tuple(texts), opposite, float(weight), tuple(sorted(fragments.chunks)))

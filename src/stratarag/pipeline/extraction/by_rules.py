@@ -168,8 +168,8 @@ def _titled(text: str, title: str) -> tuple[str, int]:
 def _title_names(title: str, body: str, names: _Names) -> str:
     """Add the title to the names, with and without its qualifier, and the names that it holds.
 
-    A title is a name if it is nothing but one, or if the body has it. What has capitals only in a title is
-    doubtful.
+    A title is a name if it is nothing but one, without words of grammar, or if the body has it. What has
+    capitals only in a title is doubtful.
 
     Returns the name by which the passage's subject is known, empty if the title is none.
     """
@@ -189,11 +189,9 @@ def _title_names(title: str, body: str, names: _Names) -> str:
 
 
 def _says(title: str) -> bool:
-    """Whether a title says something ("The Long Span Is Down", "Tern House Opens Its Doors") and names nothing."""
-    first, *words = title.split()
-    return any(word.istitle() and word.lower() in ENGLISH for word in words) or (
-        bool(words) and words[-1].endswith("ed")
-    )
+    """Whether a title may say something ("The Span Opened", "News from Perrow") instead of being a name."""
+    words = title.lower().removeprefix("the ").split()
+    return not ENGLISH.isdisjoint(words) or words[-1].endswith("ed")
 
 
 def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:

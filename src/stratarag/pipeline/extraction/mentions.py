@@ -40,6 +40,7 @@ _BODY = re.compile(
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
+_FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
 _SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
 _APOSTROPHE = re.compile("['\u2019]")
@@ -119,6 +120,8 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         return
     if "\n" in name or "  " in name or "\u00a0" in name:
         name = " ".join(name.split())
+    if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
+        name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops)
         at = end - len(name)
