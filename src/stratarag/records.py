@@ -138,11 +138,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """An entity as one chunk speaks of it. `type` and `description` may be empty."""
+    """An entity as one chunk speaks of it. `type` and `description` may be empty.
+
+    `doubtful` says that here only a sentence's or a title's capital speaks for a name: such a mention counts
+    only if the corpus has the name elsewhere, which is decided when extractions are merged.
+    """
 
     name: str
     type: str = ""
     description: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 Written for this package. `FUNCTION` has the words of grammar (articles, pronouns, prepositions,
 conjunctions, auxiliaries, question words); `OPENERS` the content words that often begin an English sentence,
-where their capital says nothing; `MONTHS_AND_WEEKDAYS` what is an entity only as part of a date.
+where their capital says nothing; `NO_THINGS` those that tell which, how many, when or what was done: a phrase
+with one of them ("four minutes", "sent back") names no thing; `MONTHS_AND_WEEKDAYS` what is an entity only as
+part of a date.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _ENGLISH = """
     later afterwards finally initially originally eventually recently currently subsequently additionally
     today formerly previously shortly consequently accordingly similarly respectively wouldn't it's he's
     she's that's there's i'm i've i'll you're we're they're what's who's yes yeah oh ok okay please hey hi
-    hello dear
+    hello dear dearest
 """
 _OTHER = """
     der die das den dem des ein eine einen einem einer eines und oder aber auch als am an auf aus bei beim
@@ -63,7 +65,7 @@ _OTHER = """
     также
     και ο η το οι τα των τον την του της στο στη στην στον στα με από για που δεν είναι ήταν ως θα να
 """
-_OPENERS = """
+_QUALIFIERS = """
     according accordingly additionally actually afterwards ago almost alone alongside alternatively
     altogether annual annually apart approximately available away back based basically best better big
     biggest bigger briefly broadly certain certainly chief clearly closely collectively common commonly
@@ -88,7 +90,8 @@ _OPENERS = """
     traditionally true twelve twenty two typical typically ultimately unfortunately unusual usual various
     versions virtually well widely world worldwide written years yesterday young younger zero eight eighth
     eleven fifteen fifty fifth fourth sixth ninth
-
+"""
+_THINGS = """
     access accounts action activities actor actors actress advances age agriculture air album albums
     analysis ancestors ancestry animals archaeologists area areas army art article articles artists aspects
     attempts attendance attention author authorities authors average awards background band beer birds birth
@@ -133,7 +136,8 @@ _OPENERS = """
     viewers views villages violence visitors volume volunteers voters voting war wars water way wealth
     weapons weather week weeks wheat winter wine winners winning winds witnesses women wood wool words work
     workers works writers writing autumn spring
-
+"""
+_DOINGS = """
     born begun adding aged allowing although appearing appointed approved arriving assuming asked backed
     beginning believing bought bringing built called calling carried caught caused chosen claimed coming
     compiled composed consisting constructed containing continuing created crossing cut dating declared
@@ -161,9 +165,13 @@ _OPENERS = """
 
 ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION = ENGLISH | frozenset(_OTHER.split())
-OPENERS = frozenset(_OPENERS.split())
+OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split())
+_TIMES = (
+    "minute minutes hour hours day days week weeks month months year years night morning evening afternoon"
+)
+NO_THINGS = frozenset(f"{_QUALIFIERS} {_DOINGS} {_TIMES}".split())
 _CALENDAR = """
     january february march april may june july august september october november december monday tuesday
     wednesday thursday friday saturday sunday
 """
-MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split())
+MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split()) | {f"{day}s" for day in _CALENDAR.split()[12:]}

@@ -15,7 +15,7 @@ from stratarag.records import EntityMention, Extraction, RelationMention, Semant
 NAMES = ("Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R&D", "Café", "z" * 201)
 names = st.sampled_from(NAMES)
 texts = st.sampled_from(["", "sails", "sails the ferry", "is old"])
-mentions = st.builds(EntityMention, names, st.sampled_from(["", "person", "place"]), texts)
+mentions = st.builds(EntityMention, names, st.sampled_from(["", "person", "place"]), texts, st.booleans())
 relations = st.builds(RelationMention, names, names, texts, st.floats(0.5, 9))
 units = st.builds(
     lambda text, of: SemanticUnit(text, tuple(of)), st.sampled_from(["x", "y"]), st.lists(names, max_size=3)
@@ -101,10 +101,16 @@ def said_of_pair(pair: set[str], corpus: list[tuple[int, Extraction]]) -> dict[s
                 strengths[place] = max(each.strength, strengths.get(place, 0.0))
     first, second = sorted(pair)
     forward = 2 * sum(1 for place in strengths if place[1] == first) >= len(strengths)
+    source, target = (first, second) if forward else (second, first)
+    said = {
+        end: list(dict.fromkeys(place[-1] for place in sorted(strengths) if place[-1] and place[1] == end))
+        for end in pair
+    }
     return {
-        "source": first if forward else second,
-        "target": second if forward else first,
-        "fragments": tuple(dict.fromkeys(place[-1] for place in sorted(strengths) if place[-1])),
+        "source": source,
+        "target": target,
+        "fragments": tuple(said[source]),
+        "opposite": tuple(text for text in said[target] if text not in said[source]),
         "weight": sum(strengths[place] for place in sorted(strengths)),
         "chunks": tuple(sorted({place[0] for place in strengths})),
     }
@@ -187,6 +193,33 @@ def test_a_renamed_relation_keeps_its_direction_and_the_larger_strength() -> Non
         assert (relation.source, relation.target, relation.weight) == ("united nations", "ada", 7.0)
 
 
+def test_one_mention_beyond_doubt_is_enough() -> None:
+    doubtful = Extraction(
+        units=(SemanticUnit("Boil it", ("Boil",)),), entities=(EntityMention("Boil", doubtful=True),)
+    )
+    assert merge([(0, doubtful), (1, doubtful)]).entities["boil"].certain == set()
+    sure = Extraction(entities=(EntityMention("boil"),))
+    assert merge([(0, doubtful), (1, sure)]).entities["boil"].certain == {1}
+    related = Extraction(relations=(RelationMention("Boil", "Ada"),))
+    assert merge([(0, related)]).entities["boil"].certain == {0}
+    both = merge([(0, doubtful)])
+    both.update(merge([(1, sure)]))
+    assert both.entities["boil"].certain == {1}
+
+
+def test_what_is_dropped_leaves_its_units_and_nothing_else() -> None:
+    said = Extraction(
+        units=(SemanticUnit("Ada met Bo", ("Ada", "Bo")),),
+        relations=(RelationMention("Ada", "Bo"), RelationMention("Bo", "Cy")),
+    )
+    collected = merge([(0, said)])
+    collected.drop(["ada"])
+    graph = finish(collected)
+    assert [entity.key for entity in graph.entities] == ["bo", "cy"]
+    assert [(each.source, each.target) for each in graph.relations] == [("bo", "cy")]
+    assert [(unit.text, unit.entities) for unit in graph.units] == [("Ada met Bo", ("bo",))]
+
+
 def test_a_name_may_have_200_characters_and_no_more() -> None:
     found = Extraction(
         units=(SemanticUnit("x", ("a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))),),
@@ -244,7 +277,7 @@ def test_parallel_relations_add_their_strength_and_keep_their_fragments() -> Non
     )
     (relation,) = found.relations
     assert (relation.source, relation.target, relation.weight) == ("ada", "bo", 7.0)
-    assert relation.fragments == ("met", "wrote to")
+    assert (relation.fragments, relation.opposite) == (("met",), ("wrote to",))
     assert relation.chunks == (0, 1, 2)
 
 

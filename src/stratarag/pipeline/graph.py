@@ -19,8 +19,8 @@ from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
-from stratarag.pipeline.extraction.by_rules import select_terms
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
+from stratarag.pipeline.extraction.support import settle
 from stratarag.pipeline.lexical import LexicalIndex
 from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
 from stratarag.pipeline.names.index import NameIndex
@@ -66,7 +66,7 @@ async def build_graph(
     descriptions = await describer.all(merged, previous)
     nodes = [
         *(_entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
-        *(_relation_node(each, merged.entities, rows, describer.bounded(each)) for each in merged.relations),
+        *(_relation_node(each, merged.entities, rows, describer.directed(each)) for each in merged.relations),
         *(
             Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)
             for unit in merged.units
@@ -90,10 +90,9 @@ async def build_graph(
 
 
 def _collected(extracted: Stored, chunks: int) -> Merge:
-    """All extractions, and of their candidate terms those that the corpus supports."""
+    """All extractions, and of their candidates those that the corpus supports."""
     collected = merge(extractions(extracted, chunks))
-    frequency = {term: len(rows) for term, rows in collected.terms.items()}
-    collected.promote_terms(sorted(select_terms(frequency, chunks)))
+    settle(collected, chunks)
     return collected
 
 
@@ -143,12 +142,16 @@ class _Describer:
         short = {key: _Description(text) for key, text in joined.items() if key not in long}
         return short | kept | made
 
-    def bounded(self, relation: Relation) -> str:
-        """The description of a relation: its fragments, or their most central sentences if they are long."""
-        joined = " ".join(relation.fragments)
+    def directed(self, relation: Relation) -> tuple[str, str]:
+        """The descriptions of a relation and of the opposite one, which may be empty."""
+        return self._bounded(relation.fragments), self._bounded(relation.opposite)
+
+    def _bounded(self, fragments: Sequence[str]) -> str:
+        """Fragments as they are, or their most central sentences if they are long."""
+        joined = " ".join(fragments)
         if not self._is_long(joined):
             return joined
-        return extractive_summary(relation.fragments, self._limit, self._gate.count_tokens)
+        return extractive_summary(fragments, self._limit, self._gate.count_tokens)
 
     def _is_long(self, text: str) -> bool:
         """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
@@ -226,10 +229,13 @@ def _entity_node(entity: Entity, description: _Description) -> Node:
 
 
 def _relation_node(
-    relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int], described: str
+    relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int], directed: tuple[str, str]
 ) -> Node:
     source, target = entities[rows[relation.source]].name, entities[rows[relation.target]].name
+    described, opposite = directed
     text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
+    if opposite:
+        text += f"\n{target} - {source}: {opposite}"
     extra = {"source": source, "target": target, "weight": relation.weight}
     identity = content_id("relation", *sorted((relation.source, relation.target)))
     return Node(identity, "relation", 0, text, relation.chunks, extra)

@@ -20,12 +20,16 @@ LONGEST_NAME = 200
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs."""
+    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs.
+
+    `certain` are the chunks that leave no doubt that it is a name (`EntityMention.doubtful`).
+    """
 
     names: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
     texts: dict[tuple[int, str], None] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
+    certain: set[int] = field(default_factory=set)
 
     def update(self, other: EntityFragments) -> None:
         """Add what other chunks say, or what is said under another name."""
@@ -33,6 +37,7 @@ class EntityFragments:
         self.types.update(other.types)
         self.texts.update(other.texts)
         self.chunks |= other.chunks
+        self.certain |= other.certain
 
 
 @dataclass(slots=True)
@@ -63,12 +68,15 @@ class Merge:
         self.terms: dict[str, set[int]] = {}
         self.notes: Counter[str] = Counter()
         self._canonical: dict[str, str] = {}
+        self._spoken: set[str] = set()  # by the chunk that is being added
 
     def add(self, chunk: int, extraction: Extraction) -> None:
         """Add what one chunk says.
 
         Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
         """
+        doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
+        doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
         for entity in extraction.entities:
             self._entity(chunk, entity.name, entity.type, entity.description)
         for relation in extraction.relations:
@@ -80,6 +88,9 @@ class Merge:
             self.units.setdefault((unit.text, keys), set()).add(chunk)
         for term in extraction.terms:
             self.terms.setdefault(term, set()).add(chunk)
+        for key in self._spoken - doubtful:
+            self.entities[key].certain.add(chunk)
+        self._spoken.clear()
 
     def update(self, other: Merge) -> None:
         """Add all that another merge holds."""
@@ -100,6 +111,22 @@ class Merge:
         for term in chosen:
             for chunk in self.terms.get(term, ()):
                 self._entity(chunk, term, "term", "")
+        self._spoken.clear()
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Let entities be none, by canonical names: what units say of them stays, without the link."""
+        for key in keys:
+            self.entities.pop(key, None)
+        self.relations = {
+            pair: each
+            for pair, each in self.relations.items()
+            if pair[0] in self.entities and pair[1] in self.entities
+        }
+        units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
+        for (text, named), chunks in self.units.items():
+            kept = tuple(key for key in named if key in self.entities)
+            units.setdefault((text, kept), set()).update(chunks)
+        self.units = units
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
@@ -139,6 +166,7 @@ class Merge:
         if fragments is None:
             fragments = self.entities[key] = EntityFragments()
         fragments.chunks.add(chunk)
+        self._spoken.add(key)
         fragments.names[name] += 1
         if kind:
             fragments.types[kind] += 1
@@ -185,12 +213,15 @@ class Entity:
 class Relation:
     """A merged relation between two entities, by canonical names.
 
-    The direction is that of most fragments; `weight` is the sum of the fragments' strengths.
+    The direction is that of most fragments; `opposite` are those that say something of the other one
+    (ERRATA N10), so that who founded and who was fired are told apart. `weight` is the sum of the strengths
+    of all.
     """
 
     source: str
     target: str
     fragments: tuple[str, ...]
+    opposite: tuple[str, ...]
     weight: float
     chunks: tuple[int, ...]
 
@@ -237,7 +268,15 @@ def finish(collected: Merge) -> Merged:
 
 def _entity(key: str, fragments: EntityFragments) -> Entity:
     texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
-    return Entity(key, _most(fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks)))
+    return Entity(
+        key, _shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
+    )
+
+
+def _shown(key: str, names: Counter[str]) -> str:
+    """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
+    own = Counter({name: count for name, count in names.items() if canonical(name) == key})
+    return _most(own or names)
 
 
 def _most(counts: Counter[str]) -> str:
@@ -249,6 +288,8 @@ def _relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
     ordered: Sequence[tuple[int, str, str, str]] = sorted(fragments.texts)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
     source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
-    texts = tuple(dict.fromkeys(text for *_, text in ordered if text))
+    texts = dict.fromkeys(text for _, first, _, text in ordered if text and first == source)
+    others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
+    opposite = tuple(text for text in others if text not in texts)
     weight = sum(fragments.texts[fragment] for fragment in ordered)
-    return Relation(source, target, texts, float(weight), tuple(sorted(fragments.chunks)))
+    return Relation(source, target, tuple(texts), opposite, float(weight), tuple(sorted(fragments.chunks)))

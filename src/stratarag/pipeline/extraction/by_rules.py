@@ -12,14 +12,14 @@ import re
 import unicodedata
 from operator import itemgetter
 
-from stratarag.pipeline.extraction.mentions import Mention, mentions
+from stratarag.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
 from stratarag.pipeline.extraction.terms import phrases, select_terms, stop_words
 from stratarag.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
 from stratarag.pipeline.names.acronyms import acronyms
 from stratarag.pipeline.sentences import sentences
 from stratarag.records import EntityMention, Extraction, RelationMention
-from stratarag.stopwords import FUNCTION, OPENERS
+from stratarag.stopwords import ENGLISH, FUNCTION, OPENERS
 
 __all__ = ["extract", "question_entities", "question_terms", "select_terms"]
 
@@ -38,30 +38,29 @@ class _Names:
     """The names of a chunk, each in the spelling met first: capitals and an article make no other name."""
 
     def __init__(self) -> None:
-        self.types: dict[str, str] = {}
+        self.doubtful: dict[str, bool] = {}
         self._spelling: dict[str, str] = {}
         self._full: dict[str, str] = {}
 
-    def add(self, name: str, type_: str = "") -> str:
-        """The spelling by which the name is known."""
-        if name in self.types:
-            return name
-        key = name.lower()
-        if key[:4] == "the ":
-            key = key[4:]
-        known = self._spelling.get(key)
-        if known is None:
-            known = self._spelling[key] = name
-            self.types[name] = type_
-            if not type_ and " " in key and " of " not in key:
+    def add(self, name: str, *, doubtful: bool = False) -> str:
+        """The spelling by which the name is known; one mention beyond doubt is enough."""
+        known = name
+        if name not in self.doubtful:
+            key = name.lower()
+            if key[:4] == "the ":
+                key = key[4:]
+            known = self._spelling.setdefault(key, name)
+            if known is name and " " in key and " of " not in key:
                 last = key[key.rindex(" ") + 1 :]
                 self._full[last] = "" if last in self._full else name
+        self.doubtful[known] = doubtful and self.doubtful.get(known, True)
         return known
 
-    def spoken(self, name: str, type_: str) -> str:
+    def spoken(self, name: str, *, doubtful: bool) -> str:
         """As `add`; but a word is taken for the one longer name before it that ends with it ("Hayek")."""
-        known = self.add(name, type_)
-        return known if " " in name else self._full.get(name.lower()) or known
+        full = "" if " " in name else self._full.get(name.lower(), "")
+        known = self.add(name, doubtful=doubtful)
+        return full or known
 
 
 def extract(text: str, *, title: str = "") -> Extraction:
@@ -76,15 +75,15 @@ def extract(text: str, *, title: str = "") -> Extraction:
 
     Returns
     -------
-    Entities in the order of the text, the title first; dates and quantities have these types; an entity that
-    a sentence begins with has that sentence as its description. Relations join names of one sentence, with
-    the sentence as description and a strength in (0, 1] that falls with the distance. Units cover the text.
-    Terms are candidates for `select_terms`.
+    Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
+    its description. Dates and quantities are told by the units and are no entities. Relations join names of
+    one sentence, with the sentence as description and a strength in (0, 1] that falls with the distance.
+    Units cover the text. What is doubtful and the terms are candidates, which the corpus decides on.
     """
     text = _composed(text)
     title, begin = _titled(text, title)
     names = _Names()
-    topic = _title_names(title, names)
+    topic = _title_names(title, text[begin:], names)
     stops, terms, foreign = _read(text)
     spoken: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
@@ -108,7 +107,10 @@ def extract(text: str, *, title: str = "") -> Extraction:
     return Extraction(
         units=tuple(units(text, spoken)),
         entities=tuple(
-            [EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()]
+            [
+                EntityMention(name, "", described.get(name, ""), doubtful)
+                for name, doubtful in names.doubtful.items()
+            ]
         ),
         relations=tuple(related),
         terms=tuple(terms),
@@ -121,11 +123,11 @@ def question_entities(question: str) -> tuple[str, ...]:
     stops, _, foreign = _read(question)
     names = _Names()
     for start, end in sentences(question):
-        for name, _, _, type_ in mentions(question, start, end, stops):
-            names.add(name, type_)
+        for name, *_ in mentions(question, start, end, stops):
+            names.add(name)
     for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
         names.add(name)
-    return tuple(name for name in names.types if len(name) <= _LONGEST_NAME)
+    return tuple(name for name in names.doubtful if len(name) <= _LONGEST_NAME)
 
 
 def question_terms(question: str) -> tuple[str, ...]:
@@ -163,20 +165,33 @@ def _titled(text: str, title: str) -> tuple[str, int]:
     return "", 0
 
 
-def _title_names(title: str, names: _Names) -> str:
+def _title_names(title: str, body: str, names: _Names) -> str:
     """Add the title to the names, with and without its qualifier, and the names that it holds.
 
-    Returns the name by which the passage's subject is known, empty if there is no title.
+    A title is a name if it is nothing but one, without words of grammar, or if the body has it. What has
+    capitals only in a title is doubtful.
+
+    Returns the name by which the passage's subject is known, empty if the title is none.
     """
     title = " ".join(title.split())
     if not title or len(title) > _LONGEST_NAME:
         return ""
-    topic = names.add(_QUALIFIER.sub("", title))
-    names.add(title)
-    if " " in title:
-        for name, _, _, type_ in mentions(title, 0, len(title), frozenset()):
-            names.add(name, type_)
-    return topic
+    topic = _QUALIFIER.sub("", title)
+    parts = mentions(title, 0, len(title), frozenset())
+    whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not _says(topic)
+    doubtful = not whole and topic.lower() not in body.lower()
+    names.add(topic, doubtful=doubtful)
+    names.add(title, doubtful=doubtful)
+    for name, _, _, kind in parts:
+        if kind not in (DATE, QUANTITY):
+            names.add(name, doubtful=True)
+    return "" if doubtful else topic
+
+
+def _says(title: str) -> bool:
+    """Whether a title may say something ("The Span Opened", "News from Perrow") instead of being a name."""
+    words = title.lower().removeprefix("the ").split()
+    return not ENGLISH.isdisjoint(words) or words[-1].endswith("ed")
 
 
 def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
@@ -194,9 +209,9 @@ def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention
 
 def _named(found: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
-    for name, start, end, type_ in found:
-        if len(name) <= _LONGEST_NAME:
-            known = names.spoken(name, type_)
+    for name, start, end, kind in found:
+        if len(name) <= _LONGEST_NAME and kind not in (DATE, QUANTITY):
+            known = names.spoken(name, doubtful=kind == DOUBTFUL)
             if known not in named:
                 named[known] = (known, start, end)
     return list(named.values())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from stratarag.errors import MissingExtra
 from stratarag.pipeline.extraction.by_rules import extract
+from stratarag.pipeline.extraction.mentions import DATE, QUANTITY
 from stratarag.pipeline.extraction.terms import phrases, stop_words
 from stratarag.pipeline.extraction.uncased import has_uncased, uncased
 from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 _LONGEST_NAME = 120  # characters; what is longer is no name
-_PLACE, _QUANTITY = "place", "quantity"
+_PLACE = "place"
 # Labels of the published pipelines, in our words; another label is taken as it is, in lower case.
 _TYPES = {
     "PER": "person",
@@ -39,9 +40,9 @@ _TYPES = {
     "FAC": _PLACE,
     "WORK_OF_ART": "work",
     "NORP": "group",
-    "TIME": "date",
-    "MONEY": _QUANTITY,
-    "PERCENT": _QUANTITY,
+    "TIME": DATE,
+    "MONEY": QUANTITY,
+    "PERCENT": QUANTITY,
     "MISC": "",
 }
 _NUMBERS = frozenset({"CARDINAL", "ORDINAL"})  # "two" and "first" are no entities
@@ -121,7 +122,8 @@ def _extraction(doc: Doc, title: str) -> Extraction:
     begin = len(title) if text.startswith(f"{title}\n") else 0
     while coming and coming[0][1] < begin:
         name, _, _, type_ = coming.popleft()
-        names.add(name, type_)
+        if type_ not in (DATE, QUANTITY):
+            names.add(name, type_)
     spoken = []
     for start, end in _sentences(doc, begin):
         named: dict[str, Named] = {}
@@ -129,8 +131,9 @@ def _extraction(doc: Doc, title: str) -> Extraction:
             named[topic] = (topic, start, start)
         while coming and coming[0][1] < end:
             name, first, last, type_ = coming.popleft()
-            known = names.add(name, type_)
-            named.setdefault(known, (known, first, min(last, end)))
+            if type_ not in (DATE, QUANTITY):
+                known = names.add(name, type_)
+                named.setdefault(known, (known, first, min(last, end)))
         spoken.append(Sentence(start, end, list(named.values())))
 
     related: list[RelationMention] = []

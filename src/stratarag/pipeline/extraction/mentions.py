@@ -9,8 +9,11 @@ from re import Match
 from stratarag.pipeline.extraction.spans import JUNCTION, spans
 from stratarag.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
 
-# Name, start, end and type (`date`, `quantity` or empty). A plain tuple: one is made for every name.
+# Name, start, end and kind: empty for a name. A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
+DATE, QUANTITY = "date", "quantity"
+DOUBTFUL = "doubtful"
+"""A word that has its capital because a sentence begins with it, and may be a name."""
 
 _ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
@@ -37,6 +40,7 @@ _BODY = re.compile(
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
+_FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
 _SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
 _APOSTROPHE = re.compile("['\u2019]")
@@ -67,8 +71,8 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
         elif kind == "title" or kind == "phrase":
             _quoted(match, kind, stops, found)
         else:
-            type_ = "quantity" if kind == "quantity" or kind == "money" else "date"
-            found.append((_squeezed(match[0]), *match.span(), type_))
+            told = QUANTITY if kind == "quantity" or kind == "money" else DATE
+            found.append((_squeezed(match[0]), *match.span(), told))
     return found
 
 
@@ -91,7 +95,7 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
     number, _, rest = name.partition(" ")
     year = len(number) == 4 and number.isdigit()
     if year and (" " not in rest or (at and not _DEFINITE.search(text, max(0, at - 5), at))):
-        found.append((number, at, at + 4, "date"))
+        found.append((number, at, at + 4, DATE))
         if rest and rest not in _NOTHING:
             _name(text, at, rest, end - len(rest), end, stops, found)
     elif rest and rest not in _NOTHING:
@@ -116,6 +120,8 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         return
     if "\n" in name or "  " in name or "\u00a0" in name:
         name = " ".join(name.split())
+    if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
+        name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops)
         at = end - len(name)
@@ -131,7 +137,7 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
     elif "'s " in name or "\u2019s " in name:
         _possessive(name, at, found)
     elif JUNCTION.search(name):
-        _parted(name, at, found)
+        _parted(text, name, at, opens, stops, found)
     else:
         found.append((name, at, end, ""))
 
@@ -185,7 +191,7 @@ def _word(
             return
         if _PARTICIPLE.match(folded) and _AFTER_PARTICIPLE.match(text, end):
             return
-    found.append((word, at, end, ""))
+    found.append((word, at, end, DOUBTFUL if opens and not acronym else ""))
 
 
 def _part(name: str, at: int, end: int, found: list[Mention]) -> None:
@@ -208,12 +214,16 @@ def _possessive(name: str, at: int, found: list[Mention]) -> None:
         _part(owner, at, cut, found)
 
 
-def _parted(name: str, at: int, found: list[Mention]) -> None:
+def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], found: list[Mention]) -> None:
     """Part the names in "Paris and London", not in "Department of Trade and Industry"."""
     begin = 0
     for junction in JUNCTION.finditer(name):
         if not _joins(name[begin : junction.start()], junction[1], name[junction.end() :]):
-            _part(name[begin : junction.start()], at + begin, at + junction.start(), found)
+            part, place = name[begin : junction.start()], (at + begin, at + junction.start())
+            if opens and not begin and " " not in part:  # "Given to Greta Coil"
+                _word(text, part, *place, True, stops, found)
+            else:
+                _part(part, *place, found)
             begin = junction.end()
     _part(name[begin:], at + begin, at + len(name), found)
 

@@ -37,7 +37,7 @@ PASSAGE_TOKENS = 6000
 """What an extraction prompt takes of one chunk; a caller's own chunk may be of any length."""
 GIVEN = "given"
 LOCAL = "without a model: "
-LOCAL_VERSION = "1"
+LOCAL_VERSION = "2"
 """Changes when `extract_nlp` does, so that what earlier versions made is made again."""
 NOTHING = "chunks in which nothing was found"
 _BATCH = 1024
@@ -335,7 +335,10 @@ def to_json(extraction: Extraction) -> str:
     return json.dumps(
         {
             "units": [[unit.text, *unit.entities] for unit in extraction.units],
-            "entities": [[entity.name, entity.type, entity.description] for entity in extraction.entities],
+            "entities": [
+                [entity.name, entity.type, entity.description, *([True] if entity.doubtful else [])]
+                for entity in extraction.entities
+            ],
             "relations": [
                 [relation.source, relation.target, relation.description, relation.strength]
                 for relation in extraction.relations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from stratarag.pipeline.extraction.spans import CAPITALS
 from stratarag.pipeline.extraction.uncased import UNCASED
-from stratarag.stopwords import ENGLISH, FUNCTION
+from stratarag.stopwords import ENGLISH, FUNCTION, NO_THINGS
 
 # A lower-case word with a hyphen or an apostrophe, and what may stand around it.
 _COMPOUND = re.compile(rf"[^\W\d_{CAPITALS}{UNCASED}]+(?:[-'\u2019][^\W\d_{CAPITALS}{UNCASED}]+)*")
@@ -63,7 +63,8 @@ def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]
     """The phrases that become entities.
 
     A phrase must join at least two chunks and still tell them from others: it is in at most 1 % of them
-    (three are never too many). A phrase that is always part of the same longer one gives way to it.
+    (three are never too many). A phrase that is always part of the same longer one gives way to it, and one
+    with a word that names no thing ("four minutes", "sent back") is none.
 
     Parameters
     ----------
@@ -73,7 +74,11 @@ def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]
         How many chunks there are.
     """
     most = max(_ALWAYS, int(chunks * _COMMON))
-    chosen = {term for term, count in document_frequency.items() if 2 <= count <= most}
+    chosen = {
+        term
+        for term, count in document_frequency.items()
+        if 2 <= count <= most and NO_THINGS.isdisjoint(term.split())
+    }
     contained: set[str] = set()
     for term in chosen:
         for part in _parts(term):

@@ -1,0 +1,46 @@
+"""What the corpus makes of the candidates of its chunks: which words are names, which phrases are things."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+
+from stratarag.pipeline.extraction.terms import select_terms
+from stratarag.pipeline.merge import Merge
+
+COMMON = 1.0
+"""Chunks in which a name must be one beyond doubt, for each that has it as a word in lower case."""
+
+_ADDRESSES = "aunt baron baroness count countess dame lady madame miss mistress uncle widow"
+ADDRESSES = frozenset(_ADDRESSES.split())
+"""Words before a person's name: "Miss Lettice Dunmore" is who is called "Lettice Dunmore" elsewhere."""
+
+
+def settle(collected: Merge, chunks: int) -> None:
+    """Drop the names that a corpus of so many chunks does not support, promote the terms that it does."""
+    frequency = {term: len(rows) for term, rows in collected.terms.items()}
+    lower = _lower_case(frequency)
+    collected.drop(
+        [key for key, each in collected.entities.items() if len(each.certain) < max(1, COMMON * lower[key])]
+    )
+    if aliases := dict(_addressed(collected.entities)):
+        collected.rename(aliases)
+    collected.promote_terms(sorted(select_terms(frequency, chunks)))
+
+
+def _addressed(keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Persons under a form of address, each with the name in full."""
+    for key in keys:
+        front, _, rest = key.partition(" ")
+        if front in ADDRESSES and " " in rest and rest in keys:
+            yield key, rest
+
+
+def _lower_case(frequency: Mapping[str, int]) -> Counter[str]:
+    """In about how many chunks each word stands in lower case, by the phrases that have it."""
+    counts: Counter[str] = Counter()
+    for term, count in frequency.items():
+        first, _, second = term.partition(" ")
+        if second and " " not in second:
+            counts[first] += count
+    return counts
