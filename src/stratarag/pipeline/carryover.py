@@ -28,7 +28,13 @@ Labels = NDArray[np.int64]
 VECTORS, VECTOR_KEYS = "vectors", "vectors.keys"
 """Arrays that hold the vectors of an index' nodes, and the keys of the texts that were embedded."""
 RECLUSTER_SHARE = 0.5
-"""Share of new members from which a partition is computed anew instead of being brought up to date."""
+"""A partition is computed anew if more than this share of its members is new, else brought up to date.
+
+Measured by `cookbook/benchmarks/reclustering.py` on musique_train100, 2wiki_dev164 and lihua_world. With a
+third to a half new, the modularity of partitions brought up to date is between 4 % below and 5 % above that
+of new ones, and HiRAG writes up to 41 % fewer reports and summaries on the first two corpora (3 % more on the
+third). With slightly more than half new, HiRAG on lihua_world writes 35 % more and loses 12 % of modularity.
+"""
 
 
 def leading_bits(identity: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +88,7 @@ def large_communities(
     ]
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
     names = inputs.names([row for found in named.values() for row in found])
-    relations = [row for label in large for row in rows.get(label, ()) if row < inputs.first_unit]
-    texts = inputs.texts(relations)
+    texts = inputs.texts(row for label in large for row in rows.get(label, ()))
     return [
         _community(
             label,
@@ -136,13 +135,11 @@ def _community(
     rows: Sequence[int],
     attributes: Sequence[tuple[int, Node]],
     names: Sequence[str],
-    relations: dict[int, str],
+    texts_by_row: Mapping[int, str],
     inputs: BuildInputs,
     config: NodeRAGConfig,
 ) -> Community:
-    first = inputs.first_unit
-    statements = [relations[row] if row < first else inputs.units[row - first] for row in rows]
-    texts = [*(node.text for _, node in attributes), *statements]
+    texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
     members = [*(node.id for _, node in attributes), *(inputs.ids[row] for row in rows)]
     settings = ("noderag", "community", str(config.element_tokens), str(config.elements))
     digest = content_id(*settings, *names, "", *members, "", *texts)
