@@ -14,6 +14,8 @@ from stratarag.kernels.checks import (
     check_finite,
     check_layout,
     check_range,
+    check_switches,
+    check_symmetric,
 )
 
 INDPTR = np.array([0, 2, 2, 3], np.int32)
@@ -69,3 +71,28 @@ def test_unsound_rows_are_named(indptr: np.ndarray, indices: np.ndarray, message
 def test_unsound_values_are_named(check: Callable[[], None], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check()
+
+
+def test_columns_of_a_row_ascend_and_those_of_the_next_begin_anew() -> None:
+    indptr = np.array([0, 2, 2, 4, 4])
+    check_csr(indptr, np.array([1, 3, 0, 2]), 4, "sources", ascending=True)
+    for indices in ([3, 1, 0, 2], [1, 3, 2, 2]):
+        with pytest.raises(
+            ValueError, match=r"'sources.indices' holds . at place ., after . in the same row"
+        ):
+            check_csr(indptr, np.array(indices), 4, "sources", ascending=True)
+
+
+def test_a_symmetric_matrix_has_each_entry_twice() -> None:
+    indptr, indices, numbers = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), np.array([7, 7, 9, 9])
+    check_symmetric(indptr, indices, numbers, "layered")
+    with pytest.raises(ValueError, match="in the rows of both its ends"):
+        check_symmetric(np.array([0, 1, 2, 4]), np.array([1, 2, 0, 1]), numbers, "layered")
+    with pytest.raises(ValueError, match="another value in the row of its other end"):
+        check_symmetric(indptr, indices, np.array([7, 7, 9, 8]), "layered")
+
+
+def test_booleans_are_0_or_1() -> None:
+    check_switches(np.array([True, False]), "edges.semantic", (2,))
+    with pytest.raises(ValueError, match=r"'edges.semantic' holds 2 at place 1"):
+        check_switches(np.array([1, 2], np.uint8).view(np.bool_), "edges.semantic", (2,))

@@ -86,3 +86,32 @@ def test_what_does_not_fit_is_named() -> None:
         shortest_paths(adjacency, [(0, 2)], nodes=np.ones(2, np.bool_))
     with pytest.raises(ValueError, match="edges marks 1 edges"):
         shortest_paths(adjacency, [(0, 2)], edges=np.ones(1, np.bool_))
+
+
+@pytest.mark.parametrize("name", ["indptr", "indices", "edges"])
+@pytest.mark.parametrize("value", [-1, 3, 2**30, 2**31 - 1, -(2**31)])
+def test_arrays_altered_under_a_search_end_it_with_an_error(name: str, value: int) -> None:
+    """Nothing is read outside the arrays, whatever stands in them."""
+    ends = np.array([[i, (7 * i + 1) % 40] for i in range(40)])
+    for place in range(len(getattr(Adjacency(**Adjacency.build(40, ends)), name))):
+        adjacency = Adjacency(**Adjacency.build(40, ends))
+        getattr(adjacency, name)[place] = value
+        adjacency.numbered = 40
+        try:
+            found = shortest_paths(
+                adjacency,
+                [(0, 20), (5, 39), (17, 3)],
+                edges=np.ones(40, np.bool_),
+                nodes=np.ones(40, np.bool_),
+            )
+        except (ValueError, IndexError):
+            continue
+        assert all(0 <= node < 40 for path in found if path for node in path)
+
+
+def test_arrays_that_are_no_rows_are_named() -> None:
+    arrays = Adjacency.build(3, np.array([[0, 1], [1, 2]]))
+    with pytest.raises(ValueError, match="'indptr' divides 0 to 4, not 0 to 3"):
+        Adjacency(arrays["indptr"], arrays["indices"][:-1], arrays["edges"][:-1])
+    with pytest.raises(ValueError, match="'edges' has shape"):
+        Adjacency(arrays["indptr"], arrays["indices"], arrays["edges"][:-1])

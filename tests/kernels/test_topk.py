@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stratarag.errors import Damaged
 from stratarag.kernels import topk
 from stratarag.kernels.topk import Sketch, top_k
 
@@ -58,6 +59,18 @@ def test_a_huge_k_is_all_rows(k):
     for found, _ in (top_k(vectors, query, k), sketch.search(query, k, vectors=vectors)):
         assert found.tolist() == brute_force(vectors, query, 90)
     assert top_k(vectors, query, k, mask=mask)[0].tolist() == brute_force(vectors, query, 90, mask)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("count", [1, 60])
+def test_vectors_that_are_not_numbers_are_named(value, count):
+    vectors, query = unit(np.random.default_rng(0), 60, 8), np.ones(8, np.float32)
+    vectors[-count:, 3] = value
+    sketch = Sketch.build(np.zeros_like(vectors))
+    for search in (top_k, lambda v, q, k: sketch.search(q, k, vectors=v)):
+        for k in (1, 5, 60):
+            with pytest.raises(Damaged, match=f"row {60 - count} of the vectors"):
+                search(vectors, query, k)
 
 
 def test_memory_mapped_vectors(tmp_path):

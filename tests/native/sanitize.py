@@ -22,7 +22,15 @@ FLAGS = {
     "thread": "-fsanitize=thread",
 }
 LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
-TESTS = ["test_chnsw.py", "test_chnsw_input.py", "test_hamming.py", "test_ppr.py"]
+TESTS = [
+    "test_chnsw.py",
+    "test_chnsw_input.py",
+    "test_hamming.py",
+    "test_native.py",
+    "test_paths.py",
+    "test_ppr.py",
+    "test_topk.py",
+]
 # What needs many examples says nothing here.
 LEFT_OUT = "not step_by_step"
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.errors import Damaged
 from stratarag.kernels.hamming import Codes, hamming, pack
 from stratarag.kernels.lsh import hyperplanes
 
@@ -53,6 +54,8 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
     ------
     ValueError
         If `k` is below 1, or shapes do not fit.
+    Damaged
+        If a vector that might be among the results, or the query, is not of finite numbers.
     """
     _check(vectors, query, k, mask)
     if mask is None:
@@ -86,9 +89,12 @@ def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np
     by one fixed order of additions before it is ranked.
     """
     if len(rows) > k:
-        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
-        rows = rows[scores >= threshold - _ROUNDING * max(1.0, abs(float(threshold)))]
+        threshold = float(np.partition(scores, len(scores) - k)[len(scores) - k])
+        rows = rows[~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))]  # and what is no number
     exact = (np.asarray(vectors[rows], dtype=np.float64) * query).sum(axis=1).astype(np.float32)
+    finite = np.isfinite(exact)
+    if not finite.all():
+        raise Damaged(f"row {rows[np.argmin(finite)]} of the vectors, or the query, is not of finite numbers")
     order = np.lexsort((rows, -exact))[:k]
     return rows[order], exact[order]
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stratarag.errors import Damaged
 from stratarag.pipeline.names.index import NameIndex, canonical, words
 from stratarag.pipeline.names.linking import link
 
@@ -206,6 +207,42 @@ def test_the_index_is_plain_arrays_that_can_be_mapped_from_files(tmp_path) -> No
     assert index.lookup("From Paris to New York City, a star").tolist() == [0, 1, 2]
     assert index.match("york").tolist() == [1]
     assert index.fuzzy("Pariss")[0].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("distinct_lengths", 0, -(2**31), r"'distinct_lengths' holds \[-2147483648, 3\], not every length"),
+        ("distinct_lengths", 0, 1, r"'distinct_lengths' holds \[1, 3\]"),
+        ("lengths", 0, 9, "'lengths' holds 9 at place 0, not 2"),
+        ("starts", 1, -1, "'starts' does not ascend"),
+        ("starts", -1, 2**40, "'starts' divides 0 to 1099511627776"),
+        ("name_keys", 0, 2**64 - 1, "'name_keys' does not ascend"),
+        ("name_rows", 1, -1, "'name_rows' holds -1 at place 1, outside 0 to 2"),
+        ("keys", 0, 2**64 - 1, "'keys' does not ascend"),
+        ("key_starts", 2, 2**62, "'key_starts' does not ascend"),
+        ("key_rows", 0, 3, "'key_rows' holds 3 at place 0, outside 0 to 2"),
+        ("vocabulary", 0, 2**64 - 1, "'vocabulary' does not ascend"),
+        ("grams", 0, 2**32 - 1, "'grams' does not ascend"),
+        ("gram_starts", 0, 1, "'gram_starts' divides 1 to"),
+        ("gram_words", 0, 2**31 - 1, "'gram_words' holds 2147483647 at place 0"),
+    ],
+)
+def test_an_altered_array_is_named(name: str, place: int, value: int, message: str) -> None:
+    arrays = NameIndex.build(["Ada Lovelace", "Charles Babbage", "Royal Astronomical Society"])
+    arrays[name][place] = value
+    with pytest.raises(Damaged, match=f"part 'names' of the index is damaged: array {message}"):
+        NameIndex(arrays)
+
+
+def test_arrays_of_another_kind_are_named() -> None:
+    arrays = NameIndex.build(["Ada Lovelace", "Charles Babbage"])
+    for name, array in arrays.items():
+        for wrong in (array[:-1], array[None], array.astype(np.float64), np.array(0, array.dtype)):
+            with pytest.raises(Damaged):
+                NameIndex(arrays | {name: wrong})
+        with pytest.raises(Damaged, match=f"'{name}' is missing"):
+            NameIndex({other: each for other, each in arrays.items() if other != name})
 
 
 def test_the_same_names_give_the_same_arrays() -> None:

@@ -1,0 +1,150 @@
+"""The native functions, handed what no caller of theirs would hand over: an error, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stratarag.kernels.hamming import native_available
+
+if not native_available():
+    pytest.skip("installed without the native kernels", allow_module_level=True)
+
+from stratarag.kernels import CHNSW, _native
+
+INTS = [
+    np.array(values, np.int32)
+    for values in (
+        [],
+        [0],
+        [0, 2, 4],
+        [-1, -1, -1],
+        [2, 1, 0],
+        [0, 2**31 - 1, 3],
+        [0, 1, 2, 3],
+        [1, 0, 1, 0],
+        [-(2**31), 2**31 - 1],
+    )
+]
+MASKS = [np.zeros(0, np.bool_), np.ones(2, np.bool_), np.ones(3, np.bool_)]
+PAIRS = [
+    np.array(values, np.int64).reshape(-1, 2)
+    for values in ([], [0, 1], [1, 1], [-1, 0], [0, 2**62], [0, 2**32])
+]
+
+
+@pytest.mark.parametrize("offsets", INTS)
+def test_paths_through_what_is_no_graph(offsets: np.ndarray) -> None:
+    for targets, edges, pairs, nodes, allowed in itertools.product(INTS, INTS, PAIRS, MASKS, MASKS):
+        try:
+            ends, found = _native.shortest_paths(offsets, targets, edges, pairs, nodes, allowed)
+        except ValueError:
+            continue
+        assert len(ends) == len(pairs)
+        assert all(0 <= node < len(offsets) - 1 for node in found.tolist())
+
+
+def test_hamming_of_shapes_that_do_not_fit() -> None:
+    code, codes, out = np.zeros(2, np.uint64), np.zeros((3, 2), np.uint64), np.zeros(3, np.uint16)
+    _native.hamming(code, codes, out)
+    for wrong in (
+        (code[:1], codes, out),
+        (code, codes[:, :1].copy(), out),
+        (code, codes, out[:2]),
+        (np.zeros(1024, np.uint64), np.zeros((3, 1024), np.uint64), out),
+    ):
+        with pytest.raises(ValueError, match=r"differ|one element per code|do not fit"):
+            _native.hamming(*wrong)
+    with pytest.raises(TypeError):
+        _native.hamming(code, codes[:, ::2], out)
+
+
+LAYER: dict[str, Any] = {
+    "codes": np.zeros((3, 64), np.uint8),
+    "scales": np.ones(3, np.float32),
+    "norms": np.zeros(0, np.float32),
+    "vectors": np.zeros((3, 8), np.float32),
+    "links": np.full((3, 4), -1, np.int32),
+    "down": np.full(3, -1, np.int32),
+    "child_from": np.zeros(4, np.int64),
+    "children": np.zeros(0, np.int32),
+    "alive": np.ones(3, np.uint8),
+    "pilots": np.zeros(1, np.int32),
+    "ids": np.arange(3, dtype=np.int32),
+    "length": 64,
+    "max_scale": 1.0,
+    "max_norm": 1.0,
+    "scanned": False,
+}
+
+
+def graph() -> Any:
+    return _native.Graph(0, 2, 8, 2, 10, False, "auto")
+
+
+@pytest.mark.parametrize("name", [name for name in LAYER if name not in ("children", "pilots")])
+def test_layers_whose_arrays_do_not_fit(name: str) -> None:
+    index = graph()
+    index.set_layer(0, **LAYER)
+    value = LAYER[name]
+    if isinstance(value, np.ndarray):
+        wrong = np.zeros((len(value) + 1, *value.shape[1:]), value.dtype)
+    elif name == "length":
+        wrong = 128
+    else:
+        pytest.skip("any number will do")
+    with pytest.raises(ValueError, match="arrays of a layer do not fit each other"):
+        index.set_layer(0, **LAYER | {name: wrong})
+
+
+def test_changes_of_rows_and_layers_that_are_not_there() -> None:
+    index, rows = graph(), np.array([3], np.int32)
+    index.set_layer(0, **LAYER)
+    index.set_layer(1, **LAYER | {"links": np.zeros((0, 4), np.int32), "scanned": True})
+    wide, far = (np.zeros((3, 2), np.int32), np.zeros((3, 2), np.float32)), np.array([-1], np.int32)
+    for attempt in (
+        lambda: index.insert(0, rows, 2, 8, 1),
+        lambda: index.insert(0, far, 2, 8, 1),
+        lambda: index.insert(0, rows[:0], 5, 8, 1),
+        lambda: index.insert(1, rows[:0], 2, 8, 1),
+        lambda: index.insert(7, rows[:0], 2, 8, 1),
+        lambda: index.remove(0, rows, 2),
+        lambda: index.remove(0, rows[:0], 5),
+        lambda: index.repair(1),
+        lambda: index.repair(2),
+        lambda: index.link_down(0, rows[:0], 4, 1),
+        lambda: index.link_down(1, rows, 4, 1),
+        lambda: index.link_down(2, rows[:0], 4, 1),
+        lambda: index.neighbours(0, 3, 4, 1, *wide),
+        lambda: index.neighbours(1, 2, 4, 1, *wide),
+    ):
+        with pytest.raises(
+            ValueError, match=r"no such layer|not one of|nothing lies below|do not fit the layer"
+        ):
+            attempt()
+    with pytest.raises(IndexError):
+        index.set_layer(2, **LAYER)
+
+
+def test_searches_whose_arrays_do_not_fit() -> None:
+    index = CHNSW.build([np.eye(8, dtype=np.float32)], scan_limit=0)._graph
+    query, ef = np.ones((1, 8), np.float32), np.full(1, 4, np.int32)
+    rows, scores = np.zeros((1, 1, 3), np.int32), np.zeros((1, 1, 3), np.float32)
+    index.search(query, 3, ef, 0, 1, rows, scores)
+    for wrong in (
+        (query[:, :7].copy(), 3, ef, 0, 1, rows, scores),
+        (query, 2, ef, 0, 1, rows, scores),
+        (query, 3, ef[:0], 0, 1, rows, scores),
+        (query, 3, ef, 0, 1, rows[:, :0], scores),
+        (query, 3, ef, 0, 1, rows, scores.reshape(3, 1, 1)),
+        (query, 0, ef, 0, 1, rows[:, :, :0], scores[:, :, :0]),
+    ):
+        with pytest.raises(ValueError, match="do not fit each other"):
+            index.search(*wrong)
+    for pool in (-1, 0, -(2**31), 2**31 - 1):
+        index.search(query, 3, np.full(1, pool, np.int32), 0, 1, rows, scores)
+        assert set(rows.ravel().tolist()) <= {-1, *range(8)}
+    index.search(query, 3, ef, 5, 1, rows, scores)
