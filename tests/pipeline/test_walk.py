@@ -100,6 +100,7 @@ def test_reciprocal_ranks() -> None:
     rows, scores = reciprocal_ranks([np.array([4, 2, 9]), np.array([2, 7])])
     assert rows.tolist() == [2, 4, 7, 9]
     assert scores == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
+    assert reciprocal_ranks([np.array([1, 3, 2]), np.array([2, 1, 4])])[0].tolist() == [1, 2, 3, 4]
     assert len(reciprocal_ranks([])[0]) == 0
 
 
