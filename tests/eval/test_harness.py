@@ -163,6 +163,15 @@ def test_rankers_of_ones_own_and_their_scores() -> None:
     assert "q4" in str(found)
 
 
+def test_a_further_passage_of_a_document_takes_no_place_among_documents() -> None:
+    found = evaluate(
+        SMALL, [Fixed("fixed", "honey", "honey", "ferry")], embedder=FakeEmbedder(), k=(2,), budgets=(40,)
+    )
+    scores = found.row("fixed").scores
+    assert scores["doc_recall@2"][0] == 1
+    assert scores["recall@2"][0] == 0
+
+
 def test_recall_within_a_token_budget_counts_what_fits() -> None:
     found = evaluate(
         SMALL, [Fixed("fixed", "ferry", "honey", "bell")], embedder=FakeEmbedder(), k=(1,), budgets=(9, 40)

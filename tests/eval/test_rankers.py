@@ -10,7 +10,7 @@ import pytest
 import stratarag as sr
 from stratarag.config import Config, as_config
 from stratarag.errors import MissingExtra, ModelError
-from stratarag.eval.baselines import Bm25, Dense, Hybrid, HyDE, baselines, fuse
+from stratarag.eval.baselines import Bm25, Dense, Hybrid, HyDE, baselines
 from stratarag.eval.datasets import Dataset, Question
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.gmm_tree import GmmTree, clusters
@@ -75,10 +75,7 @@ def test_dense_is_the_order_of_similarity() -> None:
     assert ranking.tolist() == np.argsort(-similarity, kind="stable").tolist()
 
 
-def test_fusion_by_reciprocal_ranks() -> None:
-    # 1: 1/61 + 1/62; 2: 1/61 + 1/63; 3: 1/62; 4: 1/63
-    assert fuse([[1, 3, 2], [2, 1, 4]]) == [1, 2, 3, 4]
-    assert fuse([[7], []]) == [7]
+def test_hybrid_is_both_rankings_fused() -> None:
     assert Hybrid(bench()).rank("honey island", 2)[0].documents == ("orrin",)
 
 

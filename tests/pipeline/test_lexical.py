@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,13 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     arrays = LexicalIndex.build(CATS)
     with pytest.raises(ValueError, match="do not fit"):
         LexicalIndex({**arrays, "counts": arrays["counts"][1:]})
+
+
+def test_threads_stem_alike() -> None:
+    made = index(CATS)
+    questions = [f"cats barking chased running{number} matting" for number in range(400)]
+    alone = [made.scores(question).rows.tolist() for question in questions]
+    lexical._stemmed.cache_clear()
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda question: made.scores(question).rows.tolist(), questions))
+    assert together == alone

@@ -14,13 +14,12 @@ from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.kernels.topk import top_k
 from stratarag.models.gate import Task
 from stratarag.models.structured import plain_text
+from stratarag.pipeline.fusion import reciprocal_ranks
 from stratarag.pipeline.names.index import words
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.protocols import Rows, Vectors
 
 HYDE_PROMPT = load_prompt("stratarag.eval", "hyde")
-RRF_CONSTANT = 60
-"""Of reciprocal rank fusion, as its authors chose it."""
 _FUSED = 100  # places of each ranking that are fused, at least
 
 
@@ -114,19 +113,7 @@ class Hybrid:
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages, best first."""
         rankings = [part.rows(question, max(k, _FUSED)) for part in self._parts]
-        return [self._bench.passages[row] for row in fuse(rankings)[:k]]
-
-
-def fuse(rankings: Sequence[Sequence[int] | Rows]) -> list[int]:
-    """Reciprocal rank fusion: an item's score is the sum of 1 / (60 + place) over the rankings that have it.
-
-    Of equals, the item that stands earlier in an earlier ranking comes first.
-    """
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for place, row in enumerate(ranking, 1):
-            scores[int(row)] = scores.get(int(row), 0.0) + 1 / (RRF_CONSTANT + place)
-    return sorted(scores, key=scores.__getitem__, reverse=True)
+        return [self._bench.passages[row] for row in reciprocal_ranks(rankings)[0][:k]]
 
 
 class HyDE:

@@ -303,7 +303,7 @@ class Graph:
     names
         Finds entities by whole words.
     lexical
-        Finds chunks by their words.
+        Finds chunks by their words; None in a folder that was written before words were stored.
     vectors
         Of the entities' texts, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     """
@@ -317,7 +317,8 @@ class Graph:
         self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
         self.names = NameIndex(_prefixed(arrays, "names."))
-        self.lexical = LexicalIndex(_prefixed(arrays, "lexical."))
+        words = _prefixed(arrays, "lexical.")
+        self.lexical = LexicalIndex(words) if words else None
 
     @property
     def vectors(self) -> Vectors:

@@ -16,8 +16,9 @@ hashes, so that no vocabulary is read at a question.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ _NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
 _MOST_OFTEN = 255  # occurrences in a passage that are told apart
 
 Arrays = dict[str, NDArray[Any]]
-Stem = Callable[[Sequence[str]], list[str]]
+Stem = Callable[[str], str]
 
 # Words of grammar that tell the languages apart for which there are rules.
 _MARKERS = {
@@ -145,7 +146,8 @@ class LexicalIndex:
         """The stems of a question's distinct words, without those of grammar unless it has no others."""
         spoken = dict.fromkeys(words(question))
         stops = ENGLISH if self.language == "english" else FUNCTION
-        return _stemmer(self.language)([word for word in spoken if word not in stops] or list(spoken))
+        content = [word for word in spoken if word not in stops] or list(spoken)
+        return [_stemmed(word, self.language) for word in content]
 
     def _postings(self, question: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the postings of the question's terms start and how many they are, the rarest terms first."""
@@ -184,15 +186,29 @@ def _summed(rows: Rows, parts: NDArray[np.float32], size: int) -> Scored:
     return Scored(distinct, np.bincount(place, parts, minlength=len(distinct)).astype(np.float32))
 
 
-@lru_cache(maxsize=8)
-def _stemmer(language: str) -> Stem:
-    """Stems many words; a language without rules leaves them as they are."""
-    import snowballstemmer  # here, since its thirty modules would be read at every import of the package
+class _Stemmers(threading.local):
+    """Stemmers by language, of each thread its own: they keep the word at hand in themselves."""
 
-    if language not in snowballstemmer.algorithms():
-        return list
-    stems: Stem = snowballstemmer.stemmer(language).stemWords
-    return stems
+    def __init__(self) -> None:
+        self._known: dict[str, Stem] = {}
+
+    def of(self, language: str) -> Stem:
+        """Stems a word; a language without rules leaves it as it is."""
+        if language not in self._known:
+            import snowballstemmer  # here, since its thirty modules would be read at every import
+
+            known = language in snowballstemmer.algorithms()
+            self._known[language] = snowballstemmer.stemmer(language).stemWord if known else str
+        return self._known[language]
+
+
+_STEMMERS = _Stemmers()
+
+
+@lru_cache(maxsize=1 << 16)
+def _stemmed(word: str, language: str) -> str:
+    """The stem of a word of a question; the words of questions come again."""
+    return _STEMMERS.of(language)(word)
 
 
 def _language(often: Mapping[str, int]) -> str:
@@ -219,7 +235,7 @@ def _build(passages: Iterable[str]) -> Arrays:
             np.minimum(np.fromiter(found.values(), np.int64, len(found)), _MOST_OFTEN).astype(np.uint8)
         )
     language = _language({word: often[number] for word, number in place.items()})
-    keys, term = np.unique(hash_words(_stemmer(language)(list(place))), return_inverse=True)
+    keys, term = np.unique(hash_words(list(map(_STEMMERS.of(language), place))), return_inverse=True)
     rows = np.repeat(np.arange(len(owners), dtype=np.int32), owners)
     return {
         "language": np.frombuffer(language.encode("ascii"), np.uint8),

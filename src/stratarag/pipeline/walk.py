@@ -193,7 +193,7 @@ class PassageWalk:
         Raises
         ------
         ValueError
-            If there is no such ranking.
+            If there is no such ranking, or the folder is older than the words that it needs.
         """
         if rank not in RANKINGS:
             raise ValueError(f"rank must be one of {', '.join(RANKINGS)}, not {rank!r}")
@@ -202,13 +202,24 @@ class PassageWalk:
             vector,
             k,
             allowed,
-            self._graph.lexical.scores(question, allowed),
+            self._words(question, allowed, rank),
             *self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed),
         )
         if rank == "walk":
             linked = link(question, self._graph.names, entities, fuzzy=fuzzy)
             return self._walked(evidence, linked, seeds or Seeds())
         return self._told(evidence, *_without_a_graph(evidence, rank), rank, None)
+
+    def _words(self, question: str, allowed: NDArray[np.bool_] | None, rank: str) -> Scored:
+        """BM25 scores; none in an older folder, whose walks do without, unless they alone are asked for."""
+        if self._graph.lexical is not None:
+            return self._graph.lexical.scores(question, allowed)
+        if rank in ("bm25", "hybrid"):
+            raise ValueError(
+                f"this index holds no words of its chunks, so that it cannot rank by {rank}: an earlier "
+                "version wrote it; insert or delete a document, or build it again"
+            )
+        return Scored(_NO_ROWS, np.zeros(0, np.float32))
 
     def _walked(self, evidence: _Evidence, linked: Linked, seeds: Seeds) -> RankedPassages:
         names = 1.0 / np.maximum(self._frequency[linked.named], 1)

@@ -1,0 +1,159 @@
+"""Passages by the walk, by words, by similarity and by both: what leads, what a filter admits, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.models.local import HashingEmbedder
+from stratarag.pipeline import walk
+from stratarag.pipeline.fusion import Gate, reciprocal_ranks
+from stratarag.pipeline.walk import RANKINGS, PassageWalk
+
+DOCUMENTS = [
+    sr.Document(
+        "shore", "The lighthouse of Corran stands on a cliff. Marta Lind kept its lamp.", {"kind": "place"}
+    ),
+    sr.Document(
+        "keeper", "Marta Lind was born in Ulvik. She kept bees in her later years.", {"kind": "person"}
+    ),
+    sr.Document("town", "Ulvik lies on a fjord and is known for its orchards.", {"kind": "place"}),
+    sr.Document("chat-1", "Li Hua asked Wolfgang about the gym and its opening hours.", {"kind": "chat"}),
+    sr.Document("chat-2", "Li Hua told Wolfgang that the water pipe was leaking.", {"kind": "chat"}),
+    sr.Document("chat-3", "Li Hua thanked Wolfgang for the guitar lesson.", {"kind": "chat"}),
+    sr.Document("chat-4", "Li Hua and Wolfgang spoke of the weather.", {"kind": "chat"}),
+]
+EMBEDDER = HashingEmbedder(256)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+    path = tmp_path_factory.mktemp("walk") / "idx"
+    with sr.build_index(DOCUMENTS, "lshtree", path=path, embedder=EMBEDDER, progress=False) as built:
+        yield built
+
+
+def passage_walk(index: sr.Index) -> PassageWalk:
+    return index._reader._walk  # what every search of the view "chunks" goes through
+
+
+def ranked(index: sr.Index, question: str, k: int = 7, **options: Any) -> list[str]:
+    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
+    rows = passage_walk(index).rank(question, vector, k, **options).rows
+    return [chunk.document_id for chunk in index._reader.snapshot.chunks(rows.tolist())]
+
+
+def test_a_name_leads_to_the_next_hop(index: sr.Index) -> None:
+    found = ranked(index, "Where was the keeper of the lighthouse of Corran born?")
+    assert set(found[:2]) == {"shore", "keeper"}
+
+
+def test_where_names_are_everywhere_words_lead(index: sr.Index) -> None:
+    assert ranked(index, "What did Li Hua tell Wolfgang about a leaking pipe?", 1) == ["chat-2"]
+    trace = index.retrieve("What did Li Hua tell Wolfgang about a leaking pipe?", 1, view="chunks").trace
+    rare = index.retrieve("What is Corran?", 1, view="chunks").trace
+    assert trace[0]["gate"]["share"] > rare[0]["gate"]["share"]
+    assert trace[0]["bm25"] > 0
+
+
+def test_the_gate_closes_as_names_become_rare() -> None:
+    gates = [Gate(names) for names in (0.0, 0.01, 0.1, 1.0, 10.0)]
+    assert [gate.share for gate in gates] == sorted((gate.share for gate in gates), reverse=True)
+    assert [gate.boost for gate in gates] == sorted((gate.boost for gate in gates), reverse=True)
+    assert gates[-1].share > 0
+
+
+@pytest.mark.parametrize("rank", RANKINGS)
+def test_every_ranking_keeps_to_the_filter_and_to_k(index: sr.Index, rank: str) -> None:
+    kinds = index._reader.snapshot.chunks(range(7))
+    mask = np.array([chunk.metadata["kind"] == "chat" for chunk in kinds])
+    question = "Li Hua, Wolfgang and the lighthouse of Corran"
+    found = ranked(index, question, 10, allowed=mask, rank=rank)
+    assert len(set(found)) == len(found) == 4
+    assert all(name.startswith("chat") for name in found)
+    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
+    scores = passage_walk(index).rank(question, vector, 3, rank=rank).scores
+    assert len(scores) == 3
+    assert np.all(np.diff(scores) <= 0)
+
+
+def test_rankings_are_what_they_are_called(index: sr.Index) -> None:
+    question = "orchards on a fjord"
+    assert ranked(index, question, rank="bm25") == ["town"]
+    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
+    nearest = np.argsort(-(np.asarray(index._reader.snapshot.vectors) @ vector), kind="stable")
+    found = passage_walk(index).rank(question, vector, 7, rank="dense")
+    assert found.rows[0] == nearest[0]
+    assert found.found.trace[0]["rank"] == "dense"
+    assert "gate" not in found.found.trace[0]
+    assert ranked(index, question, rank="hybrid")[0] == "town"
+    with pytest.raises(ValueError, match="walk, bm25, dense, hybrid"):
+        ranked(index, question, rank="best")
+
+
+def test_reciprocal_ranks() -> None:
+    rows, scores = reciprocal_ranks([np.array([4, 2, 9]), np.array([2, 7])])
+    assert rows.tolist() == [2, 4, 7, 9]
+    assert scores == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
+    assert reciprocal_ranks([np.array([1, 3, 2]), np.array([2, 1, 4])])[0].tolist() == [1, 2, 3, 4]
+    assert len(reciprocal_ranks([])[0]) == 0
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "who is it and what was that",
+        "orchards",
+        "灯台はどこですか",
+        "Где стоит маяк?",
+        "?!",
+        "\ud800",
+        "Ulvk",
+    ],
+)
+@pytest.mark.parametrize("rank", RANKINGS)
+def test_odd_questions_are_answered(index: sr.Index, question: str, rank: str) -> None:
+    vector = np.asarray(EMBEDDER.embed_query("lamp"), np.float32)
+    found = passage_walk(index).rank(question, vector, 3, rank=rank)
+    assert len(found.rows) == 3 or rank == "bm25"
+    assert np.all(np.isfinite(found.scores))
+    passage_walk(index).rank(question, np.zeros(256, np.float32), 3, rank=rank)
+
+
+def test_of_a_question_of_a_megabyte_a_bounded_part_is_read(index: sr.Index) -> None:
+    question = "Where was Marta Lind born? " + "Corran Ulvik orchards of the fjord. " * 30_000
+    assert len(question) > 1 << 20
+    vector = np.asarray(EMBEDDER.embed_query("lamp"), np.float32)
+    found = passage_walk(index).rank(question, vector, 3)
+    cut = passage_walk(index).rank(question[: walk.LONGEST], vector, 3)
+    assert found.rows.tolist() == cut.rows.tolist()
+
+
+def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
+    with sr.build_index(
+        DOCUMENTS, "lshtree", path=tmp_path / "idx", embedder=EMBEDDER, progress=False
+    ) as index:
+        index.insert([sr.Document("new", "A zeppelin landed on the fjord.", {"kind": "event"})])
+        assert ranked(index, "zeppelins", rank="bm25") == ["new"]
+        assert sorted(ranked(index, "fjord", rank="bm25")) == ["new", "town"]
+        index.delete(["new"])
+        assert ranked(index, "zeppelins", rank="bm25") == []
+        assert ranked(index, "fjord", rank="bm25") == ["town"]
+
+
+def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
+    index: sr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_walk(index)._graph, "lexical", None)
+    assert set(ranked(index, "Where was the keeper of the lighthouse of Corran born?")[:2]) == {
+        "shore",
+        "keeper",
+    }
+    for rank in ("bm25", "hybrid"):
+        with pytest.raises(ValueError, match="earlier"):
+            ranked(index, "orchards", rank=rank)
