@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.pipeline.names.arrays import hash_words, ranges
+from stratarag.kernels.ranges import ranges
+from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Rows
 from stratarag.stopwords import ENGLISH, FUNCTION
