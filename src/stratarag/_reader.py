@@ -23,6 +23,7 @@ from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_arrays as check_graph
+from stratarag.pipeline.graph_checks import check_corpus
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled
 from stratarag.pipeline.walk import PassageWalk
@@ -100,8 +101,9 @@ class Reader:
 
     @cached_property
     def _graph(self) -> Graph:
-        part = self.snapshot.part(GRAPH)
-        check_graph(part.arrays, self.snapshot.size, self.snapshot.vectors.shape[1])
+        snapshot, part = self.snapshot, self.snapshot.part(GRAPH)
+        check_corpus(snapshot.vectors, snapshot.chunk_documents(), snapshot.size, snapshot.document_count)
+        check_graph(part.arrays, *snapshot.vectors.shape)
         return Graph(part)
 
     @cached_property

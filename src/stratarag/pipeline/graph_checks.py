@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.checks import check_layout, check_range
+from stratarag.kernels.checks import check_ascending, check_layout, check_range
 from stratarag.pipeline.checks import Checks, damage
 
 
@@ -36,8 +36,20 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
+        _check_words(checks, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
+
+
+def _check_words(checks: Checks, chunks: int) -> None:
+    """The postings of `LexicalIndex`."""
+    checks.of("lexical.language", np.uint8, (None,))
+    checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
+    keys = checks.of("lexical.keys", np.uint64, (None,))
+    check_ascending(keys, "lexical.keys", strictly=True)
+    rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
+    checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
+    checks.borders("lexical.starts", len(rows), len(keys))
 
 
 def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
