@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stratarag.models.named import as_chat_model
 from tests.clients.server import ModelServer
 
 
@@ -48,6 +49,14 @@ def llama_ollama(server: ModelServer) -> Any:
     return to_chat_model(Ollama(model="m", base_url=server.ollama))
 
 
+def openai_by_name(server: ModelServer) -> Any:
+    return as_chat_model(f"openai:m@{server.openai}")
+
+
+def ollama_by_name(server: ModelServer) -> Any:
+    return as_chat_model(f"ollama:m@{server.ollama}")
+
+
 CLIENTS: dict[str, Callable[[ModelServer], Any]] = {
     "ChatOpenAI": chat_openai,
     "ChatOllama": chat_ollama,
@@ -55,4 +64,6 @@ CLIENTS: dict[str, Callable[[ModelServer], Any]] = {
     "OpenAILike chat": lambda server: openai_like(server, chat=True),
     "OpenAILike text": lambda server: openai_like(server, chat=False),
     "LlamaIndex Ollama": llama_ollama,
+    "openai by name": openai_by_name,
+    "ollama by name": ollama_by_name,
 }

@@ -246,7 +246,7 @@ def describe(error: BaseException, longest: int = 300) -> str:
     if len(text) > longest:
         text = text[:longest] + " ..."
     name = type(error).__name__
-    return f"{name}: {text}" if text else name
+    return f"{name}: {text.rstrip('.')}" if text else name
 
 
 async def with_retries(

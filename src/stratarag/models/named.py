@@ -1,0 +1,104 @@
+"""What a caller gives as `llm` and `embedder`, as the gate takes it: names, framework models, own objects.
+
+openai:gpt-4o-mini                            OpenAI, with the key in OPENAI_API_KEY
+openai:NAME@http://127.0.0.1:8000/v1          any server that speaks OpenAI's protocol
+ollama:llama3.1                               Ollama on this machine
+ollama:llama3.1@http://192.168.0.7:11434      Ollama elsewhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stratarag.models.frameworks import adapter_of
+from stratarag.models.stages import StageModels
+
+PROVIDERS = ("openai", "ollama")
+_EXAMPLES = "'openai:gpt-4o-mini', 'openai:NAME@http://127.0.0.1:8000/v1' and 'ollama:llama3.1'"
+_EMBEDDERS = "'openai:text-embedding-3-small' and 'ollama:nomic-embed-text'"
+
+
+def as_chat_model(value: Any) -> Any:
+    """What `ModelGate` takes as `llm`.
+
+    Parameters
+    ----------
+    value
+        None; a name, as in the table above; a model of LangChain or LlamaIndex; an object with `complete` or
+        `acomplete`; or a mapping of these by `extract`, `summarize`, `answer` and `default`.
+
+    Raises
+    ------
+    ValueError
+        For a name that says no known provider, or a mapping of unknown stages.
+    TypeError
+        For an object that is no model.
+    MissingExtra
+        If the provider's or the framework's package is not installed.
+    """
+    _check_no_class("llm", value)
+    if value is None or isinstance(value, StageModels):
+        return value
+    if isinstance(value, str):
+        return _named("llm", value, _EXAMPLES)
+    if isinstance(value, Mapping):
+        return StageModels({stage: as_chat_model(model) for stage, model in value.items()})
+    adapter = adapter_of(value)
+    if adapter is not None:
+        return adapter.to_chat_model(value)
+    if hasattr(value, "complete") or hasattr(value, "acomplete"):
+        return value
+    raise TypeError(
+        f"llm must have complete(prompt) or acomplete(prompt), be a model of LangChain or LlamaIndex, or a "
+        f"name such as {_EXAMPLES}; it is {value!r}"
+    )
+
+
+def as_embedder(value: Any) -> Any:
+    """What `ModelGate` takes as `embedder`: a name, a framework's object or one with `embed_documents`.
+
+    Raises
+    ------
+    ValueError, TypeError, MissingExtra
+        As for `as_chat_model`.
+    """
+    _check_no_class("embedder", value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _named("embedder", value, _EMBEDDERS)
+    adapter = adapter_of(value)
+    if adapter is not None:
+        return adapter.to_embedder(value)
+    if hasattr(value, "embed_documents") or hasattr(value, "aembed_documents"):
+        return value
+    raise TypeError(
+        f"embedder must have embed_documents(texts) and embed_query(text), be embeddings of LangChain or "
+        f"LlamaIndex, or a name such as {_EMBEDDERS} (MiniLMEmbedder() is the local one, "
+        f"OnnxEmbedder(folder) runs yours); it is {value!r}"
+    )
+
+
+def _named(what: str, given: str, examples: str) -> Any:
+    provider, _, rest = given.partition(":")
+    name, _, address = rest.partition("@http")
+    if provider not in PROVIDERS or not name:
+        hint = f"; did you mean 'openai:{given}'?" if given and ":" not in given else ""
+        raise ValueError(
+            f"{what}={given!r} does not begin with a known provider ({', '.join(PROVIDERS)}), as "
+            f"{examples} do{hint}"
+        )
+    base_url = f"http{address}" if address else None
+    if provider == "ollama":
+        from stratarag.models.ollama import OllamaChatModel, OllamaEmbedder
+
+        return (OllamaChatModel if what == "llm" else OllamaEmbedder)(name, base_url=base_url)
+    from stratarag.models.openai import OpenAIChatModel, OpenAIEmbedder
+
+    return (OpenAIChatModel if what == "llm" else OpenAIEmbedder)(name, base_url=base_url)
+
+
+def _check_no_class(what: str, value: Any) -> None:
+    if isinstance(value, type):
+        raise TypeError(f"{what} must be an object, not the class {value.__name__}: give {value.__name__}()")

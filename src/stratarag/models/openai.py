@@ -1,0 +1,160 @@
+"""OpenAI, and every server that speaks its protocol, through OpenAI's own client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stratarag.errors import MissingExtra, ModelError
+from stratarag.models.clients import PerLoop
+from stratarag.models.completion import Completion, from_openai
+from stratarag.models.sampling import sampling_settings
+from stratarag.models.schema import response_format
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+
+class _Client:
+    """The client in its two forms, without retries of its own; made when it is first used."""
+
+    def __init__(self, model: str, base_url: str | None, api_key: str | None) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtra("the client of OpenAI", "openai") from error
+        key = api_key or os.environ.get("OPENAI_API_KEY")
+        if key is None and base_url is None:
+            raise ModelError(f"model {model!r} of OpenAI needs a key: set OPENAI_API_KEY")
+        self._keywords: dict[str, Any] = {"base_url": base_url, "api_key": key or "none", "max_retries": 0}
+        self._openai = openai
+        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(lambda: openai.AsyncOpenAI(**self._keywords))
+
+    @cached_property
+    def blocking(self) -> OpenAI:
+        return self._openai.OpenAI(**self._keywords)
+
+
+class OpenAIChatModel:
+    """A chat model by its name.
+
+    Parameters
+    ----------
+    model
+        As the server knows it.
+    base_url
+        Of the server; None: OpenAI's.
+    api_key
+        None: from OPENAI_API_KEY. Servers of one's own mostly need none.
+    temperature
+        0 by default, for answers that can be repeated; None: the model's own.
+    options
+        Further parameters of a request, as `max_tokens` or `seed`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        temperature: float | None = 0.0,
+        **options: Any,
+    ) -> None:
+        self.name = model
+        self.address = base_url or ""
+        self._client = _Client(model, base_url, api_key)
+        self._options = options if temperature is None else {"temperature": temperature, **options}
+        self._given = temperature != 0.0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What answers depend on besides the prompt."""
+        return sampling_settings(self._options)
+
+    def drop_temperature(self) -> bool:
+        """Use the model's own temperature, unless the caller chose one; whether that changes anything."""
+        return not self._given and self._options.pop("temperature", None) is not None
+
+    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The model's answer; JSON text where there is a `schema`."""
+        request = self._request(prompt, schema)
+        return _answer(self._client.blocking.chat.completions.create(**request))
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The async twin of `complete`."""
+        request = self._request(prompt, schema)
+        return _answer(await self._client.in_loop.get().chat.completions.create(**request))
+
+    def stream(self, prompt: str) -> Iterator[str]:
+        """The answer in pieces."""
+        for chunk in self._client.blocking.chat.completions.create(
+            **self._request(prompt, None), stream=True
+        ):
+            yield _piece(chunk)
+
+    async def astream(self, prompt: str) -> AsyncIterator[str]:
+        """The async twin of `stream`."""
+        completions = self._client.in_loop.get().chat.completions
+        async for chunk in await completions.create(**self._request(prompt, None), stream=True):
+            yield _piece(chunk)
+
+    def _request(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        request = {"model": self.name, "messages": [{"role": "user", "content": prompt}], **self._options}
+        return request if schema is None else {**request, "response_format": response_format(schema)}
+
+
+def _answer(completion: Any) -> Completion:
+    found = from_openai(completion)
+    if found is None:
+        raise ValueError(
+            f"'{type(completion).__name__}' object is not a chat completion: {str(completion)[:80]!r}"
+        )
+    return found
+
+
+def _piece(chunk: Any) -> str:
+    return (chunk.choices[0].delta.content or "") if chunk.choices else ""
+
+
+class OpenAIEmbedder:
+    """An embedding model by its name. `dimensions` shortens the vectors of models that can."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+    ) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self._client = _Client(model, base_url, api_key)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return _vectors(self._client.blocking.embeddings.create(**self._request(texts)))
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The async twin of `embed_documents`."""
+        return _vectors(await self._client.in_loop.get().embeddings.create(**self._request(texts)))
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The async twin of `embed_query`."""
+        return (await self.aembed_documents([text]))[0]
+
+    def _request(self, texts: list[str]) -> dict[str, Any]:
+        # Servers of one's own mostly know no base64, which is the client's default.
+        request = {"model": self.model, "input": texts, "encoding_format": "float"}
+        return request if self.dimensions is None else {**request, "dimensions": self.dimensions}
+
+
+def _vectors(answer: Any) -> list[list[float]]:
+    return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]

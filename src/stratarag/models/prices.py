@@ -1,0 +1,25 @@
+"""What models cost, from the table of the package genai-prices, where that is installed."""
+
+from __future__ import annotations
+
+from stratarag.models.budget import Prices
+
+_TOKENS = 1_000  # of a request by which the table is asked: some models cost more in longer ones
+
+
+def known_prices(model: str) -> Prices | None:
+    """Prices per million tokens in US dollars; None if the model is not in the table, or there is no table.
+
+    A server of one's own may serve a model under a provider's name: whoever runs one knows what it costs, and
+    gives `Prices`.
+    """
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    try:
+        cost = calc_price(Usage(input_tokens=_TOKENS, output_tokens=_TOKENS), model_ref=model)
+    except (LookupError, ValueError):
+        return None
+    million = 1e6 / _TOKENS
+    return Prices(float(cost.input_price) * million, float(cost.output_price) * million)

@@ -1,0 +1,205 @@
+"""Real clients against a server that misbehaves: nothing lost that can be read, no call wasted."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("langchain_ollama")
+pytest.importorskip("llama_index.llms.openai_like")
+pytest.importorskip("llama_index.llms.ollama")
+
+from stratarag import _sync
+from stratarag.errors import CallFailed, ModelError, ParseFailed, StrataragError
+from stratarag.models.budget import Limits
+from stratarag.models.gate import CallItem, ModelGate
+from stratarag.pipeline.extraction.by_model import EXTRACT
+from stratarag.testing import MemoryCalls
+from tests.clients.clients import CLIENTS
+from tests.clients.server import ModelServer, first
+from tests.models.tasks import TEXT, all_free
+
+PASSAGE = "Ada Lovelace met Charles Babbage in London. They spoke of the Analytical Engine."
+RETRIES = 2
+APIS: dict[str, Callable[[Coroutine[Any, Any, Any]], Any]] = {"async": asyncio.run, "sync": _sync.run}
+READ, UNREADABLE, UNIT, STOP = "read", ParseFailed, CallFailed, ModelError
+
+# What becomes of one unit, requests to the server, answers kept.
+OUTCOMES = {
+    "ok": (READ, 1, 1),
+    "fenced": (READ, 1, 1),
+    "prose": (READ, 1, 1),
+    "nul": (READ, 1, 1),
+    "truncated": (READ, 2, 0),
+    "wrong_key": (UNREADABLE, 2, 0),
+    "refusal": (UNREADABLE, 2, 0),
+    "empty": (UNREADABLE, 2, 0),
+    "filtered": (UNIT, 1, 0),
+    "content_filter": (UNIT, 1, 0),
+    "context": (UNIT, 1, 0),
+    "context_vllm": (UNIT, 1, 0),
+    "429:0.02": (UNIT, 1 + RETRIES, 0),
+    "429:120": (UNIT, 1, 0),
+    "quota": (STOP, 1, 0),
+    "401": (STOP, 1, 0),
+    "404": (STOP, 1, 0),
+    "500": (UNIT, 1 + RETRIES, 0),
+    "503": (UNIT, 1 + RETRIES, 0),
+    "html": (UNIT, 1 + RETRIES, 0),
+    "drop": (UNIT, 1 + RETRIES, 0),
+}
+
+
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(min(seconds, 0.005))
+
+
+def gate(name: str, server: ModelServer, **settings: Any) -> ModelGate:
+    settings = {
+        "limits": Limits(retries=RETRIES, timeout=20),
+        "cache": MemoryCalls(),
+        "sleep": pause,
+        **settings,
+    }
+    return ModelGate(CLIENTS[name](server), None, **settings)
+
+
+async def extract(through: ModelGate, passage: str = PASSAGE) -> Any:
+    return await through.call(EXTRACT, {"passage": passage, "types": "person"}, item="one")
+
+
+def cases() -> list[Any]:
+    """Each client and mode, by the synchronous or the asynchronous API in turn; the first ones by both."""
+    found = []
+    for place, (mode, name) in enumerate(itertools.product(OUTCOMES, CLIENTS)):
+        for api in APIS if mode in ("ok", "truncated", "drop") else [list(APIS)[(place + place // 8) % 2]]:
+            found.append(pytest.param(name, mode, api, id=f"{name}-{mode}-{api}"))
+    return found
+
+
+@pytest.mark.parametrize(("name", "mode", "api"), cases())
+def test_one_unit(name: str, mode: str, api: str) -> None:
+    outcome, requests, kept = OUTCOMES[mode]
+    with ModelServer(mode) as server:
+        cache = MemoryCalls()
+        through = gate(name, server, cache=cache)
+        if outcome is READ:
+            assert APIS[api](extract(through)).entities
+        else:
+            with pytest.raises(StrataragError) as caught:
+                APIS[api](extract(through))
+            assert type(caught.value) is outcome
+            assert "model" in str(caught.value) or "answer" in str(caught.value)
+        assert (server.requests, len(cache.entries)) == (requests, kept)
+        used = through.ledger.total
+        if mode not in ("html", "drop"):  # nobody can know what was counted there
+            assert used.output_tokens == pytest.approx(server.output_tokens, abs=40)
+            assert used.input_tokens == pytest.approx(server.input_tokens, rel=0.15)
+    assert all_free(through)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_what_passes_is_tried_again(name: str) -> None:
+    for fault in ("500", "html", "drop", "429:0.02", "refusal", "wrong_key", "empty", "truncated"):
+        with ModelServer(first(1, fault)) as server:
+            through = gate(name, server)
+            assert _sync.run(extract(through)).entities
+            assert server.requests == 2
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_filtered_text_does_not_turn_the_schema_off(name: str) -> None:
+    with ModelServer(first(1, "content_filter")) as server:
+        through = gate(name, server)
+        with pytest.raises(CallFailed, match="content management policy"):
+            asyncio.run(extract(through))
+        asyncio.run(extract(through, PASSAGE + " It was late."))
+        before, after = server.bodies
+        assert [key for key in ("response_format", "format", "tools") if after.get(key)] == [
+            key for key in ("response_format", "format", "tools") if before.get(key)
+        ]
+
+
+@pytest.mark.parametrize("name", ["ChatOpenAI", "LlamaIndex OpenAI", "openai by name"])
+def test_a_server_without_schemas_is_asked_for_text(name: str) -> None:
+    with ModelServer(supports=()) as server:
+        through = gate(name, server)
+        for number in range(3):
+            assert _sync.run(extract(through, f"{PASSAGE} {number}.")).entities
+        assert ["response_format" in body for body in server.bodies] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_requests_are_cold_and_say_only_what_models_should_read(name: str) -> None:
+    with ModelServer() as server:
+        _sync.run(extract(gate(name, server)))
+        (body,) = server.bodies
+    assert body.get("temperature", body.get("options", {}).get("temperature")) in (0, 0.1)
+    sent = str(body.get("response_format") or body.get("format") or "")
+    assert "minLength" not in sent
+    assert "default" not in sent
+    assert "tool_choice" not in body
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_ten_calls_in_flight_and_never_eleven(name: str, api: str) -> None:
+    with ModelServer(latency=0.2, write=lambda prompt: "fine") as server:
+        through = gate(name, server, limits=Limits(concurrency=10))
+        items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(24)]
+        assert APIS[api](through.map(TEXT, items)) == ["fine"] * 24
+        assert (server.peak, server.requests) == (10, 24)
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_slow_server_is_not_asked_twice_at_once(name: str, api: str) -> None:
+    """Late answers are taken: no request is sent in the place of one that is out."""
+    with ModelServer(latency=0.5, write=lambda prompt: "fine") as server:
+        through = gate(name, server, limits=Limits(concurrency=4, timeout=0.3))
+        items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(6)]
+        assert APIS[api](through.map(TEXT, items)) == ["fine"] * 6
+        assert server.requests == 6
+        assert server.peak <= 4
+
+
+def test_a_server_that_hangs() -> None:
+    for name, api in itertools.product(("ChatOpenAI", "ollama by name"), APIS):
+        with ModelServer("hang") as server:
+            through = gate(name, server, limits=Limits(concurrency=2, timeout=0.2, retries=5, grace=0.1))
+            with pytest.raises(CallFailed, match="no answer within twice timeout=0.2 s"):
+                APIS[api](extract(through))
+            assert server.requests == (2 if api == "async" else 1)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_nobody_there(name: str) -> None:
+    with ModelServer() as server:
+        pass
+    with pytest.raises(ModelError, match="no server answers there|failed to connect|Connection refused"):
+        _sync.run(extract(gate(name, server)))
+
+
+async def test_what_users_gave_is_left_as_it_is() -> None:
+    from langchain_openai import ChatOpenAI
+    from llama_index.llms.openai import OpenAI
+
+    from langchain_stratarag._models import to_chat_model as of_langchain
+    from llama_index_stratarag._models import to_chat_model as of_llama_index
+
+    with ModelServer("500") as server:
+        chat = ChatOpenAI(model="m", base_url=server.openai, api_key="k", max_retries=7, top_p=0.5)
+        llm = OpenAI(model="gpt-4o-mini", api_base=server.openai, api_key="k", max_retries=7)
+        llm._get_client()
+        for wrapped in (of_langchain(chat), of_llama_index(llm)):
+            with pytest.raises(CallFailed):
+                await extract(ModelGate(wrapped, None, limits=Limits(retries=0)))
+        assert server.requests == 2
+        assert chat.root_client.max_retries == llm._get_client().max_retries == llm.max_retries == 7
+        assert chat.temperature is None
+        assert of_langchain(chat).settings == {"temperature": 0.0, "top_p": 0.5}
