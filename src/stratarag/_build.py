@@ -23,7 +23,7 @@ from stratarag._documents import Arrival, Documents, Intake, arrivals, check_doc
 from stratarag._gates import Models
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
-from stratarag.errors import IndexExists
+from stratarag.errors import Damaged, IndexExists
 from stratarag.methods import get_method
 from stratarag.models.gate import ModelGate
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
@@ -77,7 +77,12 @@ class Target:
 
 def settings_of(manifest: Manifest, running: Config) -> Config:
     """The recorded settings, with those of `running` that say how models are called."""
-    return replace(as_config(manifest.config), limits=running.limits, max_failures=running.max_failures)
+    try:
+        recorded = as_config(manifest.config)
+    except (TypeError, ValueError) as error:
+        where = f"manifest.json of generation {manifest.generation}"
+        raise Damaged(f"{where}: its settings are not valid ({error})") from error
+    return replace(recorded, limits=running.limits, max_failures=running.max_failures)
 
 
 async def update(target: Target, change: Change) -> BuildReport:

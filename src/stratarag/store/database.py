@@ -34,6 +34,8 @@ def named_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.IntegrityError:
         raise  # a constraint of ours: whoever inserts knows what it means
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path}: holds what is not text ({error})") from error
     except sqlite3.DatabaseError as error:
         raise _translated(error, path) from error
 

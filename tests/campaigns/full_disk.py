@@ -1,0 +1,14 @@
+"""The disk is full from one of the calls on by which an operation would write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.campaigns.interrupted import FULL
+from tests.campaigns.kills import campaign as interruptions
+from tests.campaigns.trials import Tally
+
+
+def campaign(work: Path, trials: int, seed: int = 4) -> list[Tally]:
+    """Fill the disk at many places of every operation, free it, look at the folder, and do it again."""
+    return interruptions(work, trials, seed, FULL, "full disk")

@@ -1,0 +1,197 @@
+"""Operations that are interrupted at a file-system call, through a shim below Python and SQLite."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import stratarag as sr
+from stratarag.store.folder import IndexFolder
+from stratarag.testing import FakeEmbedder
+from tests.campaigns.trials import answers, documents, tried
+
+KILL, FULL, POWER = 1, 2, 3
+SECRET = "the key lies under the third stone"
+SOURCE = Path(__file__).with_name("shim.c")
+_LOADED = "STRATARAG_SHIM"
+
+
+def available() -> bool:
+    """Whether the shim can be built here."""
+    return sys.platform == "linux" and shutil.which("cc") is not None
+
+
+def load(work: Path) -> None:
+    """Start this program again with the shim below it, unless it is there already."""
+    if _LOADED in os.environ:
+        return
+    built = Path("/tmp") / f"stratarag-shim-{os.getpid()}.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", built, SOURCE, "-ldl", "-lpthread"], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(built), _LOADED: str(built)}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
+def _shim() -> Any:
+    return ctypes.CDLL(None)
+
+
+def arm(folder: Path, number: int, mode: int, log: Path) -> None:
+    """From now on, interrupt this process at the given call in a folder."""
+    _shim().shim_arm(str(folder).encode(), ctypes.c_long(number), mode, str(log).encode())
+
+
+def secret() -> sr.Document:
+    """The document that is deleted."""
+    return sr.Document("secret", f"Anna Berg knows that {SECRET}. The Aurora does not.")
+
+
+def build(path: Path) -> None:
+    """The first build."""
+    made = sr.build_index(
+        [*documents(0, 5), secret()], "lshtree", path, embedder=FakeEmbedder(), progress=False
+    )
+    made.close()
+
+
+def insert(path: Path) -> None:
+    """Documents that come later."""
+    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        index.insert(documents(5, 7))
+
+
+def delete(path: Path) -> None:
+    """The document that must leave no trace."""
+    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        index.delete(["secret"], missing_ok=True)
+
+
+def copy(path: Path) -> None:
+    """A copy over an earlier one."""
+    with sr.open_index(path.parent / "original", embedder=FakeEmbedder()) as index:
+        index.copy_to(path)
+
+
+OPERATIONS: dict[str, Callable[[Path], None]] = {
+    "build": build,
+    "insert": insert,
+    "delete": delete,
+    "copy": copy,
+}
+
+
+class Stages:
+    """The folder before each operation, what it answers before and after, and how many calls it takes."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.before: dict[str, Path | None] = {"build": None}
+        self.calls: dict[str, int] = {}
+        self.right: dict[str, tuple[str | None, str]] = {}
+        build(work / "built")
+        _remember(work / "built")
+        shutil.copytree(work / "built", work / "grown")
+        insert(work / "grown")
+        self.before |= {"insert": work / "built", "delete": work / "built", "copy": work / "built"}
+        for name in OPERATIONS:
+            folder = self.fresh(name)
+            old = seen(folder) if self.before[name] else None
+            self.calls[name] = tried(lambda name=name, folder=folder: self._counted(name, folder)).value
+            self.right[name] = (old, seen(folder))
+
+    def fresh(self, name: str) -> Path:
+        """The folder as it is before an operation, in a place of its own."""
+        place = self.work / "place"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        if (before := self.before[name]) is not None:
+            shutil.copytree(before, place / "idx")
+        if name == "copy":
+            shutil.copytree(self.work / "grown", place / "original")
+        return place / "idx"
+
+    def _counted(self, name: str, folder: Path) -> int:
+        arm(folder, 0, KILL, self.work)
+        OPERATIONS[name](folder)
+        return int(_shim().shim_count())
+
+    def interrupted(self, name: str, folder: Path, number: int, mode: int) -> str:
+        """Run an operation up to the given call; how it ended."""
+
+        def work() -> None:
+            arm(folder, number, mode, self.work / "log")
+            try:
+                OPERATIONS[name](folder)
+            finally:
+                _shim().shim_count()
+
+        shutil.rmtree(self.work / "log", ignore_errors=True)
+        (self.work / "log").mkdir()
+        outcome = tried(work)
+        if outcome.end == "crash" and outcome.message == "signal 9" and mode in (KILL, POWER):
+            return "killed"
+        return outcome.end if outcome.named else f"{outcome.end} ({outcome.message})"
+
+    def wrongs(self, name: str, folder: Path, *, finish: bool = True) -> Iterator[str]:
+        """What is wrong with a folder in which an operation was interrupted; finishes the operation."""
+        old, new = self.right[name]
+        looked = tried(lambda: _looked(folder))
+        if looked.end != "ok":
+            if looked.end == "NotAnIndex" and old is None:
+                looked = None
+            else:
+                yield f"opening: {looked.end}: {looked.message}"
+                return
+        if looked is not None:
+            if looked.value["verify"]:
+                yield f"verify: {looked.value['verify']}"
+            if looked.value["answers"] not in (old, new):
+                yield "answers of neither generation"
+            if name == "delete" and looked.value["answers"] == new and holders(folder):
+                yield f"a deleted text is left in {holders(folder)}"
+        if not finish:
+            return
+        again = tried(lambda: OPERATIONS[name](folder))
+        if again.end != "ok":
+            yield f"doing it again: {again.end}: {again.message}"
+            return
+        if seen(folder) != new:
+            yield "doing it again gives something else"
+        if name == "delete" and holders(folder):
+            yield f"after finishing, a deleted text is left in {holders(folder)}"
+        if left := [each.name for each in folder.rglob("*") if each.name.endswith((".partial", ".tmp"))]:
+            yield f"after finishing, {left} are left"
+        if outside := [each.name for each in folder.parent.iterdir() if each.name not in ("idx", "original")]:
+            yield f"beside the folder, {outside} are left"
+
+
+def _remember(path: Path) -> None:
+    """Answers that a model might have given."""
+    folder = IndexFolder.open(path)
+    snapshot = folder.snapshot()
+    rows = range(snapshot.size)
+    for identity, text in zip(snapshot.ids(rows), snapshot.texts(rows), strict=True):
+        folder.calls.put(identity, f"It says: {text}", task="t", model="m", sources=[identity])
+    folder.close()
+
+
+def _looked(path: Path) -> dict[str, Any]:
+    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        return {"verify": index.verify(), "answers": answers(index)}
+
+
+def seen(path: Path) -> str:
+    """The answers of a sound folder."""
+    outcome = tried(lambda: _looked(path)["answers"])
+    return str(outcome.value)
+
+
+def holders(folder: Path) -> list[str]:
+    """Names of the files that hold the text of the deleted document."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path.relative_to(folder)) for path in files if SECRET.encode() in path.read_bytes()]
