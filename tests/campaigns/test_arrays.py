@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 
 import pytest
+
 from tests.campaigns import arrays
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork and bounds on a process")
