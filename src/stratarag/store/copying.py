@@ -49,8 +49,8 @@ def copy_index(source: Layout, path: Path) -> None:
         with WriterLock(target.root, "copy"):
             target.sweep()
             _copy(source, target)
-            journal.remove()  # what was begun in the earlier copy has no base any more
             target.sweep()
+            journal.remove()  # what was begun in the earlier copy has no base any more
     except BaseException as error:
         if made and not isinstance(error, Locked):
             unclaim(target)

@@ -180,11 +180,11 @@ class IndexFolder:
 
     def _recover(self) -> None:
         """Bring the folder to where the last writer would have left it. Only under the lock."""
+        self._layout.sweep()
         if self.journal.exists():
             operation = self.journal.operation()
             published = operation is not None and operation.generation <= self.generation
             self.journal.settle(purged=self._purge(), finished=published)
-        self._layout.sweep()
 
     def _forget(self, earlier: Operation | None) -> None:
         """After an operation that had nothing to do: what was interrupted before it still is."""
@@ -194,9 +194,12 @@ class IndexFolder:
             self.journal.begin(earlier)
 
     def _clean_up(self) -> None:
-        """After publishing: purge, forget the operation, remove older generations."""
-        self.journal.settle(purged=self._purge(), finished=True)
+        """After publishing: remove older generations, purge, forget the operation.
+
+        The journal goes last: while it is there, whoever opens the folder finishes this.
+        """
         self._layout.sweep()
+        self.journal.settle(purged=self._purge(), finished=True)
 
     def _purge(self) -> bool:
         """Do the purges that are due; False (and a warning) if they must wait for the next writer."""

@@ -126,10 +126,12 @@ class Layout:
     def sweep(self) -> None:
         """Remove what crashed writers left and generations that are past. Only while holding the lock."""
         current = self.current()
-        for number, partial in list(self._numbers()):
-            if partial or number != current:
-                with self.generations() as generations:
+        past = [(number, partial) for number, partial in self._numbers() if partial or number != current]
+        if past:
+            with self.generations() as generations:
+                for number, partial in past:
                     remove_ours(generations, f"{number}.partial" if partial else str(number))
+                generations.sync()
         for name in (f"{CURRENT}.tmp", "lock.json.tmp"):
             if not self.root.holds_directory(name):
                 self.root.unlink(name)

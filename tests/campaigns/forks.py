@@ -1,0 +1,64 @@
+"""Processes that fork while threads ask an index, and ask and change it in the child."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import stratarag as sr
+from tests.campaigns.trials import Tally, answers, documents, record, tried
+
+
+class BlockingEmbedder:
+    """An embedder without asynchronous methods; takes a moment, so that a fork may come meanwhile."""
+
+    name = "blocking"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Vectors from the letters."""
+        time.sleep(0.002)
+        return [[text.count(letter) + 0.5 for letter in "aeioulnst"] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.embed_documents([text])[0]
+
+
+def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
+    """Fork while others ask; the child's answers must be the parent's."""
+    rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
+    chance = random.Random(seed)
+    index = sr.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
+    right, stop = answers(index), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            index.retrieve("Who steers the Aurora?", k=3)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(trials):
+            kind = "insert" if number % 5 == 0 else "ask"
+            time.sleep(chance.random() * 0.02)
+            outcome = tried(lambda kind=kind: _asked(index, kind))
+            record(rows[kind], outcome, f"trial {number}")
+            if outcome.end == "ok" and kind == "ask" and outcome.value != right:
+                rows[kind].note("silent", f"trial {number}: other answers")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        index.close()
+    return list(rows.values())
+
+
+def _asked(index: sr.Index, kind: str) -> Any:
+    if kind == "ask":
+        return answers(index)
+    return index.insert(documents(os.getpid() % 500, os.getpid() % 500 + 1)).documents
