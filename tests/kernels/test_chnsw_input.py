@@ -163,6 +163,8 @@ def test_damage_is_named(index: CHNSW) -> None:
     spoil("layer0.alive", put(2))
     spoil("layer0.scales", lambda a: np.full_like(a, np.nan))
     spoil("options", lambda a: a[: len(a) // 2])
+    fewer = re.sub(rb'"ef": \[\d+, ', b'"ef": [', bytes(sound["options"]))
+    spoil("options", lambda _: np.frombuffer(fewer, np.uint8), "tells of 1 layers")
     if sound["layer0.links"].size:
         spoil("layer0.links", put(80))
         spoil("layer1.down", put(1000))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
+from stratarag.kernels.checks import check_borders, check_finite, check_layout, check_range
 
 Matrix = NDArray[np.float32]
 Nodes = NDArray[np.int32]
@@ -259,41 +260,29 @@ class Layer:
                 self._rows[key] = array
             else:
                 setattr(self, key, array)
-        self._check(name, below)
+        try:
+            self._check(name, below)
+        except ValueError as error:
+            raise Damaged(str(error)) from error
 
     def _check(self, name: str, below: int) -> None:
         """Every number that is followed as a link must lead somewhere."""
-        counts = np.diff(self.child_from)
-        if (
-            len(self.child_from) != self.count + 1
-            or self.child_from[0] != 0
-            or self.child_from[-1] != len(self.children)
-            or (counts < 0).any()
-        ):
-            raise Damaged(f"array '{name}.child_from' does not divide 'children' among {self.count} nodes")
+        check_borders(self.child_from, f"{name}.child_from", len(self.children), self.count)
         for key, end, least in [
             ("links", self.count, -1),
             ("down", below, -1),
             ("children", below, 0),
             ("pilots", self.count, 0),
             ("alive", 2, 0),
+            ("ids", self.count, 0),
         ]:
-            array = getattr(self, key)
-            wrong = (array < least) | (array >= end)
-            if wrong.any():
-                at = np.argwhere(wrong)[0]
-                value = array[tuple(at)]
-                raise Damaged(
-                    f"array '{name}.{key}' holds {value} at {at.tolist()}, not {least} to {end - 1}"
-                )
-        if not np.array_equal(np.sort(self.ids), np.arange(self.count)):
-            raise Damaged(f"array '{name}.ids' does not hold every number from 0 to {self.count - 1} once")
-        if self.bounds.shape != (2,):
-            raise Damaged(f"array '{name}.bounds' has shape {self.bounds.shape}, not (2,)")
+            check_range(getattr(self, key), f"{name}.{key}", end, start=least)
+        if not (np.bincount(self.ids, minlength=self.count) == 1).all():
+            raise ValueError(f"array '{name}.ids' does not hold every number from 0 to {self.count - 1} once")
+        check_layout(self.bounds, f"{name}.bounds", np.float32, (2,))
         for key in ("scales", "norms", "bounds"):
-            if not np.isfinite(getattr(self, key)).all():
-                raise Damaged(f"array '{name}.{key}' holds values that are not finite")
+            check_finite(getattr(self, key), f"{name}.{key}")
         if len(self.pilots) and not self.alive[self.pilots].all():
-            raise Damaged(f"array '{name}.pilots' names deleted nodes")
+            raise ValueError(f"array '{name}.pilots' names deleted nodes")
         if self.alive.any() and not len(self.pilots):
-            raise Damaged(f"array '{name}.pilots' is empty, and the layer is not")
+            raise ValueError(f"array '{name}.pilots' is empty, and the layer is not")

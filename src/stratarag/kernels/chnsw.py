@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.errors import Damaged
 from stratarag.kernels._chnsw_checks import (
     checked_gone,
     checked_links,
@@ -276,6 +277,8 @@ class CHNSW(Linked):
             }
             layer.load(own, f"layer{level}", below)
             below = layer.count
+        if f"layer{len(ef)}.alive" in arrays:
+            raise Damaged(f"array 'options' tells of {len(ef)} layers, and there are more")
         index._settle(range(len(ef)), threads)
         return index
 
