@@ -61,11 +61,13 @@ def test_where_names_are_everywhere_words_lead(index: sr.Index) -> None:
     assert trace[0]["bm25"] > 0
 
 
-def test_the_gate_closes_as_names_become_rare() -> None:
-    gates = [Gate(names) for names in (0.0, 0.01, 0.1, 1.0, 10.0)]
+def test_the_gate_closes_as_names_become_rare_and_opens_as_questions_become_long() -> None:
+    gates = [Gate(names, 8) for names in (0.0, 0.01, 0.1, 1.0, 10.0)]
     assert [gate.share for gate in gates] == sorted((gate.share for gate in gates), reverse=True)
     assert [gate.boost for gate in gates] == sorted((gate.boost for gate in gates), reverse=True)
     assert gates[-1].share > 0
+    assert Gate(1.0, 30).share > Gate(1.0, 5).share
+    assert Gate(1.0, 0).boost > 0
 
 
 @pytest.mark.parametrize("rank", RANKINGS)

@@ -16,38 +16,46 @@ RRF_CONSTANT = 60
 LEXICAL_SHARE = 0.1
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
-SHARE_NAMES = 0.02
-"""Mass of names at which that share is halved."""
-LEXICAL_BOOST = 3.0
+SHARE_NAMES = 0.0025
+"""Mass of names per word at which that share is halved."""
+LEXICAL_BOOST = 6.0
 """How many times its mass that passage gains at the end, where the question has no names."""
-BOOST_NAMES = 0.3
-"""Mass of names at which that gain is halved."""
+BOOST_NAMES = 0.0375
+"""Mass of names per word at which that gain is halved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a question's words count, decided by how rare its names are.
+    """What a question's words count, decided by how rare its names are, and how many words there are.
 
     Names that few passages have lead a walk to what the question is about, and to the next hop. Names that
-    are everywhere (the two people of a chat, a company in the news) lead it nowhere, and the words must.
+    are everywhere (the two people of a chat, a company in the news) lead it nowhere, and the words must. So
+    they must in a long question, which says more by its words than by the names among them.
 
     Parameters
     ----------
     names
         Restart mass of the names in the question: the sum of 1 / (passages that have it).
+    words
+        How many different words it has, those of grammar apart.
     """
 
     names: float
+    words: int
 
     @property
     def share(self) -> float:
         """Restart mass of the passage that has the words best."""
-        return LEXICAL_SHARE / (1 + self.names / SHARE_NAMES)
+        return LEXICAL_SHARE / (1 + self._per_word / SHARE_NAMES)
 
     @property
     def boost(self) -> float:
         """How many times its mass the passage that has the words best gains at the end."""
-        return LEXICAL_BOOST / (1 + self.names / BOOST_NAMES)
+        return LEXICAL_BOOST / (1 + self._per_word / BOOST_NAMES)
+
+    @property
+    def _per_word(self) -> float:
+        return self.names / max(self.words, 1)
 
 
 def reciprocal_ranks(

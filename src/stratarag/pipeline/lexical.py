@@ -142,16 +142,10 @@ class LexicalIndex:
             rows, parts = rows[allowed[rows]], parts[allowed[rows]]
         return _summed(rows, parts, size)
 
-    def _terms(self, question: str) -> list[str]:
-        """The stems of a question's distinct words, without those of grammar unless it has no others."""
-        spoken = dict.fromkeys(words(question))
-        stops = ENGLISH if self.language == "english" else FUNCTION
-        content = [word for word in spoken if word not in stops] or list(spoken)
-        return [_stemmed(word, self.language) for word in content]
-
     def _postings(self, question: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the postings of the question's terms start and how many they are, the rarest terms first."""
-        keys = np.unique(hash_words(self._terms(question)))
+        stems = [_stemmed(word, self.language) for word in content_words(question, self.language)]
+        keys = np.unique(hash_words(stems))
         if not len(keys) or not len(self._keys):
             return _NO_ROWS, _NO_ROWS
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -165,6 +159,13 @@ class LexicalIndex:
         order = np.argsort(counts, kind="stable")
         order = order[np.cumsum(counts[order]) <= MOST_POSTINGS]
         return starts[order], counts[order]
+
+
+def content_words(question: str, language: str) -> list[str]:
+    """A question's different words, without those of grammar unless it has no others."""
+    spoken = dict.fromkeys(words(question))
+    stops = ENGLISH if language == "english" else FUNCTION
+    return [word for word in spoken if word not in stops] or list(spoken)
 
 
 def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.ppr import shallow_pagerank
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.lexical import Scored, best
+from stratarag.pipeline.lexical import Scored, best, content_words
 from stratarag.pipeline.names.linking import Linked, link
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
@@ -103,6 +103,7 @@ class RankedPassages:
             decided = {
                 "gate": {
                     "names": round(self.gate.names, 4),
+                    "words": self.gate.words,
                     "share": round(self.gate.share, 4),
                     "boost": round(self.gate.boost, 4),
                 }
@@ -207,7 +208,9 @@ class PassageWalk:
         )
         if rank == "walk":
             linked = link(question, self._graph.names, entities, fuzzy=fuzzy)
-            return self._walked(evidence, linked, seeds or Seeds())
+            language = "" if self._graph.lexical is None else self._graph.lexical.language
+            asked = len(content_words(question, language))
+            return self._walked(evidence, linked, asked, seeds or Seeds())
         return self._told(evidence, *_without_a_graph(evidence, rank), rank, None)
 
     def _words(self, question: str, allowed: NDArray[np.bool_] | None, rank: str) -> Scored:
@@ -221,10 +224,10 @@ class PassageWalk:
             )
         return Scored(_NO_ROWS, np.zeros(0, np.float32))
 
-    def _walked(self, evidence: _Evidence, linked: Linked, seeds: Seeds) -> RankedPassages:
+    def _walked(self, evidence: _Evidence, linked: Linked, asked: int, seeds: Seeds) -> RankedPassages:
         names = 1.0 / np.maximum(self._frequency[linked.named], 1)
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
-        gate = Gate(float(names.sum() + near.sum()))
+        gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = evidence.lexical(LEXICAL_PASSAGES)
         nodes, weights = _heaviest(
             [
