@@ -13,6 +13,7 @@ from stratarag.models.budget import Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
 from stratarag.models.local import default_embedder
+from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.models.services import Services
 from stratarag.models.wrap import embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
@@ -77,17 +78,12 @@ class Models:
         recorded: Manifest | None = None,
         resolve_rule: Rule | None = None,
     ) -> None:
-        _check_models(llm, embedder)
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
         self._chosen = embedder is not None
-        self.llm = llm
+        self.llm = as_chat_model(llm)
         self.resolve_rule = resolve_rule or default_rule
-        self.embedder = (
-            embedder
-            if embedder is not None
-            else default_embedder(None if recorded is None else recorded.embedder)
-        )
+        self.embedder = _embedder(embedder, recorded)
         self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
@@ -139,9 +135,8 @@ class Models:
 
         `llm` stands in for the index's own chat model.
         """
-        _check_models(llm, None)
         return ModelGate(
-            self.llm if llm is None else llm,
+            self.llm if llm is None else as_chat_model(llm),
             self.embedder,
             cache=self._shared or folder.calls,
             vectors=folder.journal if journal else None,
@@ -177,29 +172,13 @@ class Models:
         return folder.snapshot().manifest.dimension if folder.generation else None
 
 
-def _check_models(llm: Any, embedder: Any) -> None:
-    """Say at once what is not a model, and not after the documents were read."""
-    for name, given in (("llm", llm), ("embedder", embedder)):
-        if isinstance(given, type):
-            raise TypeError(
-                f"{name} must be an object, not the class {given.__name__}: give {given.__name__}()"
-            )
-    if llm is not None and not (hasattr(llm, "complete") or hasattr(llm, "acomplete")):
-        raise TypeError(
-            f"llm must have complete(prompt) or acomplete(prompt), and {llm!r} has neither; a framework's "
-            "model goes to the framework's classes (langchain_stratarag, llama_index_stratarag)"
-        )
-    known = ("embed_documents", "aembed_documents")
-    if (
-        embedder is None
-        or isinstance(embedder, AnyEmbedder)
-        or any(hasattr(embedder, name) for name in known)
-    ):
-        return
-    raise TypeError(
-        f"embedder must have embed_documents(texts) and embed_query(text), and {embedder!r} has not; a "
-        "model's name is not enough: MiniLMEmbedder() is the local one, OnnxEmbedder(folder) runs yours"
-    )
+def _embedder(given: Any, recorded: Manifest | None) -> Any:
+    """The embedder that a caller gives, or the local default."""
+    if isinstance(given, AnyEmbedder):
+        return given
+    if given is None:
+        return default_embedder(None if recorded is None else recorded.embedder)
+    return as_embedder(given)
 
 
 def _progress(progress: bool | Progress) -> Progress | None:

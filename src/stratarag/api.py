@@ -19,7 +19,8 @@ from stratarag.models.estimate import Estimate
 from stratarag.pipeline.entity_resolution import Rule
 from stratarag.pipeline.extraction.stage import Given
 from stratarag.protocols import Progress
-from stratarag.store.folder import IndexFolder
+from stratarag.store.checksums import Check
+from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
 
 StrPath = str | os.PathLike[str]
 
@@ -91,9 +92,13 @@ def build_index(
     path
         The index folder; None means a private temporary one, gone when the index is closed.
     llm
-        A chat model (see `protocols.ChatModel`); None works without one: extractive summaries.
+        A chat model: an object (see `protocols.ChatModel`), a model of LangChain or LlamaIndex, a name such
+        as `"openai:gpt-4o-mini"`, `"openai:NAME@http://127.0.0.1:8000/v1"` or `"ollama:llama3.1"`, or a
+        mapping of these by stage: `{"extract": ..., "summarize": ..., "answer": ..., "default": ...}`. None
+        works without one: extractive summaries.
     embedder
-        An embedder (see `protocols.Embedder`); None means the local default.
+        An embedder (see `protocols.Embedder`), embeddings of LangChain or LlamaIndex, or a name such as
+        `"openai:text-embedding-3-small"`, `"minilm"` or `"hashing"`; None means the local default.
     config
         A `Config`, a method's own settings, or a mapping of settings.
     budget
@@ -147,9 +152,10 @@ async def aopen_index(
     progress: bool | Progress = False,
     limits: Limits | None = None,
     resolve_rule: Rule | None = None,
+    check: Check = DEFAULT_CHECK,
 ) -> Index:
     """Open an index; see `open_index`."""
-    folder = await in_thread(IndexFolder.open, Path(path))
+    folder = await in_thread(IndexFolder.open, Path(path), check)
     try:
         manifest = folder.snapshot().manifest
         models = Models(
@@ -180,11 +186,14 @@ def open_index(
     progress: bool | Progress = False,
     limits: Limits | None = None,
     resolve_rule: Rule | None = None,
+    check: Check = DEFAULT_CHECK,
 ) -> Index:
     """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
 
     Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
-    say how models are called from now on, and `resolve_rule`, which is not kept there.
+    say how models are called from now on, and `resolve_rule`, which is not kept there. `check` says how much
+    of the files is held against their checksums, now and when later generations are opened: `"sizes"` looks
+    at the sizes of large ones, `"sampled"` at parts of them, `"full"` at every byte (as `Index.verify` does).
 
     Raises
     ------
@@ -203,6 +212,7 @@ def open_index(
             progress=progress,
             limits=limits,
             resolve_rule=resolve_rule,
+            check=check,
         )
     )
 

@@ -100,6 +100,14 @@ class Index:
         self._reader = None
         self._folder.close()
 
+    def reload(self) -> int:
+        """Turn to the newest generation, where another process or object wrote one; returns its number."""
+        if self._serve().snapshot.manifest.generation != self._folder.generation:
+            snapshot = self._folder.snapshot()
+            self._config = settings_of(snapshot.manifest, self._config)
+            self._reader = Reader(snapshot)
+        return self.generation
+
     # Updates
 
     async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:

@@ -172,7 +172,7 @@ def test_a_server_that_hangs() -> None:
     for name, api in itertools.product(("ChatOpenAI", "ollama by name"), APIS):
         with ModelServer("hang") as server:
             through = gate(name, server, limits=Limits(concurrency=2, timeout=0.2, retries=5, grace=0.1))
-            with pytest.raises(CallFailed, match="no answer within twice timeout=0.2 s"):
+            with pytest.raises(CallFailed, match=r"no answer within twice timeout=0.2 s"):
                 APIS[api](extract(through))
             assert server.requests == (2 if api == "async" else 1)
 
@@ -181,7 +181,7 @@ def test_a_server_that_hangs() -> None:
 def test_nobody_there(name: str) -> None:
     with ModelServer() as server:
         pass
-    with pytest.raises(ModelError, match="no server answers there|failed to connect|Connection refused"):
+    with pytest.raises(ModelError, match=r"no server answers there|failed to connect|Connection refused"):
         _sync.run(extract(gate(name, server)))
 
 

@@ -286,7 +286,7 @@ async def test_extractive_answers_stream(index: LSHTreeIndex) -> None:
 
 
 async def test_postprocessors_and_synthesizers_of_ones_own(index: LSHTreeIndex, ask: Any) -> None:
-    cutoff = SimilarityPostprocessor(similarity_cutoff=2.0)
+    cutoff = SimilarityPostprocessor(similarity_cutoff=1e9)
     assert str(await ask(index.as_query_engine(node_postprocessors=[cutoff]))) == NOTHING_FOUND
     plain = get_response_synthesizer(llm=WritingLLM("Mine."), response_mode=ResponseMode.TREE_SUMMARIZE)
     assert str(await ask(index.as_query_engine(response_synthesizer=plain))) == "Mine."

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import stratarag as sr
 
-_VERBS = {"llm": ("complete", "acomplete"), "embedder": ("embed_documents", "aembed_documents")}
-_OWN_OPTIONS = ("decompose", "k", "method", "view", "where")
+_VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke")
+_OWN_OPTIONS = ("decompose", "fill", "k", "method", "view", "where")
 
 
 class WrongOption(ValueError):
@@ -20,42 +20,36 @@ class WrongOption(ValueError):
 
 
 def load_model(kind: str, value: str) -> Any:
-    """The model that `--llm` or `--embedder` names: an object, or what a class or function makes if called.
+    """The model that `--llm` or `--embedder` names: a name that the core knows, else `MODULE:NAME`.
+
+    Of a module it is an object, or what a class or function makes when it is called.
 
     Raises
     ------
     WrongOption
         Whatever goes wrong: importing a module runs foreign code, and so does calling a function of it.
     """
+    from stratarag.models.named import PROVIDERS, as_chat_model, as_embedder
+
+    known = value.partition(":")[0] in PROVIDERS or ":" not in value
     try:
-        model = _named(kind, value)
-    except WrongOption:
-        raise
+        return (as_chat_model if kind == "llm" else as_embedder)(value if known else _imported(value))
+    except WrongOption as error:
+        raise WrongOption(f"--{kind} {value}: {error}") from None
     except (Exception, SystemExit) as error:
-        raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}") from error
-    if not _is_model(kind, model):
-        raise WrongOption(
-            f"--{kind} {value}: a {type(model).__name__}, which has neither {' nor '.join(_VERBS[kind])}"
-        )
-    return model
+        hint = "; a model of your own is MODULE:NAME" if known else ""
+        raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
 
 
-def _named(kind: str, value: str) -> Any:
-    local: dict[str, Callable[[], Any]] = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}
-    if kind == "embedder" and value in local:
-        return local[value]()
+def _imported(value: str) -> Any:
     module, _, name = value.partition(":")
     if not module or not name:
-        raise WrongOption(f"--{kind} {value!r} is not of the form MODULE:NAME")
+        raise WrongOption("not of the form MODULE:NAME")
     if "" not in sys.path:  # the console script does not look in the working folder
         sys.path.insert(0, "")
     found = getattr(importlib.import_module(module), name)
-    is_factory = isinstance(found, type) or (callable(found) and not _is_model(kind, found))
-    return found() if is_factory else found
-
-
-def _is_model(kind: str, found: object) -> bool:
-    return any(hasattr(found, verb) for verb in _VERBS[kind])
+    is_model = any(hasattr(found, verb) for verb in _VERBS)
+    return found() if isinstance(found, type) or (callable(found) and not is_model) else found
 
 
 def load_config(

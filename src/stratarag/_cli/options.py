@@ -28,17 +28,20 @@ extraction_option = click.option(
     help="Entities and triples that exist already (OpenIE JSON lines), by document id.",
 )
 llm_option = click.option(
-    "--llm", metavar="MODULE:NAME", help="Chat model, or a function that makes it; without one, LLM-free."
+    "--llm",
+    metavar="NAME",
+    help="Chat model: openai:NAME, openai:NAME@URL, ollama:NAME or MODULE:NAME; without one, LLM-free.",
 )
 embedder_option = click.option(
     "--embedder",
-    metavar="MODULE:NAME",
-    help="Embedder, or `minilm` or `hashing`; if not given, the one of the index or the local default.",
+    metavar="NAME",
+    help="Embedder: minilm, hashing, openai:NAME, ollama:NAME or MODULE:NAME; if not given, that of the "
+    "index or the local default.",
 )
 
 
 def models_options(function: Function) -> Function:
-    """`--llm` and `--embedder`, each the import path of an object or of a function that makes it."""
+    """`--llm` and `--embedder`, each a name that the core knows, or the import path of an object."""
     return llm_option(embedder_option(function))
 
 

@@ -4,6 +4,7 @@ openai:gpt-4o-mini                            OpenAI, with the key in OPENAI_API
 openai:NAME@http://127.0.0.1:8000/v1          any server that speaks OpenAI's protocol
 ollama:llama3.1                               Ollama on this machine
 ollama:llama3.1@http://192.168.0.7:11434      Ollama elsewhere
+minilm, hashing                               embedders that run here (see `models.local`)
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from stratarag.models.frameworks import adapter_of
+from stratarag.models.hashing import HashingEmbedder
+from stratarag.models.local import MiniLMEmbedder
 from stratarag.models.stages import StageModels
 
 PROVIDERS = ("openai", "ollama")
+_LOCAL = {"minilm": MiniLMEmbedder, "all-MiniLM-L6-v2": MiniLMEmbedder, "hashing": HashingEmbedder}
 _EXAMPLES = "'openai:gpt-4o-mini', 'openai:NAME@http://127.0.0.1:8000/v1' and 'ollama:llama3.1'"
-_EMBEDDERS = "'openai:text-embedding-3-small' and 'ollama:nomic-embed-text'"
+_EMBEDDERS = "'openai:text-embedding-3-small', 'ollama:nomic-embed-text', 'minilm' and 'hashing'"
 
 
 def as_chat_model(value: Any) -> Any:
@@ -66,6 +70,8 @@ def as_embedder(value: Any) -> Any:
     _check_no_class("embedder", value)
     if value is None:
         return None
+    if isinstance(value, str) and value in _LOCAL:
+        return _LOCAL[value]()
     if isinstance(value, str):
         return _named("embedder", value, _EMBEDDERS)
     adapter = adapter_of(value)

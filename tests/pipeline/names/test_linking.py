@@ -95,7 +95,7 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     )
     snapshot, over = snapshot_of(index), opened(index, "lshtree")
     walk = PassageWalk(over.corpus, over.graph, over.passages)
-    question = "Where is the builder of the Silver Hernon?"
+    question = "Where is the builder of the Silvar Hernon?"
     vector = snapshot.vectors[0]  # the question is like another passage
 
     def found(*, fuzzy: bool) -> set[str]:
