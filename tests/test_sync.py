@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import os
 import threading
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -69,3 +72,55 @@ def test_an_iterator_is_closed_when_the_caller_stops() -> None:
     source.close()
     assert closed == [True]
     assert list(_sync.iterate(numbers())) == list(range(10))
+
+
+@pytest.mark.parametrize("end", ["cancel", "time-out", "end of the loop"])
+def test_a_context_that_was_entered_after_a_cancellation_is_left(end: str) -> None:
+    held: list[str] = []
+
+    @contextlib.contextmanager
+    def slow() -> Iterator[None]:
+        time.sleep(0.2)
+        held.append("entered")
+        try:
+            yield
+        finally:
+            held.append("left")
+
+    async def use() -> None:
+        async with _sync.entered(slow()):
+            await asyncio.sleep(1)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(use())
+        await asyncio.sleep(0.05)
+        if end == "cancel":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        elif end == "time-out":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(task, 0.05)
+
+    asyncio.run(main())
+    assert held == ["entered", "left"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_finds_locks_free_and_remakes_its_own() -> None:
+    class Pool:
+        def __init__(self) -> None:
+            self.owner = os.getpid()
+            _sync.after_fork(self.start)
+
+        def start(self) -> None:
+            self.owner = os.getpid()
+
+    lock, pool = _sync.Lock(), Pool()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            with lock:
+                os._exit(0 if pool.owner == os.getpid() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert pool.owner == os.getpid()

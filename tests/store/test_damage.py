@@ -8,9 +8,11 @@ import json
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import pytest
 from stratarag.errors import Damaged, FormatTooNew
 from stratarag.store import manifest as manifests
 from stratarag.store.calls import SqliteCalls
+from stratarag.store.checksums import fingerprint
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest, check_inside
 from tests.store.support import METHOD, contents, fill, manifest, publish
@@ -269,3 +272,93 @@ def test_a_cache_that_cannot_be_written_is_still_read(
         assert frozen.get("k") == "v"
     frozen.put("new", "v", task="t", model="m", sources=())
     assert frozen.get("new") is None
+
+
+def resign(index: Path, name: str) -> None:
+    """Make the checksums of a file right again, as whoever wants to harm would."""
+    path = index / "generations" / "1" / "manifest.json"
+    content = json.loads(path.read_text())
+    with (index / "generations" / "1" / name).open("rb") as file:
+        found = fingerprint(file.fileno())
+    entry = {"bytes": found.bytes, "sha256": found.sha256, "blocks": found.blocks}
+    rewrite(index, {"files": {**content["files"], name: entry}})
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("UPDATE chunks SET text = x'00ff' WHERE row = 1", "wrong types"),
+        ("UPDATE chunks SET metadata = '[1]'", "metadata that is not JSON"),
+        ("UPDATE documents SET metadata = '{' WHERE number = 0", "metadata that is not JSON"),
+        ("UPDATE chunks SET text = CAST(x'61ff62' AS TEXT) WHERE row = 1", "decode|cannot be read|not text"),
+        ("DELETE FROM chunks WHERE row = 1", "row 1 of chunks is missing"),
+        ("DELETE FROM documents WHERE number = 0", "document 0, of which there are chunks, is missing"),
+        ("UPDATE chunks SET document = 9 WHERE row = 0", "document 9, of which there are chunks, is missing"),
+    ],
+)
+def test_records_that_nobody_wrote_are_named_when_they_are_read(
+    index: Path, change: str, expected: str
+) -> None:
+    corpus = index / "generations" / "1" / "corpus.sqlite"
+    with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
+        connection.execute(change)
+    resign(index, "corpus.sqlite")
+    snapshot = IndexFolder.open(index).snapshot()
+    with pytest.raises(Damaged, match=expected):
+        snapshot.chunks([0, 1])
+
+
+def test_metadata_of_other_rows_than_there_are_is_named(index: Path) -> None:
+    corpus = index / "generations" / "1" / "corpus.sqlite"
+    with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM documents WHERE number = 0")
+    resign(index, "corpus.sqlite")
+    with pytest.raises(Damaged, match="metadata of 1 documents, not of 2"):
+        IndexFolder.open(index).snapshot().chunk_metadata()
+
+
+def test_a_row_that_does_not_exist_is_damage_as_well_as_a_wrong_index(index: Path) -> None:
+    snapshot = IndexFolder.open(index).snapshot()
+    for error in (IndexError, Damaged):
+        with pytest.raises(error, match="row 3 of chunks does not exist; there are 3"):
+            snapshot.texts([3])
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_arrays_that_point_nowhere_are_damage(index: Path, part: bool) -> None:
+    """Their checksums are right, so that their numbers must be looked at."""
+    name = f"parts/{METHOD}.arrays" if part else "chunks.arrays"
+    path = index / "generations" / "1" / name
+    content = bytearray(path.read_bytes())
+    content[-4 if not part else -8 :] = b"\x7f" * (4 if not part else 8)
+    path.write_bytes(content)
+    resign(index, name)
+    with pytest.raises(Damaged, match=path.name):
+        IndexFolder.open(index)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '[["vectors","<f4",[3,4],64]]',
+        '[["vectors","<f4",[3,5],0]]',
+        '[["vectors","<f4",[-3,-4],0]]',
+        '[["vectors","<f4",[3,4],0],["vectors","<f4",[3,4],0]]',
+        '[["vectors","|O8",[3,4],0]]',
+        '[["vectors","<f4",[1e9,1e300],0]]',
+        '[["vectors","<f4",[99999999999,99999999999],0]]',
+        '[["../x","<f4",[3,4],0]]',
+        '[[[["vectors"]]]]',
+        "{}",
+        "null",
+    ],
+)
+def test_a_head_that_lies_is_damage(index: Path, head: str) -> None:
+    path = index / "generations" / "1" / "vectors.arrays"
+    content = path.read_bytes()
+    text = head.encode()
+    padded = content[:8] + len(text).to_bytes(8, "little") + text
+    path.write_bytes(padded + b" " * (-len(padded) % 64) + content[-48:])
+    resign(index, "vectors.arrays")
+    with pytest.raises(Damaged, match=r"vectors\.arrays"):
+        IndexFolder.open(index)

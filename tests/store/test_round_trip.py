@@ -267,3 +267,14 @@ def test_a_closed_folder_says_so(tmp_path: Path) -> None:
             use()
     with pytest.raises(ClosedIndex), folder.writer("insert"):
         pass
+
+
+def test_metadata_with_half_a_character_is_stored_as_valid_text(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    with folder.writer("build") as staging:
+        staging.add("d", "", {"cut\ud83d": ["\ud800", "🙂 whole"]}, chunks("d", ["x"]))
+        staging.assemble(removed=())
+        staging.create_vectors(DIMENSION)
+        staging.publish(manifest(parts={}, methods=()))
+    (found,) = folder.snapshot().chunk_metadata()
+    assert found == {"cut\ufffd": ["\ufffd", "🙂 whole"]}

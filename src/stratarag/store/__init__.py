@@ -3,9 +3,11 @@
     folder                      an index
     ├── CURRENT                 number of the generation in use; its rename is the moment of publishing
     ├── generations/<n>/        never changed once published
-    │   ├── manifest.json       how it was made; size and checksum of every file
+    │   ├── manifest.json       how it was made; size and checksums of every file
     │   ├── corpus.sqlite       documents, chunks, nodes
-    │   └── arrays/**.npy       vectors, and the arrays of each part; memory-mapped
+    │   ├── vectors.arrays      the vectors of the chunks
+    │   ├── chunks.arrays       the document of each chunk
+    │   └── parts/*.arrays      the arrays of each part: the extraction, the graph, the methods
     ├── calls.sqlite            answers of models
     ├── journal.sqlite          only while an operation is unfinished or a purge is due
     ├── lock, lock.json         the writer's lock, and who holds it
@@ -18,7 +20,10 @@
     assembly    documents that arrive, and how they and the previous corpus become the next
     tables      the tables of a generation and the queries on them
     nodes       nodes as records, and their sources as arrays
-    arrays      arrays as files
+    files       files and directories by descriptor, never through a link
+    arrays      files of arrays
+    checksums   sizes and checksums, and how far they are checked
+    contents    the files of a generation: opening them, and what their numbers must obey
     manifest    the description of a generation; versions of the format and their migration
     calls       the cache of model calls, and purging it
     journal     what a killed operation leaves for the next try

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Metadata, Node
 from stratarag.store.tables import Tables
@@ -128,8 +129,12 @@ class CorpusView(ABC):
 
     def chunk_metadata(self) -> list[Metadata]:
         """Each chunk's metadata, in row order. Chunks without any of their own share their document's."""
-        of_documents = list(self.document_metadata().values())
+        path, of_documents = self._tables.database.path, list(self.document_metadata().values())
+        if len(of_documents) != self.document_count:
+            raise Damaged(f"{path}: metadata of {len(of_documents)} documents, not of {self.document_count}")
         merged = [of_documents[number] for number in self.chunk_documents().tolist()]
         for row, own in self._tables.own_metadata().items():
+            if not 0 <= row < len(merged):
+                raise Damaged(f"{path}: metadata of a chunk {row}, but there are {len(merged)}")
             merged[row] = {**merged[row], **own}
         return merged

@@ -1,0 +1,35 @@
+"""The campaigns in their small form; by hand, `python -m tests.campaigns damage --trials 5000`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns.interrupted import available
+
+ROOT = Path(__file__).resolve().parents[2]
+# Trials per unit of `--trials`: some kinds need more than others to meet something.
+SMALL = {
+    "cancellations": 10,
+    "damage": 14,
+    "forks": 5,
+    "full_disk": 8,
+    "hostile": 16,
+    "kills": 8,
+    "power_cuts": 8,
+    "traces": 10,
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="trials are forked and limited as on Linux")
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_a_campaign_finds_nothing(name: str, request: pytest.FixtureRequest) -> None:
+    if name in ("full_disk", "kills", "power_cuts") and not available():
+        pytest.skip("the shim below the file system needs a C compiler")
+    trials = SMALL[name] * request.config.getoption("--trials")
+    command = [sys.executable, "-m", "tests.campaigns", name, "--trials", str(trials)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
