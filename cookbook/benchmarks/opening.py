@@ -165,7 +165,8 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=100_000)
     chunks = parser.parse_args().chunks
     entities, relations = 3 * chunks, 4 * chunks
-    graph: Any = SimpleNamespace(entities=entities, relations=relations, units=chunks)
+    stored = SimpleNamespace(arrays={"vectors": None})
+    graph: Any = SimpleNamespace(entities=entities, relations=relations, units=chunks, stored=stored)
     layout = Layout.of(chunks, graph, chunks // 10, chunks // 20, chunks // 20)
     of_graph, of_names = graph_arrays(chunks, entities, relations), NameIndex.build(names(entities))
     noderag, hirag, lshtree = (

@@ -31,7 +31,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -378,6 +378,7 @@ def tried(
         yield Tried(each, *bounded(partial(outcome, folder, each, expected), seconds, memory))
 
 
+@lru_cache
 def _sound(folder: str, methods: tuple[str, ...]) -> list[Any]:
     """The answers of the unaltered index, from a process of its own."""
     answers, errors, modules = json.loads(elsewhere(f"tell({folder!r}, {methods!r})"))

@@ -41,6 +41,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
             checks.of("vectors", np.float32, (entities, dimension))
 
 
+def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Whether the graph has the vectors of its entities, which some methods need; `Damaged` if not."""
+    with damage("graph"):
+        Checks(arrays).any("vectors")
+
+
 def _check_words(checks: Checks, chunks: int) -> None:
     """The postings of `LexicalIndex`."""
     checks.of("lexical.language", np.uint8, (None,))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stratarag.methods.archrag.build import INDEX, RECIPE
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.graph_checks import check_vectors
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -23,6 +24,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     Damaged
         If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
     """
+    check_vectors(graph.stored.arrays)
     with damage("archrag"):
         checks = Checks(arrays)
         communities = checks.csr("sources", chunks, ascending=True)

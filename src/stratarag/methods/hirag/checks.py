@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stratarag.kernels.checks import check_symmetric
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.graph_checks import check_vectors
 
 _REPEATED = 64
 """How often a member and a summary entity may have been joined: masks are as long as numbers of edges go."""
@@ -24,6 +25,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     Damaged
         If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
     """
+    check_vectors(graph.stored.arrays)
     with damage("hirag"):
         checks = Checks(arrays)
         summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
