@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-
 from stratarag.models.budget import Limits, Prices
 from stratarag.models.gate import ModelGate
+from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.pending import PendingCall
 from stratarag.models.prices import cost_of
 from stratarag.models.request import CountTokens, approximate_tokens
@@ -116,24 +114,22 @@ class _NamedModel:
 
 
 class PseudoEmbedder:
-    """Unit vectors in directions that depend on the whole text only; nothing is near anything else."""
+    """Vectors by words alone, in the place of another embedder's: like texts are near each other in both."""
 
     def __init__(self, name: str, dimension: int) -> None:
         self.name = name
         self.dimension = dimension
+        self._hashing = HashingEmbedder(dimension)
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One pseudo-random direction per text, shape (len(texts), dimension)."""
-        return np.stack([self._direction(text) for text in texts])
+        """Unit vectors, shape (len(texts), dimension)."""
+        vectors: Vectors = self._hashing.embed_documents(texts)
+        return vectors
 
     async def aembed_query(self, text: str) -> Vectors:
-        """The direction of a question."""
-        return self._direction(text)
-
-    def _direction(self, text: str) -> Vectors:
-        seed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        generator = np.random.default_rng(int.from_bytes(seed, "little"))
-        return generator.standard_normal(self.dimension, dtype=np.float32)
+        """The vector of a question."""
+        vector: Vectors = self._hashing.embed_query(text)
+        return vector
 
 
 class CountingGate(ModelGate):
