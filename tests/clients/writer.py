@@ -13,7 +13,7 @@ _NUMBERED = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 
 def written(prompt: str) -> str:
     """The answer to a prompt: always the same for the same prompt."""
-    for tag, write in _WRITERS.items():
+    for tag, write in ({} if _within(prompt, "passages") else _WRITERS).items():
         data = _within(prompt, tag)
         if data is not None:
             return json.dumps(write(data))
@@ -40,20 +40,19 @@ def _said(text: str) -> str:
 
 
 def _extraction(passage: str) -> dict[str, Any]:
-    names = _names(passage)[:6] or ["Something"]
+    """Each name with the sentence that it is in, as the prompt asks."""
+    sentences = [" ".join(each.split()[:30]) for each in re.split(r"(?<=[.!?])\s+", passage) if each.strip()]
+    said = {name: each for each in reversed(sentences) for name in _names(each)} or {
+        "Something": passage[:80]
+    }
+    names = list(said)[:10]
+    pairs = [(one, other) for each in sentences for one, other in pairwise(_names(each))]
     return {
-        "units": [
-            {"text": sentence.strip(), "entities": _names(sentence)[:4]} for sentence in passage.split(". ")
-        ],
-        "entities": [{"name": name, "type": "thing", "description": f"{name} is told of."} for name in names],
+        "units": [{"text": each, "entities": _names(each)[:4]} for each in sentences],
+        "entities": [{"name": name, "type": "thing", "description": said[name]} for name in names],
         "relations": [
-            {
-                "source": one,
-                "target": other,
-                "description": f"{one} and {other} are told of together.",
-                "strength": 5,
-            }
-            for one, other in pairwise(names)
+            {"source": one, "target": other, "description": f"{one}: {said[other]}", "strength": 5}
+            for one, other in pairs[:10]
         ],
     }
 

@@ -31,6 +31,8 @@ from langchain_stratarag._convert import to_chunks
 from langchain_stratarag._models import LangChainChatModel, model_name, to_chat_model
 from stratarag import HashingEmbedder
 from stratarag.errors import MethodMissing
+from stratarag.models.gate import ModelGate, Prompt, Task
+from stratarag.models.structured import json_as
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -437,25 +439,12 @@ async def test_models_without_structured_output_answer_in_text(complete: Any) ->
     assert await complete(to_chat_model(bound), schema=Fact) == "plain"
 
 
-async def test_a_server_that_rejects_the_text_goes_on_being_asked_for_structure(complete: Any) -> None:
-    class TooLong(RefusingModel):
-        def _call(self, *args: Any, **kwargs: Any) -> str:
-            if self.__dict__["rejected"] == 1:
-                self.with_structured_output(None).invoke("")  # counts, and raises the same error
-            return super()._call(*args, **kwargs)
-
-    llm = TooLong(responses=["plain"])
-    model = to_chat_model(llm)
-    with pytest.raises(RuntimeError, match="does not support"):
-        await complete(model, schema=Fact)
-    assert await complete(model, schema=Fact) == "plain"
-    assert llm.__dict__["rejected"] == 3
-
-
-async def test_a_server_that_rejects_tools_is_asked_once(complete: Any) -> None:
-    model = RefusingModel(responses=["plain"])
-    wrapped = to_chat_model(model)
-    assert [await complete(wrapped, schema=Fact) for _ in range(3)] == ["plain"] * 3
+async def test_a_server_that_rejects_tools_is_asked_for_them_once() -> None:
+    model = RefusingModel(responses=['{"subject": "bell", "year": 1907}'])
+    task = Task("fact", Prompt("p", "{{text}}"), json_as(Fact), lambda values: None, schema=Fact)
+    gate = ModelGate(to_chat_model(model), None)
+    for text in "abc":
+        assert (await gate.call(task, {"text": text}, item=text)).year == 1907
     assert model.__dict__["rejected"] == 1
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
@@ -17,6 +18,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
+from stratarag.models.clients import PerLoop
 from stratarag.models.completion import Completion
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import sent_schema
@@ -48,75 +50,117 @@ def to_chat_model(llm: Any) -> Any:
 
 
 def to_embedder(embedding: Any) -> Any:
-    """What the core takes as an embedder: LangChain's, which does not retry by itself; others as they are."""
-    if not isinstance(embedding, Embeddings):
-        return embedding
-    updates = {}
-    for name in ("client", "async_client"):
-        resource = getattr(embedding, name, None)
-        client: Any = getattr(resource, "_client", None)
-        if hasattr(client, "with_options") and hasattr(client, "embeddings"):
-            updates[name] = client.with_options(max_retries=0).embeddings
-    return embedding.model_copy(update=updates) if updates else embedding  # type: ignore[attr-defined]
+    """What the core takes as an embedder: embeddings of a service wrapped, all others as they are."""
+    serves = any(hasattr(embedding, name) for name in ("async_client", "_async_client"))
+    return ServiceEmbedder(embedding) if isinstance(embedding, Embeddings) and serves else embedding
+
+
+class ServiceEmbedder:
+    """Embeddings of a service, as copies that do not retry by themselves; otherwise what they are.
+
+    Asynchronous clients belong to one event loop: each loop has a copy of its own.
+    """
+
+    def __init__(self, embedding: Any) -> None:
+        self._given = embedding
+        self._blocking = _prepared(embedding)
+        self._in_loop: PerLoop[Any] = PerLoop(lambda: _prepared(embedding, fresh=True))
+
+    def __getattr__(self, name: str) -> Any:
+        """Names and dimensions, by which an index knows its embedder."""
+        return getattr(self.__dict__["_given"], name)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        vectors: list[list[float]] = self._blocking.embed_documents(texts)
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        vector: list[float] = self._blocking.embed_query(text)
+        return vector
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The async twin of `embed_documents`."""
+        vectors: list[list[float]] = await self._in_loop.get().aembed_documents(texts)
+        return vectors
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The async twin of `embed_query`."""
+        vector: list[float] = await self._in_loop.get().aembed_query(text)
+        return vector
+
+
+class _Prepared:
+    """A copy of a model, and its structured outputs by schema."""
+
+    def __init__(self, model: Any, *, cold: bool, fresh: bool = False) -> None:
+        self.model = _prepared(model, cold=cold, fresh=fresh)
+        self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
+
+    def structured(self, schema: type[Any] | None) -> Runnable[Any, Any] | None:
+        """The structured output for a schema; None where there is none."""
+        if schema is None:
+            return None
+        if schema not in self._structured:
+            try:
+                self._structured[schema] = _with_structure(self.model, schema)
+            except (NotImplementedError, AttributeError, TypeError, ValueError, ImportError):
+                self._structured[schema] = None
+        return self._structured[schema]
 
 
 class LangChainChatModel:
     """A LangChain model, or any runnable from text to a message or text, behind `stratarag.protocols`.
 
     With a `schema`, the model's own structured output is asked for it as JSON schema, and what it wrote is
-    returned unread. The model is a copy that does not retry by itself, at temperature 0 where none was set.
+    returned unread. The model is a copy that does not retry by itself, at temperature 0 where none was set;
+    asynchronous clients belong to one event loop, so that each loop has a copy of its own.
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
-        inner, bound = _unbound(model)
+        inner, self._bound = _unbound(model)
         self._given = model
-        self._model = _prepared(model, cold=True)
-        self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
         self.name = model_name(model)
-        self.settings = sampling_settings(_unbound(self._model)[0], bound)
         self.address = _first(inner, _ADDRESS_ATTRIBUTES)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
+        self._prepare(cold=True)
+
+    def _prepare(self, *, cold: bool) -> None:
+        self._blocking = _Prepared(self._given, cold=cold)
+        self._in_loop = PerLoop(lambda: _Prepared(self._given, cold=cold, fresh=True))
+        self.settings = sampling_settings(_unbound(self._blocking.model)[0], self._bound)
 
     def takes_schema(self, schema: type[Any]) -> bool:
         """Whether the model has structured output."""
-        return self._structured_model(schema) is not None
+        return self._blocking.structured(schema) is not None
 
     def drop_temperature(self) -> bool:
         """Use the model's own temperature; whether it had been another."""
-        warm = _prepared(self._given, cold=False)
-        dropped = sampling_settings(_unbound(warm)[0]) != sampling_settings(_unbound(self._model)[0])
-        self._model = warm
-        self._structured.clear()
-        return dropped
+        before = self.settings
+        self._prepare(cold=False)
+        return self.settings != before
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where `schema` was honoured."""
-        return _completion((self._structured_model(schema) or self._model).invoke(prompt, _config()))
+        model = self._blocking.structured(schema) or self._blocking.model
+        return _completion(model.invoke(prompt, _config()))
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The async twin of `complete`."""
-        model = self._structured_model(schema) or self._model
+        own = self._in_loop.get()
+        model = own.structured(schema) or own.model
         return _completion(await model.ainvoke(prompt, _config()))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
-        for piece in self._model.stream(prompt, _config()):
+        for piece in self._blocking.model.stream(prompt, _config()):
             yield _text(piece)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        async for piece in self._model.astream(prompt, _config()):
+        async for piece in self._in_loop.get().model.astream(prompt, _config()):
             yield _text(piece)
-
-    def _structured_model(self, schema: type[Any] | None) -> Runnable[Any, Any] | None:
-        if schema is None:
-            return None
-        if schema not in self._structured:
-            try:
-                self._structured[schema] = _with_structure(self._model, schema)
-            except (NotImplementedError, AttributeError, TypeError, ValueError, ImportError):
-                self._structured[schema] = None
-        return self._structured[schema]
 
 
 def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
@@ -127,25 +171,46 @@ def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
     return structured
 
 
-def _prepared(model: Any, *, cold: bool) -> Any:
-    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
+def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
+    """A copy that does not retry by itself, never the user's object.
+
+    `cold`: at temperature 0 if none is set; `fresh`: with asynchronous connections of its own.
+    """
     inner = getattr(model, "bound", None)
     if isinstance(inner, Runnable):
-        prepared = _prepared(inner, cold=cold)
+        prepared = _prepared(inner, cold=cold, fresh=fresh)
         return model if prepared is inner else model.model_copy(update={"bound": prepared})
-    if not isinstance(model, BaseLanguageModel):
+    if not isinstance(model, BaseLanguageModel | Embeddings) or not isinstance(model, BaseModel):
         return model
-    updates: dict[str, Any] = {}
-    for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
-        client: Any = getattr(model, root, None)
-        if hasattr(client, "with_options"):
-            updates[root] = client.with_options(max_retries=0)
-            updates[resource] = updates[root].chat.completions
+    updates = _without_retries(model, fresh=fresh)
     if cold and "temperature" in type(model).model_fields and "temperature" not in model.model_fields_set:
         unset = model.temperature is None  # type: ignore[attr-defined]
         if unset and not _FIXED_TEMPERATURE.search(model_name(model)):
             updates["temperature"] = 0.0
-    return model.model_copy(update=updates) if updates else model
+    renewed = fresh and hasattr(model, "_set_clients")  # as Ollama's: makes clients from the fields
+    copy = model.model_copy(update=updates) if updates or renewed else model
+    if renewed:
+        copy._set_clients()  # type: ignore[attr-defined]
+    return copy
+
+
+def _without_retries(model: Any, *, fresh: bool) -> dict[str, Any]:
+    """The fields in which a model holds clients of OpenAI, with clients that do not retry."""
+    updates: dict[str, Any] = {}
+    for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
+        held: Any = getattr(model, resource, None)
+        client: Any = getattr(model, root, None) or getattr(held, "_client", None)
+        if not hasattr(client, "with_options"):
+            continue
+        options: dict[str, Any] = {"max_retries": 0}
+        if fresh and resource == "async_client" and getattr(model, "http_async_client", None) is None:
+            options["http_client"] = import_module("openai").DefaultAsyncHttpxClient()
+        own = client.with_options(**options)
+        if hasattr(model, root):
+            updates |= {root: own, resource: own.chat.completions}
+        elif hasattr(own, "embeddings"):
+            updates[resource] = own.embeddings
+    return updates
 
 
 def _config() -> RunnableConfig | None:

@@ -21,6 +21,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, ValidationError
 
 from stratarag.errors import ParseFailed
+from stratarag.models.clients import PerLoop
 from stratarag.models.completion import Completion, from_openai
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import response_format, sent_schema
@@ -74,7 +75,6 @@ def to_embedder(embed_model: Any) -> Any:
         embed_model = resolve_embed_model(embed_model)
     if not isinstance(embed_model, BaseEmbedding):
         return embed_model
-    embed_model = _prepared(embed_model)
     return AsyncEmbedder(embed_model) if _embeds_async(embed_model) else BlockingEmbedder(embed_model)
 
 
@@ -85,17 +85,21 @@ class BlockingChatModel:
     wrote is returned unread. Another function-calling model is made to call one tool of that schema, whose
     arguments are the answer. A model class with a structured prediction of its own is asked for that. Other
     models answer in text. The LLM is a copy that does not retry by itself, at temperature 0 where none was
-    set.
+    set; each event loop has a copy of its own, since asynchronous clients belong to one.
     """
 
     def __init__(self, llm: LLM) -> None:
         self._given = llm
-        self._llm = _prepared(llm)
+        self._prepare(cold=True)
         given = getattr(llm, "model", None) or llm.metadata.model_name
         self.name = llm.class_name() if given in _UNNAMED else given
-        self.settings = sampling_settings(self._llm, getattr(llm, "additional_kwargs", None) or {})
         addresses = (getattr(llm, name, None) for name in ("api_base", "base_url", "azure_endpoint"))
         self.address = next((each for each in addresses if isinstance(each, str)), "")
+
+    def _prepare(self, *, cold: bool) -> None:
+        self._llm = _prepared(self._given, cold=cold)
+        self._in_loop = PerLoop(lambda: _prepared(self._given, cold=cold))
+        self.settings = sampling_settings(self._llm, getattr(self._llm, "additional_kwargs", None) or {})
 
     @property
     def context_tokens(self) -> int | None:
@@ -135,9 +139,9 @@ class BlockingChatModel:
 
     def drop_temperature(self) -> bool:
         """Use the LLM's own temperature; whether it had been another."""
-        before = self._llm
-        self._llm = _prepared(self._given, cold=False)
-        return getattr(before, "temperature", None) != getattr(self._llm, "temperature", None)
+        before = self.settings
+        self._prepare(cold=False)
+        return self.settings != before
 
     def _keywords(self, schema: type[BaseModel] | None) -> dict[str, Any]:
         if schema is None or self._format is None:
@@ -172,10 +176,10 @@ class AsyncChatModel(BlockingChatModel):
 
     async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
         """The async twin of `complete`."""
-        llm = self._llm
-        if schema is not None and self._tools is not None:
-            answer = await self._tools.achat_with_tools([_tool(schema)], prompt, tool_required=True)
-            return _completion(answer, _arguments(self._tools, answer))
+        llm = self._in_loop.get()
+        if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
+            answer = await llm.achat_with_tools([_tool(schema)], prompt, tool_required=True)
+            return _completion(answer, _arguments(llm, answer))
         if schema is not None and self._predicts:
             try:
                 found = await llm.astructured_predict(schema, _template(), text=prompt)
@@ -191,19 +195,22 @@ class AsyncChatModel(BlockingChatModel):
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        async for piece in await self._llm.astream(_template(), text=prompt):
+        async for piece in await self._in_loop.get().astream(_template(), text=prompt):
             yield piece
 
 
 def _prepared(model: M, *, cold: bool = True) -> M:
-    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset."""
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset.
+
+    Clients that it does not hold yet are made when it is first used, in the event loop in which it is.
+    """
     fields = type(model).model_fields
     updates: dict[str, Any] = {}
     if "max_retries" in fields:
         updates["max_retries"] = 0
     if cold and "temperature" in fields and model.temperature is None:  # type: ignore[attr-defined]
         updates["temperature"] = 0.0
-    if not updates:
+    if not updates and not hasattr(model, "_async_client"):
         return model
     copy = model.model_copy(update=updates)
     for name in ("_client", "_aclient"):
@@ -288,7 +295,8 @@ class BlockingEmbedder:
     """
 
     def __init__(self, embedding: BaseEmbedding) -> None:
-        self._embedding = embedding
+        self._embedding = _prepared(embedding)
+        self._in_loop = PerLoop(lambda: _prepared(embedding))
         if embedding.model_name in _UNNAMED:
             self.name = type(embedding).__qualname__
         else:
@@ -310,14 +318,15 @@ class AsyncEmbedder(BlockingEmbedder):
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """The async twin of `embed_documents`."""
         vectors: list[list[float]] = []
-        size = self._embedding.embed_batch_size  # of more texts LlamaIndex sends several requests at once
+        embedding = self._in_loop.get()
+        size = embedding.embed_batch_size  # of more texts LlamaIndex sends several requests at once
         for start in range(0, len(texts), size):
-            vectors += await self._embedding.aget_text_embedding_batch(texts[start : start + size])
+            vectors += await embedding.aget_text_embedding_batch(texts[start : start + size])
         return vectors
 
     async def aembed_query(self, text: str) -> list[float]:
         """The async twin of `embed_query`."""
-        return await self._embedding.aget_query_embedding(text)
+        return await self._in_loop.get().aget_query_embedding(text)
 
 
 def _embeds_async(embedding: BaseEmbedding) -> bool:

@@ -21,5 +21,7 @@ class PerLoop(Generic[C]):
         """The client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
+            for other in [each for each in self._clients if each.is_closed()]:
+                del self._clients[other]  # a client's connections know their loop, which so would stay
             self._clients[loop] = self._make()
         return self._clients[loop]

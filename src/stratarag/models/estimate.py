@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-
 from stratarag.models.budget import Limits, Prices
 from stratarag.models.gate import ModelGate
+from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.pending import PendingCall
+from stratarag.models.prices import cost_of
 from stratarag.models.request import CountTokens, approximate_tokens
 from stratarag.models.task import Call
 from stratarag.models.wrap import embedder_name
@@ -73,7 +72,7 @@ class Estimate:
 
 def _money(cost: float | None) -> str:
     if cost is None:
-        return "unknown (no prices were given)"
+        return "unknown (no price is known for the model: give prices=Prices(...))"
     return f"{cost:.2f}" if cost >= 1 else f"{cost:.4f}"
 
 
@@ -115,24 +114,22 @@ class _NamedModel:
 
 
 class PseudoEmbedder:
-    """Unit vectors in directions that depend on the whole text only; nothing is near anything else."""
+    """Vectors by words alone, in the place of another embedder's: like texts are near each other in both."""
 
     def __init__(self, name: str, dimension: int) -> None:
         self.name = name
         self.dimension = dimension
+        self._hashing = HashingEmbedder(dimension)
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One pseudo-random direction per text, shape (len(texts), dimension)."""
-        return np.stack([self._direction(text) for text in texts])
+        """Unit vectors, shape (len(texts), dimension)."""
+        vectors: Vectors = self._hashing.embed_documents(texts)
+        return vectors
 
     async def aembed_query(self, text: str) -> Vectors:
-        """The direction of a question."""
-        return self._direction(text)
-
-    def _direction(self, text: str) -> Vectors:
-        seed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        generator = np.random.default_rng(int.from_bytes(seed, "little"))
-        return generator.standard_normal(self.dimension, dtype=np.float32)
+        """The vector of a question."""
+        vector: Vectors = self._hashing.embed_query(text)
+        return vector
 
 
 class CountingGate(ModelGate):
@@ -177,6 +174,7 @@ class CountingGate(ModelGate):
             prompts=prompts,
         )
         self._counted: set[str] = set()
+        self._by_model: dict[str, Usage] = {}
 
     def _cached(self, call: Call[T]) -> tuple[bool, Any]:
         if call.key in self._counted:
@@ -187,14 +185,15 @@ class CountingGate(ModelGate):
         self._counted.add(call.key)
         task, scope = call.task, self._scope_for(call.task.name)
         taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
-        scope.ledger.add(scope.stage, Usage(1, 0, taken, task.expected_output_tokens))
+        used = Usage(1, 0, taken, task.expected_output_tokens)
+        scope.ledger.add(scope.stage, used)
+        name = self._sender(task.name).chat.name
+        self._by_model[name] = self._by_model.get(name, Usage()) + used
         return "", task.placeholder(call.values)
 
     def _parsed_again(self, call: Call[T], answer: str) -> T:
         return call.task.placeholder(call.values)
 
     def estimate(self, prices: Prices | None = None) -> Estimate:
-        """What was counted so far."""
-        total = self.ledger.total
-        cost = None if prices is None else prices.cost(total.input_tokens, total.output_tokens)
-        return Estimate(self.ledger.stages, cost)
+        """What was counted so far; without `prices`, at those that are known of the models."""
+        return Estimate(self.ledger.stages, cost_of(self._by_model, prices))

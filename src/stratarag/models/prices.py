@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stratarag.models.budget import Prices
+from stratarag.records import Usage
 
 _TOKENS = 1_000  # of a request by which the table is asked: some models cost more in longer ones
 
@@ -23,3 +26,26 @@ def known_prices(model: str) -> Prices | None:
         return None
     million = 1e6 / _TOKENS
     return Prices(float(cost.input_price) * million, float(cost.output_price) * million)
+
+
+def cost_of(usage: Mapping[str, Usage], prices: Prices | None = None) -> float | None:
+    """What the usage of models costs together.
+
+    Parameters
+    ----------
+    usage
+        By the names of the models.
+    prices
+        Of all of them; None: those in the table.
+
+    Returns
+    -------
+    The cost; None if a price is not known. What calls no model costs nothing.
+    """
+    total = 0.0
+    for model, used in usage.items():
+        of_model = prices or known_prices(model)
+        if of_model is None:
+            return None
+        total += of_model.cost(used.input_tokens, used.output_tokens)
+    return total

@@ -102,6 +102,8 @@ def _judge_one(error: BaseException) -> Verdict | None:
         return Verdict.STOP if status in (400, 401, 402, 403, 404) else Verdict.UNIT
     if isinstance(error, TimeoutError | ConnectionError):
         return Verdict.AGAIN
+    if isinstance(error, RuntimeError) and "Event loop is closed" in str(error):
+        return Verdict.AGAIN  # a connection that an ended loop left behind
     names = _names(error)
     if _AGAIN.search(names):
         return Verdict.AGAIN

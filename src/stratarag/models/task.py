@@ -40,6 +40,11 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
     return template
 
 
+def block(tag: str, text: str) -> str:
+    """A text among others in a value, between marks that it can neither open nor close."""
+    return _delimited(f"<{tag}>\n{{{{text}}}}\n</{tag}>", {"text": text}).replace("{{text}}", text)
+
+
 def _folded(value: str) -> str:
     """A value as a reader may take it: wide letters are letters, and what is not seen is not there."""
     plain = unicodedata.normalize("NFKC", value).casefold()

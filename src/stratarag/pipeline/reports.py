@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.structured import json_as
+from stratarag.models.task import block
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extractive_summary
 from stratarag.records import Node
 from stratarag.results import CountTokens, clip
@@ -145,7 +146,7 @@ def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTok
         shown = clip(text, min(left, max(1, max_tokens // 4)), count_tokens)
         if not shown:
             break
-        parts.append(f"{_OPEN}{shown}{_CLOSE}")
+        parts.append(block("member", shown))
         left -= count_tokens(parts[-1])
         if left < 1:
             break

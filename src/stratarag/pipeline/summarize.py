@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.local import HashingEmbedder
 from stratarag.models.structured import plain_text
+from stratarag.models.task import block
 from stratarag.pipeline.chunk import sentences
 from stratarag.results import CountTokens, clip
 
@@ -86,9 +87,7 @@ def _extracted(groups: Sequence[Group], max_tokens: int, count_tokens: CountToke
 def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
     for group in groups:
         share = MEMBER_TOKENS // max(1, len(group.texts))
-        passages = "\n\n".join(
-            f"<passage>\n{clip(text, share, count_tokens)}\n</passage>" for text in group.texts
-        )
+        passages = "\n\n".join(block("passage", clip(text, share, count_tokens)) for text in group.texts)
         values = {"passages": passages, "words": str(max(10, max_tokens * 3 // 4))}
         yield CallItem(values=values, item=group.item, sources=group.sources)
 

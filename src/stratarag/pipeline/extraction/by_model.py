@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from stratarag.models.gate import Task
+from stratarag.pipeline.extraction import by_rules
 from stratarag.pipeline.extraction.parsing import ExtractionAnswer, ExtractionSchema, parse_extraction
 from stratarag.pipeline.names.index import canonical, words
 from stratarag.pipeline.prompts import load_prompt
@@ -53,13 +53,9 @@ GLEAN = Task(
 
 
 def _placeholder(passage: str) -> ExtractionAnswer:
-    """What an estimate takes a model to say: an entity and a relation for every dozen words."""
-    names = list(dict.fromkeys(passage.split()[::12]))
-    return ExtractionAnswer(
-        tuple(SemanticUnit(name, (name,)) for name in names[::3]),
-        tuple(map(EntityMention, names)),
-        tuple(RelationMention(a, b) for a, b in pairwise(names)),
-    )
+    """What an estimate takes a model to say: what the rules find, since names that recur make the graph."""
+    found = by_rules.extract(passage)
+    return ExtractionAnswer(found.units, found.entities, found.relations)
 
 
 def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> Extraction:
