@@ -16,12 +16,15 @@ RRF_CONSTANT = 60
 LEXICAL_SHARE = 0.1
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
-SHARE_NAMES = 0.0025
-"""Mass of names per word at which that share is halved."""
+SHARE_NAMES = 0.02
+"""Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
 LEXICAL_BOOST = 6.0
 """How many times its mass that passage gains at the end, where the question has no names."""
-BOOST_NAMES = 0.0375
-"""Mass of names per word at which that gain is halved."""
+BOOST_NAMES = 1.0
+"""Mass of names, in a question of `USUAL_WORDS`, at which that gain is halved."""
+USUAL_WORDS = 8
+LENGTH_POWER = 2
+"""How much less names count in a longer question: as this power of its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,17 @@ class Gate:
     @property
     def share(self) -> float:
         """Restart mass of the passage that has the words best."""
-        return LEXICAL_SHARE / (1 + self._per_word / SHARE_NAMES)
+        return LEXICAL_SHARE / (1 + self._led / SHARE_NAMES)
 
     @property
     def boost(self) -> float:
         """How many times its mass the passage that has the words best gains at the end."""
-        return LEXICAL_BOOST / (1 + self._per_word / BOOST_NAMES)
+        return LEXICAL_BOOST / (1 + self._led / BOOST_NAMES)
 
     @property
-    def _per_word(self) -> float:
-        return self.names / max(self.words, 1)
+    def _led(self) -> float:
+        """How much the question is led by its names."""
+        return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
 
 
 def reciprocal_ranks(

@@ -24,7 +24,7 @@ from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Rows, Vectors
 
-RESTART = 0.3
+RESTART = 0.2
 STEPS = 4
 """Steps of the walk. Further ones touch much more of the graph and change little."""
 PER_EDGE = 3e-5
