@@ -5,19 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratarag.models.gate import Gate, Prompt, Task
 from stratarag.models.structured import plain_text
-from stratarag.pipeline.chunk import sentences
+from stratarag.pipeline import evidence
+from stratarag.pipeline.evidence import answers
+from stratarag.pipeline.headings import statements
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _SENTENCES_WEIGHED = 60
+RANK = 0.3
+"""What the first hit adds to the similarity of its statements; the second half of that, and so on."""
+WORDS = 0.5
+"""What all words of the question together add to the similarity of a statement."""
+_LEANS = re.compile(
+    r"(?:He|She|It|They|His|Her|Its|Their|This|That|These|Those|There|Here|Then|But|And|So)\b(?!,)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +87,68 @@ def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
 async def extract_answer(
     retrieval: Retrieval, gate: Gate, *, count: int = 3
 ) -> tuple[str, tuple[Citation, ...]]:
-    """The sentences of the hits that are nearest to the question, each with the number of its source.
+    """The statements of the hits that are nearest to the question, each with the number of its source.
 
-    A sentence is weighed by its own similarity to the question plus half of its hit's rank weight,
-    so that a likely sentence of a well-supported passage wins over a lucky one of a poor passage.
+    A statement is weighed by its similarity to the question, by its hit's rank and by what it has of the
+    question's words that those chosen before it have not; so a question with two names gets evidence of
+    each. One that begins with a pronoun comes with the statement before it. Titles, bylines and hits of
+    score 0 are passed over. Where the hits have too little of the question, nothing answers it (`answers`).
     """
-    candidates = _candidates(retrieval.hits)
-    if not candidates:
+    hits = [(rank, hit) for rank, hit in enumerate(retrieval.hits) if hit.score > 0]
+    candidates = _candidates(hits)
+    if not candidates or not answers(retrieval.query, [hit.text for _, hit in hits]):
         return NOTHING_FOUND, ()
     question = retrieval.vector
     if question is None:
         question = await gate.embed_query(retrieval.query)
-    vectors = await gate.embed("answer", [sentence for _, sentence in candidates])
-    support = np.array([0.5 / (1 + rank) for rank, _ in candidates], dtype=np.float32)
-    order = np.argsort(-(vectors @ question + support), kind="stable")[:count]
-    chosen = [candidates[int(index)] for index in order]
-    text = " ".join(f"{sentence} [{rank + 1}]" for rank, sentence in chosen)
-    ranks = dict.fromkeys(rank for rank, _ in chosen)
+    vectors = await gate.embed("answer", [each.text for each in candidates])
+    chosen = _chosen(retrieval.query, candidates, vectors @ question, count)
+    ranks = dict.fromkeys(candidates[place].rank for place in chosen)
+    shown = sorted(
+        {place for one in chosen for place in (one, one - candidates[one].leans)},
+        key=lambda place: (list(ranks).index(candidates[place].rank), place),
+    )
+    text = " ".join(f"{candidates[place].text} [{candidates[place].rank + 1}]" for place in shown)
     return text, tuple(Citation.of(rank + 1, retrieval.hits[rank]) for rank in ranks)
 
 
-def _candidates(hits: Sequence[Hit]) -> list[tuple[int, str]]:
-    seen: dict[str, int] = {}
-    for rank, hit in enumerate(hits):
-        for start, end in sentences(hit.text):
-            seen.setdefault(" ".join(hit.text[start:end].split()), rank)
-    found = [(rank, sentence) for sentence, rank in seen.items() if sentence]
+class _Statement(NamedTuple):
+    """A sentence of the hit at this rank; `leans` tells whether it goes on about the one before it."""
+
+    rank: int
+    text: str
+    leans: bool
+
+
+def _candidates(hits: Sequence[tuple[int, Hit]]) -> list[_Statement]:
+    """The statements of the hits in order, each once."""
+    found: list[_Statement] = []
+    seen: set[str] = set()
+    for rank, hit in hits:
+        before = False
+        for start, end in statements(hit.text):
+            text = " ".join(hit.text[start:end].split())
+            if new := text not in seen:
+                found.append(_Statement(rank, text, before and _LEANS.match(text) is not None))
+                seen.add(text)
+            before = new
     return found[:_SENTENCES_WEIGHED]
+
+
+def _chosen(
+    question: str, candidates: Sequence[_Statement], similarity: NDArray[np.floating], count: int
+) -> list[int]:
+    """Places of the best statements, one after the other, each by what it adds to those before it."""
+    spoken = [evidence.stems(each.text) for each in candidates]
+    wanted = evidence.weights(question, spoken)
+    base = similarity + np.array([RANK / (1 + each.rank) for each in candidates])
+    chosen: list[int] = []
+    told: set[str] = set()
+    for _ in range(min(count, len(candidates))):
+        gain = [sum(wanted.get(stem, 0.0) for stem in each - told) for each in spoken]
+        scores = base + WORDS * np.array(gain)
+        scores[chosen] = -np.inf
+        best = int(np.argmax(scores))
+        chosen.append(best)
+        told |= spoken[best]
+    return chosen

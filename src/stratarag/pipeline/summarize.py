@@ -14,7 +14,7 @@ from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.local import HashingEmbedder
 from stratarag.models.structured import plain_text
 from stratarag.models.task import block
-from stratarag.pipeline.chunk import sentences
+from stratarag.pipeline.headings import statements
 from stratarag.results import CountTokens, clip
 
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "extractive, since the model failed"
@@ -119,9 +119,9 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
 
 
 def _sentences(texts: Sequence[str]) -> list[str]:
-    """Distinct sentences in order; of very long groups an even share of each text."""
+    """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
     share = max(1, _CANDIDATES // max(1, len(texts)))
-    found = (" ".join(text[start:end].split()) for text in texts for start, end in sentences(text)[:share])
+    found = (" ".join(text[start:end].split()) for text in texts for start, end in statements(text)[:share])
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 

@@ -16,19 +16,15 @@ from stratarag.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Men
 from stratarag.pipeline.extraction.terms import phrases, select_terms, stop_words
 from stratarag.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
+from stratarag.pipeline.headings import is_byline, markup_free, title_line
 from stratarag.pipeline.names.acronyms import acronyms
 from stratarag.pipeline.sentences import sentences
 from stratarag.records import EntityMention, Extraction, RelationMention
-from stratarag.stopwords import ENGLISH, FUNCTION, OPENERS
+from stratarag.stopwords import ENGLISH
 
 __all__ = ["extract", "question_entities", "question_terms", "select_terms"]
 
 _LONGEST_NAME = 120  # characters; what is longer is no name
-_LONGEST_TITLE = 100
-_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
-_LIKE_A_TITLE = re.compile(
-    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
-)
 _QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
 # A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
 _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
@@ -102,7 +98,9 @@ def extract(text: str, *, title: str = "") -> Extraction:
     for short, full, stated in dict.fromkeys(acronyms(text)):
         related.append(RelationMention(names.add(full), names.add(short), stated))
     described = {
-        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(spoken) if each.named
+        each.named[0][0]: statement(text, each.start, each.end)
+        for each in reversed(spoken)
+        if each.named and not is_byline(text, each.start, each.end)
     }
     return Extraction(
         units=tuple(units(text, spoken)),
@@ -151,18 +149,11 @@ def _read(text: str) -> tuple[frozenset[str], dict[str, None], Uncased | None]:
 
 def _titled(text: str, title: str) -> tuple[str, int]:
     """The title, and where the text after it begins."""
-    line, newline, rest = text.partition("\n")
-    head = _MARKUP.sub("", line, count=1).strip()
-    if title and head != title.strip():
-        return title.strip(), 0
-    rest = rest.lstrip()
-    if not newline or not 0 < len(head) <= _LONGEST_TITLE or not rest:
-        return title.strip(), 0
-    last = head.rpartition(" ")[2]
-    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
-    if title or (looks and last not in FUNCTION):
-        return head, len(line) + 1
-    return "", 0
+    if title:
+        line, newline, rest = text.partition("\n")
+        same = newline and rest.strip() and markup_free(line) == title.strip()
+        return title.strip(), len(line) + 1 if same else 0
+    return title_line(text)
 
 
 def _title_names(title: str, body: str, names: _Names) -> str:

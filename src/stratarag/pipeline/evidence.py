@@ -1,0 +1,73 @@
+"""What texts have of a question's words, and whether that is enough to answer from them.
+
+By words and not by vectors: how similar two texts are that have nothing to do with each other differs from
+embedder to embedder, so a threshold on it would hold for none but the one that it was found with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from math import log
+
+from stratarag.pipeline.extraction.by_rules import question_entities
+from stratarag.pipeline.extraction.terms import stop_words
+from stratarag.pipeline.names.spelling import words
+from stratarag.stopwords import ENGLISH, FUNCTION
+
+LEAST_WORDS = 0.25
+"""Share of a question's content words that the hits must have between them."""
+LEAST_NAMES = 0.5
+"""Share of the words of the names in a question that they must have.
+
+Both chosen for questions about other corpora: see `cookbook/benchmarks/unanswerable.py`.
+"""
+_ENDINGS = ("ing", "ed", "es", "s")
+_SHORTEST = 4  # letters of a stem
+
+
+def answers(question: str, texts: Sequence[str]) -> bool:
+    """Whether texts have enough of a question's words to answer it.
+
+    A question in another language than theirs cannot be judged by words, and passes.
+    """
+    spoken = {word for text in texts for word in words(text)}
+    if not _same_language(question, texts, spoken):
+        return True
+    there = {_stem(word) for word in spoken}
+    named = {stem for name in question_entities(question) for stem in stems(name)}
+    return _share(stems(question), there) >= LEAST_WORDS and _share(named, there) >= LEAST_NAMES
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content words of a text, without endings."""
+    return frozenset(_stem(word) for word in words(text) if word not in ENGLISH and len(word) > 1)
+
+
+def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
+    """How much each word of a question tells about some texts, given by their stems; the sum is 1.
+
+    Inverse document frequency among the texts; a word that none has weighs nothing.
+    """
+    found = {stem: sum(stem in text for text in texts) for stem in stems(question)}
+    raw = {stem: log(1 + len(texts) / count) for stem, count in found.items() if count}
+    total = sum(raw.values())
+    return {stem: weight / total for stem, weight in raw.items()}
+
+
+def _same_language(question: str, texts: Sequence[str], spoken: Set[str]) -> bool:
+    english = stop_words(question) is ENGLISH
+    if english or any(stop_words(text) is ENGLISH for text in texts):
+        return english and any(stop_words(text) is ENGLISH for text in texts)
+    grammar = {word for word in words(question) if word in FUNCTION}
+    return 2 * len(grammar & spoken) >= len(grammar)
+
+
+def _share(wanted: Set[str], there: Set[str]) -> float:
+    return len(wanted & there) / len(wanted) if wanted else 1.0
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+            return word.removesuffix(ending)
+    return word

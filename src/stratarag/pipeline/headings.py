@@ -1,0 +1,71 @@
+"""What stands above a text and says nothing of its own: its title and its byline.
+
+A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
+Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stratarag.pipeline.extraction.mentions import mentions
+from stratarag.pipeline.sentences import sentences
+from stratarag.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
+
+LONGEST_TITLE = 100  # characters
+_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
+_LONGEST_BYLINE = 120  # characters
+_PLACED = re.compile(r"(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){1,2}", re.IGNORECASE)
+_SMALL = (
+    frozenset(
+        ["the", "a", "an", "by", "of", "at", "in", "on", "off", "from", "to", "for", "and", "near", "aged"]
+    )
+    | MONTHS_AND_WEEKDAYS
+)
+
+
+def title_line(text: str) -> tuple[str, int]:
+    """The title that a text begins with and where the rest begins; empty and 0 if it begins with none."""
+    line, newline, rest = text.partition("\n")
+    head = markup_free(line)
+    rest = rest.lstrip()
+    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
+        return "", 0
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+
+
+def markup_free(line: str) -> str:
+    """A heading without its marks."""
+    return _MARKUP.sub("", line, count=1).strip()
+
+
+def statements(text: str) -> list[tuple[int, int]]:
+    """The sentences of a text, as `sentences` has them, without its title and bylines.
+
+    Of a text that has nothing else, all sentences.
+    """
+    begin = title_line(text)[1]
+    found = [(start + begin, end + begin) for start, end in sentences(text[begin:])]
+    return [each for each in found if not is_byline(text, *each)] or sentences(text)
+
+
+def is_byline(text: str, start: int, end: int) -> bool:
+    """Whether a sentence is nothing but names, days and places, one after the other."""
+    if end - start > _LONGEST_BYLINE:
+        return False
+    bare = list(text[start:end])
+    named = mentions(text, start, end, frozenset())
+    for _, first, last, _ in named:
+        bare[first - start : last - start] = " " * (last - first)
+    parts = "".join(bare).strip(" .").split(",")
+    return bool(named) and all(_is_place(" ".join(part.split())) for part in parts)
+
+
+def _is_place(part: str) -> bool:
+    """Whether what is left of a part of a sentence beside its names is small words or "on board"."""
+    words = part.lower().strip(" .;:()'\u2019").split()
+    return _SMALL.issuperset(words) or _PLACED.fullmatch(" ".join(words)) is not None
