@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("stratarag.testing.contract")
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

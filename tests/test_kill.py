@@ -19,8 +19,8 @@ import pytest
 import stratarag as sr
 from stratarag.errors import NotAnIndex
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import state
 from tests.kill_child import documents, perform
-from tests.methods.contract import state
 
 CHILD = Path(__file__).with_name("kill_child.py")
 OPERATIONS = ("build", "insert", "delete")

@@ -181,7 +181,7 @@ def elsewhere(call: str) -> str:
 
 def build(folder: str) -> None:
     """An index of 60 documents with every array that there can be."""
-    from tests.methods.contract import CountingModel, documents
+    from stratarag.testing.contract import CountingModel, documents
 
     like_a_large_index()
     index = sr.build_index(

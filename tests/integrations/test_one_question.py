@@ -18,7 +18,7 @@ from stratarag._gates import Models
 from stratarag._reader import Reader
 from stratarag.errors import BudgetExceeded
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import documents
+from stratarag.testing.contract import documents
 
 QUESTION = "Where is the ferry pier?"
 

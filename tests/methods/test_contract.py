@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,11 @@ from stratarag.errors import (
 )
 from stratarag.methods import NAMES
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import (
+from stratarag.testing.contract import (
+    GROUPED,
     Caller,
     CountingModel,
+    assert_sound,
     documents,
     state,
     state_after_update,
@@ -40,6 +44,91 @@ def call(request: pytest.FixtureRequest) -> Caller:
 @pytest.fixture(params=NAMES)
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+# What is built is sound
+
+
+@pytest.mark.parametrize("with_model", [True, False], ids=["model", "no model"])
+@pytest.mark.parametrize("count", [3, 60])
+def test_every_index_is_sound(count: int, with_model: bool) -> None:
+    index = Caller("sync").build(documents(count), method=NAMES, llm=CountingModel() if with_model else None)
+    for method in NAMES:
+        assert_sound(index, method)
+    index.insert(documents(20, start=100))
+    index.delete([each.id for each in documents(20, start=100)[::2]])
+    for method in NAMES:
+        assert_sound(index, method)
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[sr.Index]:
+    with Caller("sync").build(documents(60), method=NAMES, llm=CountingModel()) as index:
+        yield index
+
+
+class Changed:
+    """An index with other nodes than it has."""
+
+    def __init__(self, index: sr.Index, nodes: list[sr.MethodNode]) -> None:
+        self._index = index
+        self._nodes = nodes
+
+    def nodes(self, method: str) -> list[sr.MethodNode]:
+        return self._nodes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+
+def _first_group(nodes: list[sr.MethodNode]) -> int:
+    return next(place for place, node in enumerate(nodes) if len(node.members) > 1)
+
+
+def _with(nodes: list[sr.MethodNode], place: int, **changes: Any) -> list[sr.MethodNode]:
+    return [*nodes[:place], replace(nodes[place], **changes), *nodes[place + 1 :]]
+
+
+UNSOUND = {
+    "not there": lambda nodes, at: _with(nodes, at, members=(*nodes[at].members, "nothing")),
+    "other sources": lambda nodes, at: _with(nodes, at, sources=(*nodes[at].sources, "nothing")),
+    "no sources": lambda nodes, at: _with(nodes, at, sources=()),
+    "no text": lambda nodes, at: _with(nodes, at, text=" "),
+    "twice": lambda nodes, at: _with(nodes, at, members=nodes[at].members[:1] * 2),
+    "one id": lambda nodes, at: [*nodes, nodes[at]],
+}
+
+
+@pytest.mark.parametrize("wrong", UNSOUND)
+def test_what_is_not_sound_is_noticed(built: sr.Index, method: str, wrong: str) -> None:
+    nodes = list(built.nodes(method))
+    with pytest.raises(AssertionError, match=wrong):
+        assert_sound(Changed(built, UNSOUND[wrong](nodes, _first_group(nodes))), method)
+
+
+@pytest.mark.parametrize("grouped", GROUPED)
+def test_groups_that_overlap_or_leave_something_out_are_noticed(built: sr.Index, grouped: str) -> None:
+    nodes = list(built.nodes(grouped))
+    kind = GROUPED[grouped]
+    lowest = min(node.level for node in nodes if node.kind == kind)
+    groups = [node for node in nodes if (node.kind, node.level) == (kind, lowest)]
+    others = [node for node in nodes if node.kind != kind]
+
+    def check(*changed: sr.MethodNode) -> None:
+        assert_sound(Changed(built, [*others, *changed]), grouped)
+
+    check(*groups)
+    with pytest.raises(AssertionError, match="in two groups"):
+        check(_united(groups[:2]), *groups[1:])
+    with pytest.raises(AssertionError, match="in no group"):
+        check(*groups[1:])
+    with pytest.raises(AssertionError, match="more than"):
+        check(_united(groups))
+
+
+def _united(groups: Sequence[sr.MethodNode]) -> sr.MethodNode:
+    members = tuple(member for group in groups for member in group.members)
+    return replace(groups[0], members=members, sources=tuple({s for group in groups for s in group.sources}))
 
 
 # Updates equal builds

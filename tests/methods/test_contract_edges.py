@@ -14,7 +14,7 @@ from stratarag.errors import EmbedderMismatch, IndexExists, ModelError
 from stratarag.methods import NAMES
 from stratarag.store.staging import Staging
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import (
+from stratarag.testing.contract import (
     Caller,
     CountingModel,
     documents,

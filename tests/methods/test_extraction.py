@@ -14,7 +14,7 @@ import stratarag as sr
 from stratarag.errors import BudgetExceeded
 from stratarag.pipeline.extraction.stage import distribute, from_json, to_json
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import Caller, CountingModel, documents, state, written_summary
+from stratarag.testing.contract import Caller, CountingModel, documents, state, written_summary
 
 BY_MODEL = {"extraction": {"mode": "llm"}, "max_failures": 0.5}
 

@@ -14,8 +14,8 @@ from stratarag.methods.hirag.clusters import Clusters, cluster
 from stratarag.methods.hirag.layers import _settled
 from stratarag.methods.hirag.naming import Terms
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import CountingModel, documents, state
 from stratarag.testing.opened import snapshot_of
-from tests.methods.contract import CountingModel, documents, state
 from tests.methods.hirag import SMALL, Answering, build, check, hash_of, stored
 
 

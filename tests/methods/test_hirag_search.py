@@ -11,7 +11,7 @@ import pytest
 import stratarag as sr
 from stratarag.methods.hirag import HiRAGConfig, HiRAGOptions
 from stratarag.methods.hirag.ranking import fresh, shares
-from tests.methods.contract import documents
+from stratarag.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build
 
 

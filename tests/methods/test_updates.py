@@ -9,7 +9,7 @@ import pytest
 import stratarag as sr
 from stratarag.methods import NAMES
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import CountingModel, documents
+from stratarag.testing.contract import CountingModel, documents
 
 
 class RecordingEmbedder(FakeEmbedder):

@@ -14,6 +14,7 @@ from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import walk
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks
 from stratarag.pipeline.walk import RANKINGS, PassageWalk
+from stratarag.testing.opened import opened, snapshot_of
 
 DOCUMENTS = [
     sr.Document(
@@ -39,13 +40,15 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
 
 
 def passage_walk(index: sr.Index) -> PassageWalk:
-    return index._reader._walk  # what every search of the view "chunks" goes through
+    """The walk behind the view `chunks`, as a reader makes it."""
+    parts = opened(index, "lshtree")
+    return PassageWalk(parts.corpus, parts.graph, parts.passages)
 
 
 def ranked(index: sr.Index, question: str, k: int = 7, **options: Any) -> list[str]:
     vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
     rows = passage_walk(index).rank(question, vector, k, **options).rows
-    return [chunk.document_id for chunk in index._reader.snapshot.chunks(rows.tolist())]
+    return [chunk.document_id for chunk in snapshot_of(index).chunks(rows.tolist())]
 
 
 def test_a_name_leads_to_the_next_hop(index: sr.Index) -> None:
@@ -72,7 +75,7 @@ def test_the_gate_closes_as_names_become_rare_and_opens_as_questions_become_long
 
 @pytest.mark.parametrize("rank", RANKINGS)
 def test_every_ranking_keeps_to_the_filter_and_to_k(index: sr.Index, rank: str) -> None:
-    kinds = index._reader.snapshot.chunks(range(7))
+    kinds = snapshot_of(index).chunks(range(7))
     mask = np.array([chunk.metadata["kind"] == "chat" for chunk in kinds])
     question = "Li Hua, Wolfgang and the lighthouse of Corran"
     found = ranked(index, question, 10, allowed=mask, rank=rank)
@@ -88,7 +91,7 @@ def test_rankings_are_what_they_are_called(index: sr.Index) -> None:
     question = "orchards on a fjord"
     assert ranked(index, question, rank="bm25") == ["town"]
     vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
-    nearest = np.argsort(-(np.asarray(index._reader.snapshot.vectors) @ vector), kind="stable")
+    nearest = np.argsort(-(np.asarray(snapshot_of(index).vectors) @ vector), kind="stable")
     found = passage_walk(index).rank(question, vector, 7, rank="dense")
     assert found.rows[0] == nearest[0]
     assert found.found.trace[0]["rank"] == "dense"

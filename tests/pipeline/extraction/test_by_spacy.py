@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.methods.contract import CountingModel, written_summary
 
 import stratarag as sr
 from stratarag.errors import MissingExtra
+from stratarag.models.estimate import CountingGate
 from stratarag.pipeline.extraction.by_spacy import extract_all, load
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extract_corpus, from_json
 from stratarag.protocols import Stored
 from stratarag.records import Node
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import CountingModel, written_summary
 from stratarag.testing.opened import snapshot_of
 
 
@@ -154,7 +155,7 @@ async def test_another_pipeline_or_none_extracts_again(pipeline: str) -> None:
     async def extract(previous: Stored, spacy: str | None) -> tuple[Stored, list[str]]:
         built = await extract_corpus(
             corpus,
-            index._models.counting_gate(index._folder, index._config),
+            CountingGate(None, FakeEmbedder()),
             config=ExtractionConfig(spacy=spacy),
             previous=previous,
             use_llm=False,

@@ -1,0 +1,168 @@
+"""What the guides for contributors name exists, and the site builds without a warning or a network."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {
+    "stratarag": ROOT / "src/stratarag",
+    "langchain_stratarag": ROOT / "integrations/langchain/langchain_stratarag",
+    "llama_index_stratarag": ROOT / "integrations/llama-index/llama_index_stratarag",
+}
+GUIDES = ["ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+INDEX_FOLDER = {"manifest.json", "corpus.sqlite"}  # files that an index has, and the project has not
+IN_TOOLS = re.compile(r"^(?:pip|python|git|stratarag|mkdocs|ruff|mypy|pytest|kill)\b|^\W|[=({\[\"']")
+
+
+def spans(text: str) -> Iterator[str]:
+    """The pieces of inline code, in order; fenced blocks are left out."""
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+@cache
+def sources() -> str:
+    """All code of the project as one text."""
+    return "\n".join(p.read_text("utf-8") for folder in PACKAGES.values() for p in folder.rglob("*.py"))
+
+
+def path_exists(span: str) -> bool:
+    """Whether it is a path of the project, from its root or inside a package; `<...>` stands for anything."""
+    pattern = re.sub(r"<\w+>", "*", span).rstrip("/")
+    nearby = [] if "/" in pattern else [folder.glob(f"**/{pattern}") for folder in PACKAGES.values()]
+    direct = [folder.glob(pattern) for folder in (ROOT, ROOT / "integrations", *PACKAGES.values())]
+    return any(next(found, None) is not None for found in [*direct, *nearby])
+
+
+def resolved(span: str) -> Any:
+    """What a dotted name means: from a package, from `stratarag`, or from its public classes.
+
+    Raises
+    ------
+    LookupError
+        If there is no such thing.
+    """
+    names = span.split(".")
+    homes = [names] if names[0] in PACKAGES else [["stratarag", *names]]
+    homes += [["stratarag", "Index", *names[1:]]] if names[0] in ("index", "Index") else []
+    homes += [["stratarag", *names[1:]]] if names[0] == "sr" else []
+    for parts in homes:
+        if (found := _followed(parts)) is not None:
+            return found
+    raise LookupError(span)
+
+
+def _followed(parts: list[str]) -> Any:
+    """The longest prefix that is a module, and then attributes, those that only annotations declare."""
+    for length in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[length:]:
+            declared = getattr(found, "__annotations__", {})
+            found = declared[name] if name in declared else getattr(found, name, None)
+            if found is None:
+                return None
+        return found
+    return None
+
+
+def problem(span: str) -> str | None:
+    """What is wrong with a piece of code in a guide; None if it names something that is there."""
+    if span in INDEX_FOLDER or IN_TOOLS.search(span) or " " in span:
+        return None
+    if "/" in span or re.search(r"\.(?:py|md|toml|yml|yaml|ipynb|cpp|arrays)$", span):
+        return None if path_exists(span) else f"there is no path {span}"
+    if re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", span):
+        try:
+            resolved(span)
+        except LookupError:
+            return f"there is no {span}"
+        return None
+    if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", span):
+        return None if re.search(rf"\b{span}\b", sources()) else f"no code speaks of {span}"
+    return None
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_what_a_guide_names_exists(guide: str) -> None:
+    for extra in ("langchain_core", "llama_index.core"):
+        pytest.importorskip(extra)
+    found = [wrong for span in spans((ROOT / guide).read_text("utf-8")) if (wrong := problem(span))]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        "pipeline.filters.nothing",
+        "pipeline/nowhere.py",
+        "methods/<method>/no.py",
+        "sr.Nothing",
+        "NoSuchClass",
+    ],
+)
+def test_what_does_not_exist_is_noticed(span: str) -> None:
+    assert problem(span)
+
+
+def test_enough_is_checked() -> None:
+    named = [*spans((ROOT / "ARCHITECTURE.md").read_text("utf-8"))]
+    assert sum("/" in span for span in named) > 40
+    assert sum(bool(re.fullmatch(r"[\w.]+\.\w+", span)) for span in named) > 100
+
+
+def test_the_picture_of_the_layers_is_the_contract() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    (picture,) = re.findall(r"<!-- layers -->\n```text\n.*?^-+$\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    drawn = [set(re.split(r",\s*", re.split(r"\s{2,}", line)[0])) for line in picture.splitlines()]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = (
+        each for each in settings["tool"]["importlinter"]["contracts"] if each["name"] == "Layers of the core"
+    )
+    assert drawn == [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
+
+
+def test_every_paper_map_names_its_code() -> None:
+    """Each row of a map has a paper's place, and a name or path that the other test has checked."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("# From the papers to the code")[2]
+    tables = re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert [title for title, _ in tables] == ["ArchRAG", "NodeRAG", "HiRAG", "LSH tree"]
+    for _, table in tables:
+        rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+        assert len(rows) >= 6
+        assert all("`" in row.split("|")[2] for row in rows)
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    for extra in ("material", "mkdocstrings", "nbformat"):
+        pytest.importorskip(extra)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.html")}
+    assert "index.html" in pages
+    for notebook in (ROOT / "cookbook").glob("*.ipynb"):
+        assert f"tutorials/{notebook.stem}/index.html" in pages
+    reference = (tmp_path / "reference/index.html").read_text("utf-8")
+    missing = [name for name in sr.__all__ if name != "errors" and f'id="stratarag.{name}"' not in reference]
+    assert not missing
+    fetched = re.compile(
+        r"""<(?:script|img|link rel="(?:stylesheet|preconnect)")[^>]+(?:src|href)="https?://"""
+    )
+    for page in pages:
+        assert not fetched.search((tmp_path / page).read_text("utf-8")), f"{page} loads from the network"
