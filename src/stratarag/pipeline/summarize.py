@@ -17,7 +17,8 @@ from stratarag.models.task import block
 from stratarag.pipeline.headings import statements
 from stratarag.results import CountTokens, clip
 
-MODEL, EXTRACTIVE, FAILED = "model", "extractive", "extractive, since the model failed"
+MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
+"""Who made a text, as it is kept in `extra["by"]`: `FAILED` is extractive too, since the model failed."""
 
 MEMBER_TOKENS = 8000
 """Bound on what the members of one group may take of a prompt, shared among them."""

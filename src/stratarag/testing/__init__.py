@@ -5,8 +5,8 @@
 
 A broken call counts among `model.calls`, and the next one takes the next fault and the next answer.
 
-`stratarag.testing.contract` checks what every method promises of an index; `stratarag.testing.opened` shows the
-arrays and the searcher behind one.
+`stratarag.testing.contract` checks what every method promises of an index; `stratarag.testing.opened` shows
+the arrays and the searcher behind one.
 """
 
 from stratarag.models.fake import (

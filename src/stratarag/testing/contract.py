@@ -1,8 +1,9 @@
 """What every method promises, as checks: whether an index is sound, and whether two are equal.
 
 For the tests of a method: `documents` and `CountingModel` make a corpus and the answers to its prompts,
-`Caller` calls the API sync and async, `assert_sound` looks at what was built, `state` compares. For messages
-that show the values, call `pytest.register_assert_rewrite("stratarag.testing.contract")` before it is imported.
+`Caller` calls the API sync and async, `assert_sound` looks at what was built, `state` compares. For
+messages that show the values, call `pytest.register_assert_rewrite("stratarag.testing.contract")` before it
+is imported.
 """
 
 from __future__ import annotations

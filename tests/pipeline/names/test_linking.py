@@ -89,13 +89,13 @@ def test_an_index_without_names_links_nothing(names: list[str]) -> None:
 
 def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     texts = [f"A boat of the kind {n} is built of wood and was often sold." for n in range(30)]
-    texts += ["The Silver Heron was built by Mara Quill.", "Mara Quill lies in Tolmouth, under a stone."]
+    texts += ["The Quinceberry was made by Mara Quill.", "Mara Quill lies in Tolmouth, under a stone."]
     index = sr.build_index(
         [sr.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
     )
     snapshot, over = snapshot_of(index), opened(index, "lshtree")
     walk = PassageWalk(over.corpus, over.graph, over.passages)
-    question = "Where is the builder of the Silvar Hernon?"
+    question = "Who painted the Quincebery?"
     vector = snapshot.vectors[0]  # the question is like another passage
 
     def found(*, fuzzy: bool) -> set[str]:
