@@ -3,6 +3,8 @@
     python tests/native/sanitize.py address     # AddressSanitizer and UndefinedBehaviorSanitizer
     python tests/native/sanitize.py thread      # ThreadSanitizer
 
+Files named after that are the only ones run (`thread test_ppr.py`).
+
 Needs cmake, ninja, nanobind and gcc or clang. The installed package is not touched: the sources are copied
 to a folder of their own, and the tests run on the copy.
 """
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +38,7 @@ TESTS = [
 LEFT_OUT = "not step_by_step"
 
 
-def main(which: str) -> int:
+def main(which: str, names: Sequence[str]) -> int:
     """Build, run, and return the exit code of pytest."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
@@ -45,7 +48,7 @@ def main(which: str) -> int:
         for package in ("tests", "tests/kernels"):
             (copy / package / "__init__.py").touch()
         build(copy, FLAGS[which])
-        return run(copy, LIBRARIES[which])
+        return run(copy, LIBRARIES[which], names)
 
 
 def build(copy: Path, flags: str) -> None:
@@ -62,7 +65,7 @@ def build(copy: Path, flags: str) -> None:
         shutil.copy(module, copy / "src/stratarag/kernels")
 
 
-def run(copy: Path, library: str) -> int:
+def run(copy: Path, library: str, names: Sequence[str]) -> int:
     """Run the kernels' tests with the sanitizer's library loaded before Python."""
     # The C++ library comes along, or AddressSanitizer would not find the exceptions it has to watch.
     preload = [
@@ -83,7 +86,7 @@ def run(copy: Path, library: str) -> int:
         "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 exitcode=66",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    tests = [f"tests/kernels/{name}" for name in TESTS]
+    tests = [f"tests/kernels/{name}" for name in names]
     # Captured output would take a sanitizer's report with it.
     options = ["-q", "--capture=sys", "-p", "no:cacheprovider", "-o", "addopts=", "-k", LEFT_OUT]
     command = [sys.executable, "-c", start, *options]
@@ -91,6 +94,6 @@ def run(copy: Path, library: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in FLAGS:
+    if len(sys.argv) < 2 or sys.argv[1] not in FLAGS or not set(sys.argv[2:]) <= set(TESTS):
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2:] or TESTS))
