@@ -79,7 +79,7 @@ def test_names_and_what_they_may_be() -> None:
     for wrong, hint in (
         ("gpt-4o-mini", "did you mean 'openai:gpt-4o-mini'"),
         ("opnai:x", "known provider"),
-        ("", ""),
+        ("", "known provider"),
     ):
         with pytest.raises(ValueError, match=hint):
             as_chat_model(wrong)
