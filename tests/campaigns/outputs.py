@@ -135,6 +135,8 @@ def run(count: int, seed: int = 0) -> tuple[Counter[str], list[str], float]:
     wrong: list[str] = []
     longest = 0.0
     for number, output in enumerate(outputs(count, seed)):
+        if number and number % 2_000 == 0:
+            print(f"{number:,} outputs, {len(wrong)} wrong, the slowest {longest:.2f} s", flush=True)
         for name, parse in PARSERS.items():
             started = time.process_time()
             try:

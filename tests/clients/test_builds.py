@@ -1,0 +1,97 @@
+"""Whole builds and answers with real clients, through the adapters and by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_openai")
+pytest.importorskip("llama_index.llms.openai")
+
+import stratarag as sr
+from stratarag.models.named import as_chat_model, as_embedder
+from stratarag.testing import FakeEmbedder
+from tests.clients.clients import CLIENTS
+from tests.clients.server import ModelServer, every
+from tests.clients.writer import written
+
+TEXTS = [
+    f"{name} of {town} met Charles Babbage in 18{year}. They spoke of the Analytical Engine in {town}."
+    for name, town, year in (
+        ("Ada", "London", 33),
+        ("Mary", "Bath", 34),
+        ("Luigi", "Turin", 40),
+        ("Jo", "Ely", 41),
+    )
+]
+DOCUMENTS = [sr.Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
+
+
+@pytest.mark.parametrize("method", ["lshtree", "archrag"])
+@pytest.mark.parametrize("name", ["ChatOpenAI", "LlamaIndex OpenAI", "ollama by name"])
+def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_path: Path) -> None:
+    faults = ("fenced", "truncated", "500")
+    with ModelServer(lambda number: faults[number // 3 % 3] if number % 3 == 2 else "ok") as server:
+        with sr.build_index(
+            DOCUMENTS,
+            method=method,
+            llm=CLIENTS[name](server),
+            embedder=FakeEmbedder(),
+            path=tmp_path / "i",
+            progress=False,
+        ) as index:
+            report = index.last_report
+            assert report is not None
+            assert not report.failures
+            assert report.usage.input_tokens == pytest.approx(server.input_tokens, rel=0.05)
+            assert index.answer("Who met Babbage in Turin?").text
+        spent = server.requests
+        sr.build_index(
+            DOCUMENTS,
+            method=method,
+            llm=CLIENTS[name](server),
+            embedder=FakeEmbedder(),
+            path=tmp_path / "i",
+            progress=False,
+        ).close()
+        assert server.requests <= spent + 1  # cut-off answers alone are asked for again
+
+
+def test_an_answer_degrades_where_the_model_writes_no_points(tmp_path: Path) -> None:
+    def write(prompt: str) -> str:
+        return "I find them all rather good." if "<texts" in prompt else written(prompt)
+
+    with ModelServer(write=write) as server:
+        llm = CLIENTS["ChatOpenAI"](server)
+        with sr.build_index(
+            DOCUMENTS, method="archrag", llm=llm, embedder=FakeEmbedder(), path=tmp_path / "i", progress=False
+        ) as index:
+            assert "It is said" in index.answer("Who met Babbage in Turin?").text
+
+
+def test_names_and_what_they_may_be() -> None:
+    with ModelServer() as server:
+        embedder: Any = as_embedder(f"openai:e@{server.openai}")
+        assert len(embedder.embed_documents(["a", "b"])) == 2
+        assert len(as_embedder(f"ollama:e@{server.ollama}").embed_query("a")) == 16
+    for wrong, hint in (
+        ("gpt-4o-mini", "did you mean 'openai:gpt-4o-mini'"),
+        ("opnai:x", "known provider"),
+        ("", "known provider"),
+    ):
+        with pytest.raises(ValueError, match=hint):
+            as_chat_model(wrong)
+    with pytest.raises(ValueError, match="unknown stages of llm: extraction"):
+        as_chat_model({"extraction": "ollama:m", "default": "ollama:m"})
+    with pytest.raises(TypeError, match=r"name such as 'openai:gpt-4o-mini'"):
+        as_chat_model(3)
+
+
+def test_every_third_request_may_fail() -> None:
+    with ModelServer(every(3, "503")) as server:
+        index = sr.build_index(DOCUMENTS, llm=as_chat_model(f"openai:m@{server.openai}"), progress=False)
+        assert index.last_report is not None
+        assert not index.last_report.failures
+        index.close()
