@@ -12,7 +12,7 @@ import pytest
 import stratarag as sr
 from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import walk
-from stratarag.pipeline.fusion import Gate, reciprocal_ranks
+from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratarag.pipeline.walk import RANKINGS, PassageWalk
 from stratarag.testing.opened import opened, snapshot_of
 
@@ -107,6 +107,16 @@ def test_reciprocal_ranks() -> None:
     assert scores == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62, 1 / 63])
     assert reciprocal_ranks([np.array([1, 3, 2]), np.array([2, 1, 4])])[0].tolist() == [1, 2, 3, 4]
     assert len(reciprocal_ranks([])[0]) == 0
+
+
+def test_further_passages_of_a_document_give_way_and_keep_their_order() -> None:
+    documents = np.array([1, 0, 1, 1, 2])
+    scores = np.array([0.4, 0.3, 0.8, 0.4, 0.1], np.float32)
+    damped = repeats_damped(documents, np.arange(5), scores)
+    assert damped == pytest.approx([0.2, 0.3, 0.8, 0.1, 0.1])
+    book = repeats_damped(np.zeros(500, np.int64), np.arange(500), np.linspace(1, 0.1, 500, dtype=np.float32))
+    assert np.all(np.diff(book) < 0)
+    assert len(repeats_damped(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))) == 0
 
 
 @pytest.mark.parametrize(

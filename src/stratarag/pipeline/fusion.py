@@ -26,6 +26,11 @@ USUAL_WORDS = 8
 LENGTH_POWER = 2
 """How much less names count in a longer question: as this power of its length."""
 
+REPEAT = 0.5
+"""What a passage keeps of its mass for each better passage of its document."""
+MOST_REPEATS = 10
+"""Better passages that are counted for that: the mass of a book that is alone in its corpus stays above 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -60,6 +65,29 @@ class Gate:
     def _led(self) -> float:
         """How much the question is led by its names."""
         return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
+
+
+def repeats_damped(
+    documents: NDArray[np.integer], rows: Rows, scores: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Scores of passages, each further one of a document keeping half of what the one before it keeps.
+
+    So that one long document does not take all places. Within a document the order stays.
+
+    Parameters
+    ----------
+    documents
+        The document of each passage.
+    rows, scores
+        The passages; of equal scores the lower row comes first. All of shape (n,).
+    """
+    order = np.lexsort((rows, -scores, documents))
+    ordered = documents[order]
+    first = np.searchsorted(ordered, ordered)
+    place = np.minimum(np.arange(len(order)) - first, MOST_REPEATS)
+    damped = scores.copy()
+    damped[order] *= np.float32(REPEAT) ** place.astype(np.float32)
+    return damped
 
 
 def reciprocal_ranks(
