@@ -13,17 +13,17 @@ from stratarag.protocols import Rows
 RRF_CONSTANT = 60
 """Of reciprocal rank fusion, as its authors chose it (Cormack, Clarke and Büttcher 2009)."""
 
-LEXICAL_SHARE = 0.1
+LEXICAL_SHARE = 0.2
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
 SHARE_NAMES = 0.02
 """Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
 LEXICAL_BOOST = 6.0
 """How many times its mass that passage gains at the end, where the question has no names."""
-BOOST_NAMES = 1.0
+BOOST_NAMES = 0.3
 """Mass of names, in a question of `USUAL_WORDS`, at which that gain is halved."""
 USUAL_WORDS = 8
-LENGTH_POWER = 2
+LENGTH_POWER = 3
 """How much less names count in a longer question: as this power of its length."""
 
 REPEAT = 0.5
