@@ -164,11 +164,12 @@ def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
 def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
     index: sr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passage_walk(index)._graph, "lexical", None)
-    assert set(ranked(index, "Where was the keeper of the lighthouse of Corran born?")[:2]) == {
-        "shore",
-        "keeper",
-    }
+    held = passage_walk(index)
+    monkeypatch.setattr(held._graph, "lexical", None)
+    question = "Where was the keeper of the lighthouse of Corran born?"
+    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
+    found = index._reader.snapshot.chunks(held.rank(question, vector, 2).rows.tolist())
+    assert {chunk.document_id for chunk in found} == {"shore", "keeper"}
     for rank in ("bm25", "hybrid"):
         with pytest.raises(ValueError, match="earlier"):
-            ranked(index, "orchards", rank=rank)
+            held.rank(question, vector, 2, rank=rank)
