@@ -103,6 +103,10 @@ class Corpus(Protocol):
         """Unit vectors of the chunks, shape (size, dimension), memory-mapped. Zero where there is none."""
         ...
 
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+        ...
+
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Chunk ids."""
         ...

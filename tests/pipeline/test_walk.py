@@ -12,7 +12,7 @@ import pytest
 import stratarag as sr
 from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import walk
-from stratarag.pipeline.fusion import Gate, reciprocal_ranks
+from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratarag.pipeline.walk import RANKINGS, PassageWalk
 from stratarag.testing.opened import opened, snapshot_of
 
@@ -109,6 +109,16 @@ def test_reciprocal_ranks() -> None:
     assert len(reciprocal_ranks([])[0]) == 0
 
 
+def test_further_passages_of_a_document_give_way_and_keep_their_order() -> None:
+    documents = np.array([1, 0, 1, 1, 2])
+    scores = np.array([0.4, 0.3, 0.8, 0.4, 0.1], np.float32)
+    damped = repeats_damped(documents, np.arange(5), scores)
+    assert damped == pytest.approx([0.2, 0.3, 0.8, 0.1, 0.1])
+    book = repeats_damped(np.zeros(500, np.int64), np.arange(500), np.linspace(1, 0.1, 500, dtype=np.float32))
+    assert np.all(np.diff(book) < 0)
+    assert len(repeats_damped(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))) == 0
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -154,11 +164,12 @@ def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
 def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
     index: sr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passage_walk(index)._graph, "lexical", None)
-    assert set(ranked(index, "Where was the keeper of the lighthouse of Corran born?")[:2]) == {
-        "shore",
-        "keeper",
-    }
+    held = passage_walk(index)
+    monkeypatch.setattr(held._graph, "lexical", None)
+    question = "Where was the keeper of the lighthouse of Corran born?"
+    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
+    found = index._reader.snapshot.chunks(held.rank(question, vector, 2).rows.tolist())
+    assert {chunk.document_id for chunk in found} == {"shore", "keeper"}
     for rank in ("bm25", "hybrid"):
         with pytest.raises(ValueError, match="earlier"):
-            ranked(index, "orchards", rank=rank)
+            held.rank(question, vector, 2, rank=rank)

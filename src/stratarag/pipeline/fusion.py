@@ -13,18 +13,23 @@ from stratarag.protocols import Rows
 RRF_CONSTANT = 60
 """Of reciprocal rank fusion, as its authors chose it (Cormack, Clarke and Büttcher 2009)."""
 
-LEXICAL_SHARE = 0.1
+LEXICAL_SHARE = 0.2
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
 SHARE_NAMES = 0.02
 """Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
 LEXICAL_BOOST = 6.0
 """How many times its mass that passage gains at the end, where the question has no names."""
-BOOST_NAMES = 1.0
+BOOST_NAMES = 0.3
 """Mass of names, in a question of `USUAL_WORDS`, at which that gain is halved."""
 USUAL_WORDS = 8
-LENGTH_POWER = 2
+LENGTH_POWER = 3
 """How much less names count in a longer question: as this power of its length."""
+
+REPEAT = 0.5
+"""What a passage keeps of its mass for each better passage of its document."""
+MOST_REPEATS = 10
+"""Better passages that are counted for that: the mass of a book that is alone in its corpus stays above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,29 @@ class Gate:
     def _led(self) -> float:
         """How much the question is led by its names."""
         return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
+
+
+def repeats_damped(
+    documents: NDArray[np.integer], rows: Rows, scores: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Scores of passages, each further one of a document keeping half of what the one before it keeps.
+
+    So that one long document does not take all places. Within a document the order stays.
+
+    Parameters
+    ----------
+    documents
+        The document of each passage.
+    rows, scores
+        The passages; of equal scores the lower row comes first. All of shape (n,).
+    """
+    order = np.lexsort((rows, -scores, documents))
+    ordered = documents[order]
+    first = np.searchsorted(ordered, ordered)
+    place = np.minimum(np.arange(len(order)) - first, MOST_REPEATS)
+    damped = scores.copy()
+    damped[order] *= np.float32(REPEAT) ** place.astype(np.float32)
+    return damped
 
 
 def reciprocal_ranks(

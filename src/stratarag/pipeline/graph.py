@@ -36,8 +36,6 @@ PROMPT = load_prompt("stratarag.pipeline", "describe")
 STATEMENT_TOKENS = 8000
 MOST_UNITS = 200
 """Units that describe an entity without a description; one that is everywhere needs no more."""
-HUB_POWER = 0.5
-"""An edge to an entity that n chunks name weighs n to minus this power of what it would."""
 _BATCH = 1024  # texts held at a time
 
 
@@ -265,19 +263,17 @@ def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDA
     """The transition matrix of the provenance graph; its nodes are the chunks, then the entities.
 
     A chunk and an entity that it names are joined with weight 1, related entities with the weight of
-    their relation; both times what the entities' frequency leaves of it (`HUB_POWER`), so that a walk goes
-    rather to what is rare.
+    their relation.
     """
     counts = np.fromiter((len(entity.chunks) for entity in merged.entities), np.int64, len(merged.entities))
     named = np.fromiter(
         (chunk for entity in merged.entities for chunk in entity.chunks), np.int64, counts.sum()
     )
     mentions = np.column_stack([named, chunks + np.repeat(np.arange(len(counts)), counts)])
-    related = _ends(merged, rows)
+    related = chunks + _ends(merged, rows)
     strengths = np.fromiter((each.weight for each in merged.relations), np.float64, len(merged.relations))
-    left = np.maximum(counts, 1.0) ** -HUB_POWER
-    ends = np.concatenate([mentions, chunks + related])
-    weights = np.concatenate([np.repeat(left, counts), strengths * left[related].prod(axis=1)])
+    ends = np.concatenate([mentions, related])
+    weights = np.concatenate([np.ones(len(mentions)), strengths])
     matrix = transition_matrix(chunks + len(merged.entities), ends, weights)
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 

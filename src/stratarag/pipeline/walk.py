@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.ppr import shallow_pagerank
-from stratarag.pipeline.fusion import Gate, reciprocal_ranks
+from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.lexical import Scored, best, content_words
 from stratarag.pipeline.names.linking import Linked, link
@@ -154,6 +154,7 @@ class PassageWalk:
         parts = (arrays["walk.data"], arrays["walk.indices"], arrays["walk.indptr"])
         self._transition = csr_array(parts, shape=(nodes, nodes))
         self._frequency = np.diff(graph.sources[0][: graph.entities + 1])
+        self._documents = corpus.chunk_documents()
 
     def rank(
         self,
@@ -242,6 +243,7 @@ class PassageWalk:
         rows, mass = self._reached(nodes, weights, evidence.allowed)
         if len(words):
             mass *= 1 + gate.boost * (evidence.words_of(rows) / words[0]) ** BOOST_POWER
+        mass = repeats_damped(self._documents[rows], rows, mass)
         rows, mass = best(rows, mass, evidence.k)
         return self._told(evidence, rows, mass, "walk", gate)
 
