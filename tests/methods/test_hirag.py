@@ -12,7 +12,7 @@ import stratarag as sr
 from stratarag.methods.hirag import HiRAGConfig
 from stratarag.methods.hirag.clusters import Clusters, cluster
 from stratarag.methods.hirag.layers import _settled
-from stratarag.methods.hirag.naming import Terms
+from stratarag.methods.hirag.naming import cluster_name, first_named
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents, state
 from stratarag.testing.opened import snapshot_of
@@ -109,14 +109,16 @@ def test_meta_types_are_chosen_once_or_given():
     assert "MetaTypesSchema" not in given.asked
 
 
-def test_without_a_model_a_cluster_is_named_by_its_terms():
-    texts = ["Alpha: a wooden sailing ship", "Beta: a sailing ship of iron", "Gamma: a ship", "Delta: a tree"]
-    texts += [f"Other{number}: nothing of the kind{number}" for number in range(20)]
-    names = [text.split(":")[0] for text in texts]
-    terms, vectors = Terms(texts), np.eye(24, dtype=np.float32)
-    assert terms.name([0, 1], names, vectors) == "sailing ship"
-    assert terms.name([0, 1, 2], names, vectors) == "sailing ship"
-    assert terms.name([2, 3], names, vectors) == "Gamma"
+def test_without_a_model_a_cluster_is_named_by_its_central_members():
+    names = ["Siskin Bridge", "Roake Bridge", "Sarn", "New Bridge", "Vell", "the Narrow"]
+    vectors = np.ones((6, 2), np.float32)
+    vectors[2] = 5, 5
+    assert cluster_name([4, 2], names, vectors) == "Sarn and Vell"
+    assert cluster_name([0, 2, 4, 5], names, vectors) == "Sarn, Siskin Bridge and Vell"
+    assert cluster_name([0, 1, 2, 3], names, vectors) == "Siskin Bridge and other Bridges"
+    assert first_named("Sarn, Siskin Bridge and Vell") == "Sarn"
+    same = cluster_name([0, 1], ["Sarn", "Sarn"], vectors)
+    assert same != "Sarn", "a cluster that has a member's name would be that member"
 
 
 # Input that offers little

@@ -208,7 +208,7 @@ class PassageWalk:
             *self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed),
         )
         if rank == "walk":
-            linked = link(question, self._graph.names, entities, fuzzy=fuzzy)
+            linked = link(question, self._graph.names, entities, fuzzy=fuzzy, frequency=self._frequency)
             language = "" if self._graph.lexical is None else self._graph.lexical.language
             asked = len(content_words(question, language))
             return self._walked(evidence, linked, asked, seeds or Seeds())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import stratarag as sr
@@ -19,7 +20,10 @@ NAMES = [
     "president",
     "Tekezé River",
     "grand hotel",
-    *[f"John {surname}" for surname in ("Adams", "Burke", "Clay", "Dunn")],
+    *[f"{first} Kennedy" for first in ("Jack", "Robert", "Ted", "Rose")],
+    *[f"John {chr(ord('a') + place)}{place}" for place in range(13)],
+    "The Who",
+    "US",
 ]
 
 
@@ -33,7 +37,34 @@ def near(question: str, entities: list[str] | None = None) -> dict[str, float]:
 
 
 def test_a_part_of_a_name_means_the_longer_one() -> None:
-    assert near("Where is the Philbrook Museum?") == {"Philbrook Museum of Art": 1.0}
+    found = linked("Where is the Philbrook Museum?")
+    assert [NAMES[row] for row in found.named] == ["Philbrook Museum of Art"]
+    assert not found.near.size
+
+
+def test_namesakes_share_the_weight_of_their_name_by_how_often_they_are_met() -> None:
+    assert near("Whom did Kennedy marry?") == {
+        name: 0.25 for name in ("Jack Kennedy", "Robert Kennedy", "Ted Kennedy", "Rose Kennedy")
+    }
+    often = np.ones(len(NAMES), np.int64)
+    often[NAMES.index("Jack Kennedy")] = 7
+    found = link("Whom did Kennedy marry?", NameIndex(NameIndex.build(NAMES)), frequency=often)
+    weights = {NAMES[row]: weight for row, weight in zip(found.near, found.weights, strict=True)}
+    assert weights["Jack Kennedy"] == pytest.approx(0.7)
+    assert weights["Ted Kennedy"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("When was a song by The Who played first?", ["The Who"]),
+        ('Where was "The Who" founded?', ["The Who"]),
+        ("Was it in the US?", ["US"]),
+        ("Who told us?", []),
+    ],
+)
+def test_words_of_grammar_are_names_where_they_are_written_so(question: str, named: list[str]) -> None:
+    assert [NAMES[row] for row in linked(question).named] == named
 
 
 @pytest.mark.parametrize("question", ["Who taught Franz Lisszt?", "Who taught Frantz Liszt?"])

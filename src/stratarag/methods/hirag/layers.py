@@ -17,7 +17,14 @@ from stratarag.kernels.mixture import sparsity
 from stratarag.methods.hirag.clusters import Clusters, PreviousClusters, cluster
 from stratarag.methods.hirag.context import BuildContext
 from stratarag.methods.hirag.entities import Entities
-from stratarag.methods.hirag.naming import Summary, Terms, answered, prompt_values, summary_task
+from stratarag.methods.hirag.naming import (
+    Summary,
+    answered,
+    cluster_name,
+    first_named,
+    prompt_values,
+    summary_task,
+)
 from stratarag.models.gate import CallItem
 from stratarag.pipeline.carryover import derived_id, key
 from stratarag.pipeline.names.index import canonical
@@ -169,20 +176,25 @@ class _LayerSummarizer:
         return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
 
     def _extracted(self, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
-        """Summary entities without a model: a term that members share, and the members' own sentences."""
+        """Summary entities without a model: named by central members, told in the members' own sentences."""
         texts = [self._entities.texts[row] for row in self._layer.tolist()]
-        names = [self._entities.names[row] for row in self._layer.tolist()]
+        names = [self._first_name(row) for row in self._layer.tolist()]
         vectors = self._entities.vectors[self._layer]
         places = {row: place for place, row in enumerate(self._layer.tolist())}
-        terms = Terms(texts)
         made = {}
         for place in missing:
             members = [places[row] for row in self._groups[place][0]]
-            name = terms.name(members, names, vectors)
+            name = cluster_name(members, names, vectors)
             tokens, count = self._context.config.summary_tokens, self._context.gate.count_tokens
             described = extractive_summary([texts[member] for member in members], tokens, count)
             made[place] = [Summary(self._ids[place], self._level, name, "", described, by)]
         return made
+
+    def _first_name(self, row: int) -> str:
+        """The name of an entity; of a summary entity that is named by its members, the first of them."""
+        name = self._entities.names[row]
+        made = self._entities.summaries.get(row)
+        return first_named(name) if made and made[0].by != MODEL else name
 
     async def _add(self, summaries: Sequence[Sequence[Summary]]) -> Rows:
         """Add an entity for each new name; a name that is taken means the entity that has it (ERRATA H5)."""

@@ -1,12 +1,11 @@
-"""What a cluster's summary entities are: by the model, or the term that its members have most in common."""
+"""What a cluster's summary entities are: by the model, or its most central members."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from math import ceil, log
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -22,7 +21,6 @@ from stratarag.pipeline.summarize import MEMBER_TOKENS, MODEL
 from stratarag.protocols import Vectors
 from stratarag.records import Metadata
 from stratarag.results import CountTokens
-from stratarag.stopwords import ENGLISH
 
 PACKAGE = "stratarag.methods.hirag"
 LONGEST_NAME = 200
@@ -30,8 +28,10 @@ MOST_ENTITIES = 2
 """Summary entities of one cluster; a model that finds more repeats the members."""
 MOST_TYPES = 12
 COMMON = 0.5
-"""Part of the members that must have a term, for it to name them all."""
-_WORDS_READ = 60  # of a member's text, for its terms
+"""Part of the members whose names must end with one word, for it to name them all."""
+_JOINED = re.compile(r", | and ")
+NAMED = 3
+"""Members that name a cluster, where nothing is common to their names."""
 
 
 class _Entity(BaseModel):
@@ -151,38 +151,39 @@ def prompt_values(
     return {"entities": members, "types": ", ".join(types), "words": str(max(10, tokens * 3 // 4))}
 
 
-class Terms:
-    """The terms of a layer's members, and in how many of them each is."""
+def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors) -> str:
+    """What a cluster is called without a model: by its most central members, as a person would.
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._terms = [terms(text) for text in texts]
-        self._frequency = Counter(term for each in self._terms for term in each)
+    "Abel Loom and Benedikta Loom"; "Sarn, the Narrow and Vell"; where most names end with one word and there
+    are more than two of them, "Siskin Bridge and other Bridges". Never the name of one member, which would
+    take the cluster for that member (ERRATA H5).
 
-    def name(self, members: Sequence[int], names: Sequence[str], vectors: Vectors) -> str:
-        """What a cluster is called: its most central term, else the name of its most central member.
+    Parameters
+    ----------
+    members
+        Places in `names` and `vectors`, at least two.
+    names
+        Of a layer's members, of shape (n,); of a summary entity the first of the names that it has.
+    vectors
+        Of them, shape (n, dimension).
+    """
+    rows = vectors[np.array(members)]
+    order = np.argsort(-(rows @ rows.sum(axis=0)), kind="stable")
+    central = list(dict.fromkeys(names[members[place]] for place in order.tolist()))
+    heads = Counter(words(name)[-1] for name in central if len(words(name)) > 1)
+    head, count = min(heads.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+    if count > 2 and count >= COMMON * len(central):
+        first = next(name for name in central if words(name)[-1:] == [head] and len(words(name)) > 1)
+        return f"{first} and other {_plural(first.split()[-1])}"
+    *before, last = central[:NAMED]
+    return f"{', '.join(before)} and {last}" if before else f"{last} and others"
 
-        A term is the more central the more members have it and the fewer others do (class-based tf-idf);
-        of equals the longer, then the first in order.
-        """
-        shared = Counter(term for member in members for term in self._terms[member])
-        least = max(2, ceil(COMMON * len(members)))
-        total = len(self._terms)
-        scores = {
-            term: count * log(1 + total / self._frequency[term]) * (1.0 if " " in term else 0.75)
-            for term, count in shared.items()
-            if count >= least and self._frequency[term] <= max(least, total // 4)
-        }
-        if scores:
-            return min(scores, key=lambda term: (-scores[term], -len(term), term))
-        rows = vectors[np.array(members)]
-        return names[members[int(np.argmax(rows @ rows.sum(axis=0)))]]
+
+def first_named(name: str) -> str:
+    """The first of the members in a name that `cluster_name` made."""
+    return _JOINED.split(name)[0]
 
 
-def terms(text: str) -> frozenset[str]:
-    """The content words of a text's beginning, and pairs of neighbouring ones."""
-    spoken = words(text)[:_WORDS_READ]
-    content = [
-        word if len(word) > 2 and word not in ENGLISH and not word.isdigit() else "" for word in spoken
-    ]
-    pairs = (f"{one} {two}" for one, two in pairwise(content) if one and two)
-    return frozenset(word for word in content if word) | frozenset(pairs)
+def _plural(word: str) -> str:
+    """A surname keeps its capital ("Kennedys"), and so does what may be one."""
+    return word if word.endswith("s") else f"{word}s"

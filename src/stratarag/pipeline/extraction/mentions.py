@@ -122,6 +122,9 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
+    if name[:4] == "The " and name[4:] in _NOTHING and not opens:  # "a song by The Who"
+        found.append((name, at, end, ""))
+        return
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops)
         at = end - len(name)

@@ -23,7 +23,9 @@ from stratarag.pipeline.names.index import NameIndex, NameMatches, Rows, words
 from stratarag.stopwords import ENGLISH
 
 CANDIDATES = 3
-"""Entities that a name may mean at most. A part of more names than this ("John") tells nothing."""
+"""Entities that a misspelt name may mean at most."""
+NAMESAKES = 12
+"""Entities that may share a part of their names ("Kennedy"). A part of more names ("John") tells nothing."""
 LIKENESS = 0.6
 """Least score of `NameIndex.fuzzy`: above one half, so that one of two words in common is not enough."""
 SHARPNESS = 10
@@ -49,7 +51,12 @@ class Linked(NamedTuple):
 
 
 def link(
-    question: str, index: NameIndex, entities: Sequence[str] | None = None, *, fuzzy: bool = True
+    question: str,
+    index: NameIndex,
+    entities: Sequence[str] | None = None,
+    *,
+    fuzzy: bool = True,
+    frequency: Rows | None = None,
 ) -> Linked:
     """Find the names of an index in a question.
 
@@ -66,6 +73,9 @@ def link(
         stand in it word by word.
     fuzzy
         Whether to look for candidates for a name that no entity has: longer names, else names spelt alike.
+        The only longer name ("Geoffrey Hinton" for "Hinton") is as good as named.
+    frequency
+        In how many chunks each entity is, shape (n,): by it namesakes share their name's weight.
     """
     spoken = words(question)
     found = index.find(question)
@@ -76,7 +86,10 @@ def link(
     for place in places.values():
         about[1:] |= place
     about = np.cumsum(about)
-    named = outer & (about[found.starts + found.sizes] > about[found.starts])
+    stretches = zip(found.starts, found.sizes, strict=True)
+    grammar = [ENGLISH.issuperset(spoken[start : start + size]) for start, size in stretches]
+    # A name of nothing but words of grammar is found only where it is written as a name ("The Who").
+    named = outer & ((about[found.starts + found.sizes] > about[found.starts]) | np.array(grammar, np.bool_))
     met = _covered(found, named, len(spoken))
     known, missed = [found.rows[named]], []
     for name, place in places.items():
@@ -84,7 +97,9 @@ def link(
             known.append(_exact(name, index))
         if (place & ~met).any() or not (place.any() or known[-1].size):
             missed.append(name)
-    near, weights = _candidates(missed if fuzzy else [], index)
+    sole, near, weights = _candidates(missed if fuzzy else [], index, frequency)
+    known.append(sole)
+    near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
     rows = np.unique(np.concatenate(known))
     contained, first = np.unique(found.rows[outer & ~named], return_index=True)
     if not rows.size and not near.size:
@@ -130,20 +145,28 @@ def _exact(name: str, index: NameIndex) -> Rows:
     return rows
 
 
-def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, NDArray[np.float64]]:
-    """Candidates for names that no entity has, ascending, with weights."""
+def _candidates(
+    missed: Sequence[str], index: NameIndex, frequency: Rows | None
+) -> tuple[Rows, Rows, NDArray[np.float64]]:
+    """For names that no entity has: the only longer names, then candidates, ascending, with weights."""
     weights: dict[int, float] = {}
+    sole: list[int] = []
     for name in missed:
         if ENGLISH.issuperset(words(name)):
             continue
-        rows = index.match(name, CANDIDATES + 1)
-        scores = np.ones(rows.size)
+        rows = index.match(name, NAMESAKES + 1)
+        if rows.size == 1:
+            sole += rows.tolist()
+            continue
+        scores = (
+            np.ones(rows.size) if frequency is None else np.maximum(frequency[rows], 1).astype(np.float64)
+        )
         if not rows.size:
             rows, likeness = index.fuzzy(name, CANDIDATES)
             alike = likeness >= LIKENESS
             rows, scores = rows[alike], likeness[alike].astype(np.float64) ** SHARPNESS
-        if 0 < rows.size <= CANDIDATES:
+        if 0 < rows.size <= NAMESAKES:
             for row, share in zip(rows.tolist(), (scores / scores.sum()).tolist(), strict=True):
                 weights[row] = max(share, weights.get(row, 0.0))
     near = np.array(sorted(weights), np.int64)
-    return near, np.array([weights[row] for row in near.tolist()], np.float64)
+    return np.array(sole, np.int64), near, np.array([weights[row] for row in near.tolist()], np.float64)
