@@ -1,7 +1,7 @@
 """Pages of the documentation site that are made from elsewhere in the project, when mkdocs builds it.
 
-The notebooks of the cookbook (as they stand, with their outputs: nothing is run), the documents at the root, and
-references that the code itself holds: search options, and the help of every command.
+The notebooks of the cookbook (as they stand, with their outputs: nothing is run), the documents at the root,
+and references that the code itself holds: search options, and the help of every command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in PAGES.items():
         path = ROOT / source
         text = _notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8")
-        files.append(File.generated(config, page, content=_relinked(text, source, page, config.extra["source"])))
+        text = _relinked(text, source, page, config.extra["source"])
+        files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, "reference/options.md", content="\n".join(_options())))
     files.append(File.generated(config, "reference/commands.md", content="\n".join(_commands())))
     return files
@@ -84,8 +85,9 @@ def _fenced(language: str, text: str) -> str:
 def _options() -> Iterator[str]:
     """The search options of each method, and where its settings are described."""
     yield "# Search options\n"
-    yield "Keyword arguments of `Index.retrieve` and `Index.answer`, of the retrievers of LangChain and LlamaIndex,"
-    yield "and of `stratarag query --option NAME=VALUE`. `stratarag.search_options(method)` gives the same in Python.\n"
+    yield "Keyword arguments of `Index.retrieve` and `Index.answer`, of the retrievers of LangChain and"
+    yield "LlamaIndex, and of `stratarag query --option NAME=VALUE`. In Python they are listed by"
+    yield "`stratarag.search_options(method)`.\n"
     for method in NAMES:
         yield f"## {method}\n"
         yield "| option | default | what it does |"
