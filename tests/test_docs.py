@@ -22,8 +22,21 @@ PACKAGES = {
     "langchain_stratarag": ROOT / "integrations/langchain/langchain_stratarag",
     "llama_index_stratarag": ROOT / "integrations/llama-index/llama_index_stratarag",
 }
-GUIDES = ["ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
+GUIDES = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")),
+]
 INDEX_FOLDER = {"manifest.json", "corpus.sqlite"}  # files that an index has, and the project has not
+# What names stand for in examples.
+VARIABLES = {
+    "Index": ["stratarag.Index"],
+    "answer": ["stratarag.Answer"],
+    "index": ["stratarag.Index", "llama_index_stratarag.ArchRAGIndex"],
+    "retriever": ["langchain_stratarag.PPRRetriever"],
+    "sr": ["stratarag"],
+}
 IN_TOOLS = re.compile(r"^(?:pip|python|git|stratarag|mkdocs|ruff|mypy|pytest|kill)\b|^\W|[=({\[\"']")
 
 
@@ -56,8 +69,7 @@ def resolved(span: str) -> Any:
     """
     names = span.split(".")
     homes = [names] if names[0] in PACKAGES else [["stratarag", *names]]
-    homes += [["stratarag", "Index", *names[1:]]] if names[0] in ("index", "Index") else []
-    homes += [["stratarag", *names[1:]]] if names[0] == "sr" else []
+    homes += [[*kind.split("."), *names[1:]] for kind in VARIABLES.get(names[0], ())]
     for parts in homes:
         if (found := _followed(parts)) is not None:
             return found
@@ -117,6 +129,17 @@ def test_what_a_guide_names_exists(guide: str) -> None:
 )
 def test_what_does_not_exist_is_noticed(span: str) -> None:
     assert problem(span)
+
+
+@pytest.mark.parametrize("guide", HOW_TO, ids=lambda guide: guide.stem)
+def test_how_to_runs_as_it_stands(guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of `python` run, in order; those of `py` need a key and are shown, `text` is not Python."""
+    for extra in ("langchain_core", "llama_index.core"):
+        pytest.importorskip(extra)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for content in re.findall(r"^```python\n(.*?)^```$", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        exec(compile(content, guide.name, "exec"), names)
 
 
 def test_enough_is_checked() -> None:

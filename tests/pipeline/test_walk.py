@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
 
 
 def passage_walk(index: sr.Index) -> PassageWalk:
+    return _walk_of(index, index.generation)
+
+
+@cache
+def _walk_of(index: sr.Index, generation: int) -> PassageWalk:
     """The walk behind the view `chunks`, as a reader makes it."""
     parts = opened(index, "lshtree")
     return PassageWalk(parts.corpus, parts.graph, parts.passages)
