@@ -69,6 +69,29 @@ def concatenate(parts: Sequence[Ranking]) -> Ranking:
     )
 
 
+def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ranking:
+    """The best `k` of several rankings by shares, whatever their scores; what one has not goes to the others.
+
+    One at a time comes from whichever would be least ahead of its share, of equals the first; so the first n
+    results are those of `k = n`. A score that is above that of an earlier result is lowered to it.
+
+    Parameters
+    ----------
+    parts
+        Rankings that have nothing in common.
+    shares
+        Of each in the results, in proportion; one of 0 comes after all others.
+    """
+    joined = concatenate(parts)
+    ahead = [
+        (1 + np.arange(len(part))) / (share or np.finfo(np.float32).tiny)
+        for part, share in zip(parts, shares, strict=True)
+    ]
+    order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
+    found = _taken(joined, order)
+    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
+
+
 def first(found: Ranking, k: int) -> Ranking:
     """The first `k` of a ranking, or all where there are fewer."""
     return found if len(found) <= k else _taken(found, np.arange(k))
