@@ -11,9 +11,10 @@ sample of the levels below, so that a level of one or two nodes is not measured 
 normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what the best of a level would
 have by chance. A score below 0 is divided by the weight.
 
-Each level has a share of the results in proportion to its weight. It gets half of that share first, and
-more than twice as much only where the others have nothing left. Where there is room, it gets one. Scores decide the rest, and the order; of
-equal scores that of the level of more weight comes first.
+Each level has a share of the results in proportion to its weight. It gets half of that share first (one
+result at least, where there are as many results as levels), and more than twice as much only where the others
+have nothing left. Scores decide the rest, and the order; of equal scores that of the level of more weight
+comes first.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
 from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
-from stratarag.pipeline.ranking import concatenate
+from stratarag.pipeline.ranking import concatenate, taken
 from stratarag.protocols import Rows, Vectors
 from stratarag.question import Allowed
 
@@ -110,8 +110,7 @@ class HierarchySearcher:
         groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
         exact = options.k_per_level is not None and not question.fill
         chosen = select(found.scores, groups, weights, len(found) if exact else question.k)
-        trace = [found.trace[at] for at in chosen.tolist()]
-        return Ranking(found.rows[chosen], found.scores[chosen], found.origin[chosen], trace)
+        return taken(found, chosen)
 
     def _scored(
         self, question: Question, levels: list[int], weights: list[float], best: list[TopK]

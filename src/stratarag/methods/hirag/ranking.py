@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratarag.methods.base import Ranking
 from stratarag.methods.hirag.config import PARTS, Part
-from stratarag.pipeline.ranking import Origin, interleaved
+from stratarag.pipeline.ranking import Origin, interleaved, taken
 from stratarag.protocols import Rows
 
 Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -48,14 +48,14 @@ def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
     """
     triples = np.flatnonzero(bridge.origin == Origin.GRAPH)
     hubs = np.flatnonzero(bridge.origin != Origin.GRAPH)
-    order = triples[fresh(_passages(taken(bridge, triples.tolist()), sources), k)]
+    order = triples[fresh(_passages(taken(bridge, triples), sources), k)]
     better = np.searchsorted(-bridge.scores[triples], -bridge.scores[hubs], "right")
     turns = np.concatenate([np.arange(len(order)), np.maximum(better, 1) - 0.5])
-    return taken(bridge, np.concatenate([order, hubs])[np.argsort(turns, kind="stable")].tolist())
+    return taken(bridge, np.concatenate([order, hubs])[np.argsort(turns, kind="stable")])
 
 
 def fresh(passages: Sequence[Sequence[int]], count: int) -> Rows:
-    """The first `count` places of a ranking, those first that rest on a passage which no earlier one rests on.
+    """The first `count` places of a ranking, first those on a passage that no earlier one is on.
 
     `passages` are those behind each result, best first.
     """
@@ -71,15 +71,9 @@ def fresh(passages: Sequence[Sequence[int]], count: int) -> Rows:
     return np.array([*new, *rest][:count], np.int64)
 
 
-def taken(found: Ranking, places: Sequence[int]) -> Ranking:
-    """Some results of a ranking."""
-    rows = np.array(places, np.int64)
-    return Ranking(found.rows[rows], found.scores[rows], found.origin[rows], [found.trace[i] for i in places])
-
-
 def ordered(found: Ranking) -> Ranking:
     """Results in order of their scores; equals as they stand."""
-    return taken(found, np.argsort(-found.scores, kind="stable").tolist())
+    return taken(found, np.argsort(-found.scores, kind="stable"))
 
 
 def _passages(found: Ranking, sources: dict[Origin, Csr]) -> list[list[int]]:
