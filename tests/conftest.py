@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("stratarag.testing.contract")
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("stratarag", deadline=None)
+settings.load_profile("stratarag")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -24,6 +24,8 @@ from stratarag.records import Usage
 from stratarag.results import Answer, CountTokens, Retrieval
 
 DEFAULT_K = 10
+MIXED = "mixed"
+"""`Retrieval.view` where passages and the method's nodes take turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class SearchArguments:
     k
         Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
     view
-        None takes the method's nodes, and for an extractive answer passages.
+        None takes passages and the method's nodes in the shares that suit the method; with options of the
+        method, or where nothing may be filled up, its nodes; and for an extractive answer passages.
     where, method, decompose, fill, options
         As `Index.retrieve` takes them.
     """
@@ -80,7 +83,7 @@ class Asking:
             text,
             vector,
             arguments.k or DEFAULT_K,
-            arguments.view or "nodes",
+            _view(arguments, method),
             method,
             options,
             arguments.where,
@@ -92,7 +95,7 @@ class Asking:
         return Retrieval(
             text,
             method,
-            question.view,
+            question.view or MIXED,
             hits,
             trace,
             replace(spent, seconds=time.perf_counter() - began),
@@ -190,6 +193,16 @@ def positive(name: str, value: int) -> int:
     if value < 1:
         raise ValueError(f"{name} must be at least 1, not {value}")
     return operator.index(value)
+
+
+def _view(arguments: SearchArguments, method: str) -> View | None:
+    """What is searched where nothing is said of it; options of a method speak of its own ranking."""
+    if arguments.view is not None:
+        return arguments.view
+    if arguments.options or not arguments.fill:
+        return "nodes"
+    share = get_method(method).node_share
+    return None if 0 < share < 1 else "nodes" if share else "chunks"
 
 
 def _searching(arguments: SearchArguments) -> list[str]:

@@ -40,6 +40,7 @@ from stratarag.store.staging import Staging
 T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
 TAKING = ("build", "insert", "estimate")  # operations that take documents
+REGROUP = "regroup"
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
 
@@ -48,8 +49,8 @@ _EMBED_ROWS = 1024
 class Change:
     """What is to be done.
 
-    `methods` and `config` are those of a build; of `add method` they are what comes to those there are;
-    any other operation keeps what the folder has.
+    `methods` and `config` are those of a build; of `add method` they are what comes to those there are; of
+    `regroup` the methods are those whose groups are made anew. Any other operation keeps what the folder has.
     """
 
     operation: str
@@ -118,6 +119,8 @@ class _Update:
         if change.operation == "build":
             return tuple(change.methods), change.config
         present = before.manifest.methods
+        if change.operation == REGROUP:
+            return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
         return tuple(dict.fromkeys([*present, *change.methods])), config
@@ -141,6 +144,7 @@ class _Update:
                 self._gate,
                 config=self._config.method(name),
                 previous=self._previous(name),
+                regroup=self._change.operation == REGROUP and name in self._change.methods,
             )
             await self._put(name, built)
         generation = await in_thread(self._publish) if self._target.publish else 0
@@ -200,6 +204,8 @@ class _Update:
             )
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
+        if self._change.operation == REGROUP:
+            return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._repeats import grouped
 from stratarag.errors import MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
@@ -25,7 +26,7 @@ from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_arrays as check_graph
 from stratarag.pipeline.graph_checks import check_corpus
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.ranking import filled
+from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
 from stratarag.pipeline.walk import PassageWalk
 from stratarag.question import Allowed, Mask, Question, Sources, Where
 from stratarag.records import Chunk, Metadata
@@ -71,14 +72,38 @@ class Reader:
         return name
 
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        """Hits and their traces, best first."""
+        """Hits and their traces, best first.
+
+        Of a ranking that may be completed, hits that only repeat another become part of it (`_repeats`), and
+        what follows takes their places.
+        """
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
+        wanted = question.k
+        while True:
+            ranking = self._ranked(searcher, replace(question, k=wanted))
+            hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
+            if question.view == "chunks" or not question.fill:
+                return hits, trace
+            hits, trace = self._without_repeats(hits, trace)
+            if len(hits) >= question.k or len(ranking) < wanted:
+                return hits[: question.k], trace[: question.k]
+            wanted += 2 * (question.k - len(hits))
+
+    def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
         if question.view == "nodes":
-            ranking = self._completed(searcher.nodes(question), question)
-        else:
-            ranking = self._passages_by_walk(searcher, question)
-        return self._hits(ranking, question.method), tuple(ranking.trace)
+            return self._completed(searcher.nodes(question), question)
+        passages = self._passages_by_walk(searcher, question)
+        if question.view == "chunks":
+            return passages
+        return self._mixed(passages, searcher.nodes(question), question)
+
+    def _mixed(self, passages: Ranking, nodes: Ranking, question: Question) -> Ranking:
+        """Passages and the method's own nodes, taking turns by the method's share; the trace tells which."""
+        own = np.flatnonzero(nodes.origin != Origin.CHUNK)
+        parts = [labelled(passages, "chunks"), labelled(taken(nodes, own), "nodes")]
+        share = get_method(question.method).node_share
+        return interleaved(parts, [1 - share, share], question.k)
 
     def _completed(self, ranking: Ranking, question: Question) -> Ranking:
         """A ranking with passages by similarity in place of what it lacks, unless that is not wanted."""
@@ -207,6 +232,30 @@ class Reader:
             read = self._chunk_hits(found, places) if table is None else self._node_hits(found, places, table)
             hits.update(zip(places.tolist(), read, strict=True))
         return tuple(hits[place] for place in range(len(found)))
+
+    def _without_repeats(
+        self, hits: tuple[Hit, ...], trace: tuple[Metadata, ...]
+    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """One hit for each group of hits that repeat each other, with the sources of all of them."""
+        groups = grouped(hits)
+        if len(groups) == len(hits):
+            return hits, trace
+        traces = tuple(
+            {**trace[group[0]], "repeats": [hits[at].id for at in group[1:]]}
+            if len(group) > 1
+            else trace[group[0]]
+            for group in groups
+        )
+        return tuple(self._joined([hits[at] for at in group]) for group in groups), traces
+
+    def _joined(self, group: Sequence[Hit]) -> Hit:
+        """The first of some hits, with the best score and the sources of all."""
+        if len(group) == 1:
+            return group[0]
+        rows = self.snapshot.row_of(list({source for hit in group for source in hit.sources}))
+        sources, documents = self._origin(sorted(rows.values()))
+        score = max(hit.score for hit in group)
+        return replace(group[0], score=score, sources=sources, documents=documents)
 
     def _chunk_hits(self, found: Ranking, places: NDArray[np.intp]) -> list[Hit]:
         chunks = self.snapshot.chunks(found.rows[places].tolist())

@@ -155,6 +155,30 @@ class Index:
         """
         return _sync.run(self.aadd_method(method, config))
 
+    async def aregroup(self, method: str | None = None) -> BuildReport:
+        """Make a method's communities and clusters anew; see `regroup`."""
+        name = self._serve().method_name(method)
+        return await self._update(Change("regroup", methods=(name,), config=self._config))
+
+    def regroup(self, method: str | None = None) -> BuildReport:
+        """Make a method's communities and clusters anew, as a build from scratch would.
+
+        Updates keep what is there and so drift from that, within bounds (`carryover.MOST_DRIFT`). Texts and
+        vectors that are made of the same are kept; reports on other members are written, which costs model
+        calls.
+
+        Parameters
+        ----------
+        method
+            Which of the folder's methods; None means the first.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder holds no index of that method.
+        """
+        return _sync.run(self.aregroup(method))
+
     async def aestimate(
         self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
     ) -> Estimate:

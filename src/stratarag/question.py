@@ -78,7 +78,8 @@ class Question:
     k
         Number of results that are wanted.
     view
-        `"nodes"`: the method's own ranking; `"chunks"`: source passages.
+        `"nodes"`: the method's own ranking; `"chunks"`: source passages; None: both, in the shares of the
+        method (`Method.node_share`).
     method
         Which of the index's methods answers.
     options
@@ -97,7 +98,7 @@ class Question:
     text: str
     vector: Vectors
     k: int
-    view: View
+    view: View | None
     method: str
     options: Any
     where: Where | None = None

@@ -187,9 +187,11 @@ def test_what_is_not_a_question_is_refused() -> None:
             retriever.as_answer_runnable().invoke(wrong)
     with pytest.raises(TypeError, match="LangChain Documents, not str"):
         retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": ["text"]})
-    foreign = LangChainDocument(page_content="The pier is in the north.", metadata={"source": "elsewhere"})
+    foreign = LangChainDocument(
+        page_content="The ferry pier is where the tide is.", metadata={"source": "elsewhere"}
+    )
     told = retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": [foreign]})
-    assert told == "The pier is in the north. [1]"
+    assert told == "The ferry pier is where the tide is. [1]"
 
 
 # LlamaIndex

@@ -37,11 +37,23 @@ class TestKnn:
         for node in range(80):
             others = np.argsort(-cosines[node])
             for other in others[others != node][:k]:
-                if cosines[node, other] >= threshold:
+                if cosines[node, other] >= threshold or not degrees[node]:
                     expected.add((min(node, other), max(node, other)))
         found, weights = augment(vectors * 7, ends)
         assert edge_set(found) == expected
         assert weights == pytest.approx(np.maximum(cosines[found[:, 0], found[:, 1]], 1e-3), abs=1e-5)
+
+    def test_nodes_without_edges_are_exempt_from_the_threshold(self):
+        rng = np.random.default_rng(3)
+        vectors = rng.standard_normal((60, 8))
+        vectors[20:30] = vectors[:10] + 0.01 * rng.standard_normal((10, 8))
+        ends = np.column_stack([np.arange(10), np.arange(20, 30)])  # edges of high similarity alone
+        found, _ = augment(vectors, ends)
+        degrees = np.bincount(found.ravel(), minlength=60)
+        alone = np.setdiff1d(np.arange(60), ends)
+        assert degrees[alone].min() >= 3
+        gated, _ = augment(vectors, ends, threshold=0.99)
+        assert not np.bincount(gated.ravel(), minlength=60)[alone].any()
 
     def test_edges_of_the_graph_stay_whatever_their_similarity(self):
         vectors = np.array([[1.0, 0], [-1, 0], [0, 1]])

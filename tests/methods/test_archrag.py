@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -402,8 +403,43 @@ def test_no_level_crowds_out_the_others() -> None:
 def test_of_equal_scores_the_level_of_more_weight_comes_first() -> None:
     groups = np.repeat([0, 1], [6, 6])
     chosen = select(np.zeros(12, np.float32), groups, [0.5, 1.5], 4)
-    assert groups[chosen].tolist() == [1, 1, 1, 1]
+    assert groups[chosen].tolist() == [1, 1, 1, 0]
+    assert groups[select(np.zeros(12, np.float32), groups, [0.5, 1.5], 1)].tolist() == [1]
     assert select(np.zeros(12, np.float32), groups, [1.0, 1.0], 12).tolist() == list(range(12))
+
+
+def test_a_level_of_one_or_two_nodes_is_not_measured_by_itself() -> None:
+    rng = np.random.default_rng(1)
+    layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (300, 20, 2, 1)]
+    layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
+    for of in (layers, layers[-1:], layers[-2:]):
+        calibration = Calibration.of(of, 0)
+        scores = []
+        for query in (of[-1][0], -of[-1][0], *rng.standard_normal((50, 64)).astype(np.float32) / 8):
+            mean, unit = calibration.measures(query)
+            scores.append(calibrated(of[-1][:1] @ query, mean[-1:], unit[-1:], np.ones(1))[0])
+        like, unlike, *others = scores
+        assert like > 2
+        assert unlike < -2
+        assert np.mean(np.abs(others)) < 1
+
+
+def test_so_many_of_each_level_with_their_relations_and_nothing_else() -> None:
+    index = built(clustered(40, 6))
+    question = "topic c2 a topic c2 b topic c2 c"
+    count = 1 + len(levels_of(index))
+    for wanted in (1, 5):
+        found = index.retrieve(question, k=3, k_per_level=wanted, fill=False)
+        nodes = [hit for hit in found if hit.kind != "relation"]
+        sizes = [40 * 6, *levels_of(index)]
+        per_level = [sum(hit.level == level for hit in nodes) for level in range(count)]
+        assert per_level == [min(wanted, size) for size in sizes]
+        named = {hit.metadata["name"] for hit in nodes if hit.level == 0}
+        between = [hit for hit in found if hit.kind == "relation"]
+        assert all({hit.metadata["source"], hit.metadata["target"]} <= named for hit in between)
+        bare = index.retrieve(question, k=3, k_per_level=wanted, fill=False, relations=False)
+        assert len(bare) == len(nodes)
+    assert between
 
 
 def test_levels_are_weighed_by_abstractness() -> None:
@@ -467,6 +503,37 @@ def test_points_stay_within_the_limit(answering: Any) -> None:
     index.answer("What does topic c2 a meet?", k=12, max_tokens=60)
     points = model.prompts[-1].split("<points>")[1].split("</points>")[0]
     assert 0 < points.count("(score") < 5
+
+
+@pytest.mark.parametrize("bound", [50, 200, 1000])
+def test_the_analyses_are_shown_no_more_than_the_limit(answering: Any, bound: int) -> None:
+    index, model = answering
+    model.prompts.clear()
+    index.answer(f"What does topic c2 a meet, within {bound}?", k=40, max_tokens=bound)
+    shown = [
+        prompt.split("<texts>\n")[1].split("\n</texts>")[0] for prompt in model.prompts if "<texts>" in prompt
+    ]
+    assert shown
+    assert sum(len(text) / 4 for text in shown) <= bound
+
+
+def test_given_weights_of_levels_weigh_the_points(answering: Any) -> None:
+    index, model = answering
+    top = len(levels_of(index))
+    for level in (0, top):
+        for judged in ("rule", "model"):
+            retrieval = index.retrieve(f"What does topic c2 a meet {judged} at {level}?", k=12)
+            model.prompts.clear()
+            model._answer = lambda prompt: (
+                '{"abstractness": 0.5}' if "0.3" in prompt and "<texts>" not in prompt else analyst(prompt)
+            )
+            given = replace(
+                retrieval, options=ArchRAGOptions(level_weights={level: 1e6}, abstractness=judged)
+            )
+            index.answer(given)
+            first = int(model.prompts[-1].split("point of ")[1].split()[0])
+            assert retrieval.hits[first - 1].level == level
+    model._answer = analyst
 
 
 def test_direct_answers_skip_the_analysis(answering: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.methods.hirag import HiRAGConfig, HiRAGOptions
-from stratarag.methods.hirag.ranking import fresh, shares
+from stratarag.methods.hirag.ranking import fresh
 from stratarag.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build
 
@@ -62,10 +62,15 @@ def test_quotas_share_out_k(index):
     found = index.retrieve(question, k=10, quotas=[1, 0, 1])
     parts = [entry["part"] for entry in found.trace]
     assert parts.count("local") == parts.count("global") == 5
-    assert shares([20, 20, 20], (0.4, 0.4, 0.2), 10) == [4, 4, 2]
-    assert shares([1, 0, 20], (0.4, 0.4, 0.2), 10) == [1, 0, 9]
-    assert shares([1, 1, 1], (0.4, 0.4, 0.2), 10) == [1, 1, 1]
-    assert shares([5, 5, 5], (0.0, 0.0, 1.0), 7) == [1, 1, 5]
+    everything = index.retrieve(question, k=20)
+    assert [hit.id for hit in index.retrieve(question, k=7)] == [hit.id for hit in everything.hits[:7]]
+    assert [entry["part"] for entry in everything.trace[:5]] == [
+        "local",
+        "bridge",
+        "local",
+        "bridge",
+        "global",
+    ]
 
 
 def test_a_filter_holds_on_the_bridge(index):
@@ -98,11 +103,20 @@ def test_the_answer_has_three_parts_within_their_budgets():
     assert answer.citations[0].sources
 
 
-def test_the_bridge_tells_what_is_not_told_yet():
-    assert fresh([[1], [1], [2], [3]], told=[[2]], count=2) == [0, 3]
-    assert fresh([[1], [1], [2], [3]], told=[[2]], count=3) == [0, 1, 3]
-    assert fresh([[1], [2]], told=[[1, 2, 3, 4]], count=1) == [0]
-    assert fresh([], told=[], count=3) == []
+def test_triples_that_repeat_a_better_triple_come_later():
+    assert fresh([[1], [1], [2], [3]], 3).tolist() == [0, 2, 3]
+    assert fresh([[1], [1], [2], [3]], 4).tolist() == [0, 2, 3, 1]
+    assert fresh([[1, 2, 3, 4], [1]], 2).tolist() == [0, 1]
+    assert fresh([[]], 2).tolist() == [0]
+    assert fresh([], 3).tolist() == []
+
+
+def test_the_best_triple_of_the_bridge_is_always_a_result(index):
+    for question in ("the ferry captain and the apple blossom", "ferry", "apple and captain", "nothing"):
+        alone = index.retrieve(question, k=40, mode="bridge", fill=False)
+        best = next(hit.id for hit in alone if hit.kind == "relation")
+        for k in (2, 4, 10, 40):
+            assert best in {hit.id for hit in index.retrieve(question, k=k)}
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,9 @@ def augment(
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
     knn
-        Each node is offered its K nearest others; an edge is added where their cosine reaches a threshold
-        (ERRATA A2). Weights are cosines, at least `floor` (ERRATA A1).
+        Each node is offered its K nearest others; an edge is added where their cosine reaches a threshold,
+        or the node has no edge of its own (ERRATA A2). Weights are cosines, at
+        least `floor` (ERRATA A1).
     codicil
         Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by
         the mean of two similarities, each standardised over the node's edges: the cosine, and the Jaccard
@@ -62,7 +63,7 @@ def augment(
     quantile
         The threshold is this quantile of the cosines over the edges given; without edges there is none.
     threshold
-        The least cosine of an added edge, instead of the quantile.
+        The least cosine of any added edge, instead of the quantile.
     floor
         The least weight, above 0.
     threads
@@ -88,11 +89,14 @@ def augment(
         offered = _nearest(unit, neighbours or CONTENT_NEIGHBOURS, seed, threads)
         joined = _sample(_join(given, offered, unit, -1.0, floor))
     else:
-        attributed: NDArray[np.bool_] = (unit != 0).any(axis=1)
-        known = own[attributed[edges.low] & attributed[edges.high]]
-        if threshold is None:
-            threshold = float(np.quantile(known, quantile)) if len(known) else -1.0
         offered = _nearest(unit, neighbours or average_degree(edges), seed, threads)
+        if threshold is None:
+            attributed: NDArray[np.bool_] = (unit != 0).any(axis=1)
+            known = own[attributed[edges.low] & attributed[edges.high]]
+            alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
+            given = _join(given, offered[alone], unit, -1.0, floor)
+            offered = offered[~alone]
+            threshold = float(np.quantile(known, quantile)) if len(known) else -1.0
         joined = _join(given, offered, unit, threshold, floor)
     return joined.pairs(), joined.weights
 

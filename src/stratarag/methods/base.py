@@ -85,7 +85,11 @@ class Searcher(Protocol):
     """
 
     def nodes(self, question: Question) -> Ranking:
-        """The method's own ranking, at most `question.k` results, of nodes and chunks."""
+        """The method's own ranking, of nodes and chunks.
+
+        At most `question.k` results, unless the options ask for a number of each level and nothing may be
+        added (`Question.fill`).
+        """
         ...
 
     def seeds(self, question: Question) -> Seeds:
@@ -98,10 +102,21 @@ class Searcher(Protocol):
 
 
 class Build(Protocol):
-    """Index a corpus; what `previous` already holds of it is taken over."""
+    """Index a corpus; what `previous` already holds of it is taken over.
+
+    With `regroup`, communities and clusters are made as if there were no `previous`; texts and vectors that
+    are made of the same are taken over all the same.
+    """
 
     async def __call__(
-        self, corpus: Corpus, graph: Graph, gate: Gate, *, config: Any, previous: Stored | None
+        self,
+        corpus: Corpus,
+        graph: Graph,
+        gate: Gate,
+        *,
+        config: Any,
+        previous: Stored | None,
+        regroup: bool = False,
     ) -> Built:
         """See `Method`."""
         ...
@@ -125,7 +140,8 @@ class Method:
     arrays of a stored index, and `open` makes it searchable without reading any text. `compose` turns what
     was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one.
     `needs_graph`: entities and relations are worth asking a model for; `needs_vectors`: the entities are
-    embedded (`Graph.vectors`).
+    embedded (`Graph.vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1,
+    where passages by the walk are the others.
     """
 
     name: str
@@ -138,3 +154,4 @@ class Method:
     answer_k: int = 10
     needs_graph: bool = True
     needs_vectors: bool = False
+    node_share: float = 1.0

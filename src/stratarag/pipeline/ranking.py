@@ -56,7 +56,7 @@ def merged(parts: Sequence[Ranking], k: int) -> Ranking:
     """The best `k` of several rankings by score; of equals chunks first, then lower rows."""
     joined = concatenate(parts)
     order = np.lexsort((joined.rows, -joined.origin, -joined.scores))[:k]
-    return _taken(joined, order)
+    return taken(joined, order)
 
 
 def concatenate(parts: Sequence[Ranking]) -> Ranking:
@@ -69,9 +69,32 @@ def concatenate(parts: Sequence[Ranking]) -> Ranking:
     )
 
 
+def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ranking:
+    """The best `k` of several rankings by shares, whatever their scores; what one has not goes to the others.
+
+    One at a time comes from whichever would be least ahead of its share, of equals the first; so the first n
+    results are those of `k = n`. A score that is above that of an earlier result is lowered to it.
+
+    Parameters
+    ----------
+    parts
+        Rankings that have nothing in common.
+    shares
+        Of each in the results, in proportion; one of 0 comes after all others.
+    """
+    joined = concatenate(parts)
+    ahead = [
+        (1 + np.arange(len(part))) / (share or np.finfo(np.float32).tiny)
+        for part, share in zip(parts, shares, strict=True)
+    ]
+    order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
+    found = taken(joined, order)
+    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
+
+
 def first(found: Ranking, k: int) -> Ranking:
     """The first `k` of a ranking, or all where there are fewer."""
-    return found if len(found) <= k else _taken(found, np.arange(k))
+    return found if len(found) <= k else taken(found, np.arange(k))
 
 
 def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
@@ -87,7 +110,7 @@ def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
         for i, key in enumerate(zip(rest.origin.tolist(), rest.rows.tolist(), strict=True))
         if key not in there
     ]
-    extra = _taken(rest, np.array(new[: k - len(found)], np.int64))
+    extra = taken(rest, np.array(new[: k - len(found)], np.int64))
     least = found.scores.min(initial=np.inf)
     if len(extra) and extra.scores[0] > least:
         lowered = np.minimum(extra.scores - (extra.scores[0] - least), least)
@@ -95,7 +118,13 @@ def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
     return concatenate([found, extra])
 
 
-def _taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
-    return Ranking(
-        found.rows[order], found.scores[order], found.origin[order], [found.trace[i] for i in order]
-    )
+def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
+    """The results at some places, in their order."""
+    trace = [found.trace[place] for place in order.tolist()]
+    return Ranking(found.rows[order], found.scores[order], found.origin[order], trace)
+
+
+def labelled(found: Ranking, view: str) -> Ranking:
+    """The same results, each with the part of a mixed view that it came from in its trace."""
+    trace = [{"view": view, **entry} for entry in found.trace]
+    return Ranking(found.rows, found.scores, found.origin, trace)

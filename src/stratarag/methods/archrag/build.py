@@ -31,19 +31,26 @@ _READ = 8192
 
 
 async def build(
-    corpus: Corpus, graph: Graph, gate: Gate, *, config: ArchRAGConfig, previous: Stored | None
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: ArchRAGConfig,
+    previous: Stored | None,
+    regroup: bool = False,
 ) -> Built:
     """Build the hierarchy over a corpus' graph.
 
     If a `previous` index was clustered by the same recipe, its communities are where the update starts:
     entities that are new, or linked with others than before, may move, and the rest stays. Where too much
-    is new, or a level would hardly shrink, the level is clustered anew. Reports on the same members and
-    texts are taken over.
+    is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
+    (`carryover.drifted`), the level is clustered anew, as all are with `regroup`. Reports on the same members
+    and texts are taken over.
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
     entities = await asyncio.to_thread(_entity_keys, graph)
-    same = previous is not None and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
+    same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
     warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
     writer = CommunityWriter(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
@@ -57,7 +64,11 @@ async def build(
         hierarchy.add(nodes, vectors, found)
         level = community_level(level.number + 1, nodes, vectors, found)
     arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads)
-    arrays |= entities.arrays(hierarchy.parents()[0]) | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
+    arrays |= (
+        entities.arrays(hierarchy.parents()[0])
+        | warm_start.drift.arrays()
+        | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
+    )
     return Built(hierarchy.nodes, arrays, complete=all(map(written_by_model, hierarchy.nodes)))
 
 
@@ -97,7 +108,7 @@ def _partitioned(level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - min_shrink) * level.size
     initial = warm_start.initial()
-    found = partition(level, recipe, initial)
+    found = partition(level, recipe, initial, compare=warm_start.drift.due)
     if found.count > most and initial is not None:
         found = partition(level, recipe, None)
     return found if found.count <= most else None

@@ -35,8 +35,7 @@ MOST_POINTS = 6
 ALL_POINTS = 24
 """Points that the analyses of all levels are asked for together; each level is asked for at least two."""
 _LONGEST_POINT = 120
-_LEAST_SHARE = 200
-_LEAST_TEXT = 40  # tokens per hit; the last hits are not shown where they would have fewer
+_LEAST_TEXT = 40  # tokens per hit; the last hits, and the last levels, are not shown where they have fewer
 _WHOLE = re.compile(r"\d{1,6}")
 
 
@@ -122,10 +121,11 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
 
 async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[Point]:
     """The points of all levels, each level's hits in one call."""
-    order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
-    groups = [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
-    share = max(_LEAST_SHARE, max_tokens // max(1, len(groups)))
-    shown = [places[: share // _LEAST_TEXT] for places in groups]
+    groups = _groups(retrieval)
+    room = max(1, max_tokens // _LEAST_TEXT)
+    groups = sorted(sorted(groups, key=min)[:room], key=lambda places: _group(retrieval.hits[places[0]]))
+    share = max_tokens // max(1, len(groups))
+    shown = [places[: max(1, share // _LEAST_TEXT)] for places in groups]
     most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
     items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
     with gate.stage("filter", len(items)):
@@ -140,16 +140,23 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     return points
 
 
+def _groups(retrieval: Retrieval) -> list[list[int]]:
+    """The places of the hits of each level, in their order."""
+    order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
+    return [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
+
+
 async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
-    """The weight of each level's points; 1 unless the model judges how abstract the question is."""
+    """The weight of each level's points: the factor given, tilted where the model judges the question."""
     levels = sorted({hit.level for hit in retrieval.hits})
-    if options.abstractness != "model":
-        return dict.fromkeys(levels, 1.0)
-    try:
-        abstractness = await judge(retrieval.query, gate)
-    except CallFailed:
-        abstractness = judge_by_rule(retrieval.query)
-    return dict(zip(levels, level_weights(levels, levels[-1], abstractness, {}), strict=True))
+    abstractness = None
+    if options.abstractness == "model":
+        try:
+            abstractness = await judge(retrieval.query, gate)
+        except CallFailed:
+            abstractness = judge_by_rule(retrieval.query)
+    factors = level_weights(levels, max(levels, default=0), abstractness, options.level_weights)
+    return dict(zip(levels, factors, strict=True))
 
 
 def _level(retrieval: Retrieval, point: Point) -> int:

@@ -86,7 +86,9 @@ class ArchRAGOptions:
     levels
         The levels searched; None means all. Level 0 are the entities and the relations among them.
     k_per_level
-        Results taken from each level; None takes what `k` needs, at least 5 (the paper's).
+        Results taken from each level; None takes what `k` needs, at least 5 (the paper's). The result has
+        the best `k` of them; with `fill=False` all of them and the relations among the entities, whatever
+        `k`, as in the paper.
     level_weights
         Factors of the levels' scores, by level; a level that is not in it has 1, and one of 0 is left out.
     abstractness

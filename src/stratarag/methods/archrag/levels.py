@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from stratarag.kernels.partition import community_graph
 from stratarag.methods.archrag.clustering import Recipe, Weights
 from stratarag.methods.archrag.warm_start import InitialPartition
-from stratarag.pipeline.carryover import Labels
+from stratarag.pipeline.carryover import Labels, drifted
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
@@ -119,13 +119,25 @@ def community_level(number: int, nodes: Sequence[Node], vectors: Vectors, partit
     )
 
 
-def partition(level: Level, recipe: Recipe, initial: InitialPartition | None) -> Partition:
-    """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date."""
+def partition(
+    level: Level, recipe: Recipe, initial: InitialPartition | None, *, compare: bool = False
+) -> Partition:
+    """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
+
+    Where this is to `compare` itself with a partition made anew and has drifted from it, all nodes may move;
+    if that is not enough, the level is clustered anew.
+    """
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights)
     if initial is None:
         labels = recipe.clustered(level.vectors, ends, weights)
     else:
         labels = recipe.moved(ends, weights, initial.labels, initial.movable)
+        if compare:
+            anew = recipe.clustered(level.vectors, ends, weights)
+            if drifted(ends, weights, labels, anew):
+                labels = recipe.moved(ends, weights, initial.labels, np.ones(level.size, np.bool_))
+            if drifted(ends, weights, labels, anew):
+                labels = anew
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges)

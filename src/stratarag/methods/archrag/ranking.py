@@ -1,17 +1,20 @@
 """One ranking of several levels, in which none crowds out the others.
 
 Similarities of two levels cannot be compared: reports are longer and more alike than entities, and of many
-nodes the best is good by chance. So a similarity s counts by how far it stands out of its level,
+nodes the best is good by chance. So a similarity s counts by how far it stands out of its background,
 
     score = weight * (s - mean) / (deviation * sqrt(2 ln n)),
 
-with the mean of the question's similarities to the level's n nodes, and their deviation in a fixed sample of
-these. Of n independent normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what
-the best of a level would have by chance. A score below 0 is divided by the weight.
+with the mean and the deviation of the question's similarities to a background of `SAMPLE` nodes, for a level
+of n. The background of a level is a fixed sample of it; of a level that has fewer nodes, all of them and a
+sample of the levels below, so that a level of one or two nodes is not measured by itself. Of n independent
+normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what the best of a level would
+have by chance. A score below 0 is divided by the weight.
 
-Each level has a share of the results in proportion to its weight. It gets half of that share first, and
-more than twice as much only where the others have nothing left. Scores decide the rest, and the order; of
-equal scores that of the level of more weight comes first.
+Each level has a share of the results in proportion to its weight. It gets half of that share first (one
+result at least, where there are as many results as levels), and more than twice as much only where the others
+have nothing left. Scores decide the rest, and the order; of equal scores that of the level of more weight
+comes first.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ from stratarag.protocols import Rows, Vectors
 
 Weights = NDArray[np.float64]
 SAMPLE = 128
-"""Nodes of a level that stand for it."""
+"""Nodes of a background, where there are as many."""
+LEAST_SAMPLE = 16
+"""A smaller background is completed with texts that have nothing to do with any question (a cosine of 0)."""
 TILT = 0.5
 """How far an abstract question raises the highest level and lowers the lowest, and the other way round."""
-_LEAST_UNIT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,11 @@ class Calibration:
     Parameters
     ----------
     means
-        The mean vector of each level, shape (levels, dimension).
+        The mean vector of each level's background, shape (levels, dimension).
     sample
-        Vectors of the samples of all levels, one after the other.
+        Vectors of the backgrounds of all levels, one after the other.
     borders
-        Where each level's sample begins in them, and the end, shape (levels + 1,).
+        Where each level's background begins in them, and the end, shape (levels + 1,).
     sizes
         Nodes of each level, shape (levels,).
     """
@@ -56,12 +60,12 @@ class Calibration:
 
     @classmethod
     def of(cls, layers: Sequence[Vectors], seed: int) -> Calibration:
-        """Of levels with these vectors; zero vectors are in no sample."""
-        rows = [_sampled(layer, seed) for layer in layers]
+        """Of levels with these vectors, the lowest first; zero vectors are in no background."""
+        found = [_background(layers[: level + 1], seed) for level in range(len(layers))]
         return cls(
-            np.stack([layer.mean(axis=0, dtype=np.float64) for layer in layers]).astype(np.float32),
-            np.concatenate([layer[chosen] for layer, chosen in zip(layers, rows, strict=True)]),
-            np.cumsum([0, *map(len, rows)], dtype=np.int64),
+            np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in found]).astype(np.float32),
+            np.concatenate(found),
+            np.cumsum([0, *map(len, found)], dtype=np.int64),
             np.array([len(layer) for layer in layers], np.int64),
         )
 
@@ -75,27 +79,43 @@ class Calibration:
         return cls(*(np.array(arrays[f"calibration.{item.name}"]) for item in fields(cls)))
 
     def measures(self, query: Vectors) -> tuple[Weights, Weights]:
-        """Mean of the similarities of a level's nodes, and what one unit of the score is, by level."""
+        """Mean of the similarities to a level's background, and what one unit of the score is, by level.
+
+        A deviation is at least that of directions drawn at random, 1 / sqrt(dimension).
+        """
         mean = (self.means @ query).astype(np.float64)
         background = (self.sample @ query).astype(np.float64)
         counts = np.diff(self.borders)
+        total = np.maximum(counts, LEAST_SAMPLE)
         level = np.repeat(np.arange(len(counts)), counts)
-        around = background - (np.bincount(level, background, len(counts)) / np.maximum(counts, 1))[level]
-        deviation = np.sqrt(np.bincount(level, around**2, len(counts)) / np.maximum(counts, 1))
-        return mean, deviation * np.sqrt(2 * np.log(np.maximum(self.sizes, 2)))
+        squares = np.bincount(level, background**2, len(counts)) / total
+        variance = np.maximum(squares - mean**2, 1 / len(query))
+        return mean, np.sqrt(variance) * np.sqrt(2 * np.log(np.maximum(self.sizes, 2)))
 
 
 def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, weights: Weights) -> Weights:
-    """The score of each similarity by its level's measures, all of shape (n,); 0 where all are alike."""
-    far = unit > _LEAST_UNIT
-    raised = np.where(far, (similarities - mean) / np.where(far, unit, 1.0), 0.0)
+    """The score of each similarity by its level's measures, all of shape (n,)."""
+    raised = (similarities - mean) / unit
     return np.where(raised > 0, raised * weights, raised / weights)
 
 
-def _sampled(vectors: Vectors, seed: int) -> Rows:
+def _background(layers: Sequence[Vectors], seed: int) -> Vectors:
+    """Vectors that the last of some levels is measured by: its own, and where these are few, those below."""
+    parts: list[Vectors] = []
+    missing = SAMPLE
+    for layer in reversed(layers):
+        rows = _sampled(layer, missing, seed)
+        parts.append(layer[rows])
+        missing -= len(rows)
+        if missing <= 0:
+            break
+    return np.concatenate(parts)
+
+
+def _sampled(vectors: Vectors, most: int, seed: int) -> Rows:
     rows = np.flatnonzero(vectors.any(axis=1))
-    if len(rows) > SAMPLE:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return rows
 
 
@@ -130,7 +150,8 @@ def select(
     ranked = list(zip(order.tolist(), groups[order].tolist(), strict=True))
     chosen: set[int] = set()
     taken = [0] * len(weights)
-    for bounds in (np.floor(shares / 2).tolist(), np.ceil(2 * shares).tolist(), [float(k)] * len(weights)):
+    least = np.maximum(np.floor(shares / 2), float(k >= len(weights)))
+    for bounds in (least.tolist(), np.ceil(2 * shares).tolist(), [float(k)] * len(weights)):
         for place, group in ranked:
             if len(chosen) == k:
                 break

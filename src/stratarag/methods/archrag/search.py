@@ -16,7 +16,7 @@ from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
 from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
-from stratarag.pipeline.ranking import concatenate
+from stratarag.pipeline.ranking import concatenate, taken
 from stratarag.protocols import Rows, Vectors
 from stratarag.question import Allowed
 
@@ -95,7 +95,10 @@ class HierarchySearcher:
         return Relations(self._graph.ends, self._graph.entities)
 
     def _ranked(self, question: Question, options: ArchRAGOptions) -> Ranking:
-        """The merged ranking of the levels, at most `k`."""
+        """The merged ranking of the levels: the best `k`, or all that is found where nothing may be added.
+
+        With `k_per_level` and without `fill` these are exactly so many of each level, and the relations.
+        """
         levels, weights = self._weighed(question, options)
         if not levels:
             return concatenate([])
@@ -105,9 +108,9 @@ class HierarchySearcher:
             found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
         place = {level: at for at, level in enumerate(levels)}
         groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
-        chosen = select(found.scores, groups, weights, question.k)
-        trace = [found.trace[at] for at in chosen.tolist()]
-        return Ranking(found.rows[chosen], found.scores[chosen], found.origin[chosen], trace)
+        exact = options.k_per_level is not None and not question.fill
+        chosen = select(found.scores, groups, weights, len(found) if exact else question.k)
+        return taken(found, chosen)
 
     def _scored(
         self, question: Question, levels: list[int], weights: list[float], best: list[TopK]

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.pipeline.carryover import Keys, Labels, keys_of, lookup, needs_reclustering, previous_labels
+from stratarag.pipeline.carryover import (
+    Drift,
+    Keys,
+    Labels,
+    keys_of,
+    lookup,
+    needs_reclustering,
+    previous_labels,
+)
 from stratarag.protocols import Rows, Stored
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -58,6 +66,7 @@ class WarmStart:
 
     def __init__(self, entities: EntityKeys, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
+        self.drift = Drift(len(entities.keys), 0)
         self._initial = None if previous is None else self._of_entities(entities)
 
     def initial(self) -> InitialPartition | None:
@@ -83,6 +92,7 @@ class WarmStart:
         arrays = self._arrays
         labels = previous_labels(entities.keys, arrays["entities.keys"], arrays["entities.parents"])
         kept = (labels >= 0) & self._same_neighbourhood(entities)
+        self.drift = Drift.since(arrays, len(kept), int(np.count_nonzero(~kept)))
         if needs_reclustering(kept):
             return None
         return InitialPartition(labels, ~kept | _in_shrunken(labels, arrays["entities.parents"]))

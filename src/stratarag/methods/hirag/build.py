@@ -30,10 +30,20 @@ SAMPLE = 40
 
 
 async def build(
-    corpus: Corpus, graph: Graph, gate: Gate, *, config: HiRAGConfig, previous: Stored | None
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: HiRAGConfig,
+    previous: Stored | None,
+    regroup: bool = False,
 ) -> Built:
-    """Build the hierarchy over a corpus' graph; what is made of the same is taken over from `previous`."""
-    context = BuildContext(corpus, graph, gate, config, previous, CarryOver(previous, gate))
+    """Build the hierarchy over a corpus' graph; what is made of the same is taken over from `previous`.
+
+    With `regroup`, clusters and communities are found anew.
+    """
+    carry = CarryOver(previous, gate)
+    context = BuildContext(corpus, graph, gate, config, previous, carry, None if regroup else previous)
     meta = await _meta_types(context)
     layers = await build_layers(context, meta.extra["types"] if meta else config.meta_types or META_TYPES)
     edges = Edges.of(context, layers.entities)

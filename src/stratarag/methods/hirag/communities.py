@@ -121,7 +121,7 @@ def _partition(context: BuildContext, entities: Entities, edges: Edges) -> list[
     config, count = context.config, len(entities.ids)
     if not count:
         return []
-    previous = _previous(context.previous, entities.keys, config)
+    previous = _previous(context.grouped, entities.keys, config)
     if len(previous) and not needs_reclustering(previous[0] >= 0):
         return _updated(previous, edges, count, config)
     levels = hierarchical_leiden(

@@ -104,8 +104,8 @@ class HiRAGOptions:
     key_entities
         Entities of each community between which the bridge runs (the paper's m).
     quotas
-        Shares of the local, bridge and global part in the `k` results; those of parts that a mode leaves
-        out, or that have too little, go to the others.
+        Shares of the local, bridge and global part in the `k` results, where they take turns; those of parts
+        that a mode leaves out, or that have too little, go to the others.
     budgets
         Shares of the parts in the tokens of an answer's context, likewise.
     """

@@ -12,7 +12,10 @@ from stratarag.pipeline.carryover import CarryOver
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """The arguments of a build, and what it takes over from the previous index."""
+    """The arguments of a build, and what it takes over from the previous index.
+
+    `grouped` is the index whose clusters and communities are kept; None finds them anew.
+    """
 
     corpus: Corpus
     graph: Graph
@@ -20,6 +23,7 @@ class BuildContext:
     config: HiRAGConfig
     previous: Stored | None
     carry: CarryOver
+    grouped: Stored | None
 
     @property
     def dimension(self) -> int:

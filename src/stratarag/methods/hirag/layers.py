@@ -55,7 +55,7 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph)
     known = await asyncio.to_thread(_known_summaries, context)
-    previous = PreviousClusters(context.previous, config)
+    previous = PreviousClusters(context.grouped, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     sparsities: list[float] = []

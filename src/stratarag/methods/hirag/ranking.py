@@ -1,16 +1,16 @@
-"""One ranking of the three parts: quotas, and a bridge that tells what the other parts do not."""
+"""One ranking of the three parts: quotas, and a bridge whose triples do not repeat each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.methods.base import Ranking
 from stratarag.methods.hirag.config import PARTS, Part
-from stratarag.pipeline.ranking import Origin, concatenate
+from stratarag.pipeline.ranking import Origin, interleaved, taken
+from stratarag.protocols import Rows
 
 Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -21,10 +21,7 @@ FOCUSED = 3
 def by_quota(
     parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]
 ) -> Ranking:
-    """The best of each part, as many as its share of `k`; in order of their scores.
-
-    Of the bridge come first what rests on a passage that no local hit, and no better one of the bridge,
-    rests on: it is there for the knowledge that the other parts lack.
+    """The best of each part, as many as its share of `k`, the parts taking turns.
 
     Parameters
     ----------
@@ -37,58 +34,46 @@ def by_quota(
     sources
         The passages behind each row of an origin: indptr and indices.
     """
-    counts = shares([len(parts[part]) if part in parts else 0 for part in PARTS], quotas, k)
-    chosen: dict[Part, Ranking] = {}
-    for part, count in zip(PARTS, counts, strict=True):
-        if part not in parts:
-            continue
-        places: Sequence[int] = range(count)
-        if part == "bridge":
-            told = _passages(chosen["local"], sources) if "local" in chosen else []
-            places = fresh(_passages(parts[part], sources), told, count)
-        chosen[part] = taken(parts[part], places)
-    return ordered(concatenate(list(chosen.values())))
+    if "bridge" in parts:
+        parts = {**parts, "bridge": diverse(parts["bridge"], sources, k)}
+    present = [(parts[part], quota) for part, quota in zip(PARTS, quotas, strict=True) if part in parts]
+    return interleaved([found for found, _ in present], [quota for _, quota in present], k)
 
 
-def shares(available: Sequence[int], quotas: Sequence[float], total: int) -> list[int]:
-    """How much of `total` each gets: in proportion to its quota, what one has not goes to the others.
+def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
+    """The best of the bridge's triples, first those that rest on a passage which no better triple rests on.
 
-    One at a time goes to whoever would be least ahead of its share; to the first of equals.
+    The best triple leads. Summary entities, which stand for triples without a text, neither discount triples
+    nor are discounted.
     """
-    given = [0] * len(available)
-    weights = [quota or 1e-9 for quota in quotas]
-    for _ in range(min(total, sum(available))):
-        waiting = [i for i, most in enumerate(available) if given[i] < most]
-        given[min(waiting, key=lambda i: ((given[i] + 1) / weights[i], i))] += 1
-    return given
+    triples = np.flatnonzero(bridge.origin == Origin.GRAPH)
+    hubs = np.flatnonzero(bridge.origin != Origin.GRAPH)
+    order = triples[fresh(_passages(taken(bridge, triples), sources), k)]
+    better = np.searchsorted(-bridge.scores[triples], -bridge.scores[hubs], "right")
+    turns = np.concatenate([np.arange(len(order)), np.maximum(better, 1) - 0.5])
+    return taken(bridge, np.concatenate([order, hubs])[np.argsort(turns, kind="stable")])
 
 
-def fresh(passages: Sequence[Sequence[int]], told: Sequence[Sequence[int]], count: int) -> list[int]:
-    """Ascending places of the best `count` of a ranking, of those first that rest on an untold passage.
+def fresh(passages: Sequence[Sequence[int]], count: int) -> Rows:
+    """The first `count` places of a ranking, first those on a passage that no earlier one is on.
 
-    `passages` are those behind each hit, best first; `told` those behind the hits of other rankings.
+    `passages` are those behind each result, best first.
     """
-    known = {row for rows in told if len(rows) <= FOCUSED for row in rows}
+    known: set[int] = set()
     new: list[int] = []
     rest: list[int] = []
     for place, rows in enumerate(passages):
         if len(new) == count:
             break
-        (rest if known.issuperset(rows) else new).append(place)
+        (rest if new and known.issuperset(rows) else new).append(place)
         if len(rows) <= FOCUSED:
             known.update(rows)
-    return sorted(islice([*new, *rest], count))
-
-
-def taken(found: Ranking, places: Sequence[int]) -> Ranking:
-    """Some results of a ranking."""
-    rows = np.array(places, np.int64)
-    return Ranking(found.rows[rows], found.scores[rows], found.origin[rows], [found.trace[i] for i in places])
+    return np.array([*new, *rest][:count], np.int64)
 
 
 def ordered(found: Ranking) -> Ranking:
     """Results in order of their scores; equals as they stand."""
-    return taken(found, np.argsort(-found.scores, kind="stable").tolist())
+    return taken(found, np.argsort(-found.scores, kind="stable"))
 
 
 def _passages(found: Ranking, sources: dict[Origin, Csr]) -> list[list[int]]:

@@ -54,11 +54,18 @@ class Layer:
 
 
 async def build(
-    corpus: Corpus, graph: Graph, gate: Gate, *, config: LSHTreeConfig, previous: Stored | None
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: LSHTreeConfig,
+    previous: Stored | None,
+    regroup: bool = False,
 ) -> Built:
     """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`.
 
-    The tree is made of chunks alone: the graph serves only the walk to passages.
+    The tree is made of chunks alone: the graph serves only the walk to passages. The groups depend on nothing
+    but the chunks, so that there is nothing to `regroup`.
     """
     layers = [Layer(corpus.ids(range(corpus.size)), corpus.vectors)]
     children: list[list[Rows]] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,10 @@ class LSHTreeConfig:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if not isinstance(value, int) and not (item.name == "bits" and value is None):
+            if isinstance(value, bool) or not isinstance(value, int | None):
                 raise TypeError(f"{item.name} must be a whole number, not {value!r}")
+            if value is None and item.name != "bits":
+                raise TypeError(f"{item.name} must be a whole number, not None")
         if self.min_cluster < 2:
             raise ValueError(
                 f"min_cluster must be at least 2, or no level would shrink, not {self.min_cluster}"
@@ -66,10 +69,11 @@ class LSHTreeOptions:
     Parameters
     ----------
     mode
-        `collapsed`: the nearest nodes of all levels together. `per_level`: the nearest `k_per_level`
-        of each level, then the best of them.
+        `collapsed`: the nearest nodes of all levels together. `per_level`: the nearest of each level, with
+        equal shares in the results (the paper's).
     k_per_level
-        Results taken from each level in mode `per_level`; None takes `k`.
+        Results taken from each level in mode `per_level`; None takes what its share of `k` needs. With
+        `fill=False` the result is exactly these, whatever `k`.
     levels
         The levels searched; None means all. Level 0 are the chunks.
     """
@@ -81,15 +85,31 @@ class LSHTreeOptions:
     def __post_init__(self) -> None:
         if self.mode not in ("collapsed", "per_level"):
             raise ValueError(f"mode must be 'collapsed' or 'per_level', not {self.mode!r}")
-        if self.k_per_level is not None and not (isinstance(self.k_per_level, int) and self.k_per_level > 0):
-            raise ValueError(f"k_per_level must be a whole number of at least 1, not {self.k_per_level!r}")
+        if self.k_per_level is not None:
+            _whole("k_per_level", self.k_per_level, 1)
         if self.levels is not None:
-            levels = [self.levels] if isinstance(self.levels, int) else list(self.levels)
-            if not levels:
-                raise ValueError("levels is empty; None searches all levels")
-            object.__setattr__(self, "levels", tuple(sorted({int(level) for level in levels})))
+            object.__setattr__(self, "levels", _levels(self.levels))
 
     @property
     def narrowed(self) -> bool:
         """Whether only some levels are asked for, so that nothing else may complete the results."""
         return self.levels is not None
+
+
+def _levels(given: Any) -> tuple[int, ...]:
+    """Levels, each once, ascending; a single one may stand for a list of one."""
+    if isinstance(given, str) or not isinstance(given, int | Iterable):
+        raise TypeError(f"levels must be a list of whole numbers, not {given!r}")
+    levels = [given] if isinstance(given, int) else list(given)
+    if not levels:
+        raise ValueError("levels is empty; None searches all levels")
+    for level in levels:
+        _whole("a level", level, 0)
+    return tuple(sorted(set(levels)))
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratarag.methods.lshtree.config import LSHTreeOptions
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.ranking import merged
+from stratarag.pipeline.ranking import interleaved, merged
 
 SUMMARIES = 5
 """Summaries whose passages a walk restarts at (view `chunks`)."""
@@ -28,13 +28,18 @@ class TreeSearcher:
         self._summaries = Nearest(arrays["vectors"], arrays, "nodes")
 
     def nodes(self, question: Question) -> Ranking:
-        """Chunks and summaries by cosine similarity, best first."""
+        """Chunks and summaries by cosine similarity: the best of all levels together, or those of each level.
+
+        Of several levels each has an equal share of the `k` results, from the chunks upwards. With
+        `k_per_level` and without `fill` the results are exactly so many of each level.
+        """
         options: LSHTreeOptions = question.options
         levels = self._searched(options)
         if options.mode == "collapsed":
-            return merged([self._nearest(question, levels, question.k)], question.k)
-        k = options.k_per_level or question.k
-        return merged([self._nearest(question, (level,), k) for level in levels], question.k)
+            return self._nearest(question, levels, question.k)
+        found = [self._nearest(question, (level,), options.k_per_level or question.k) for level in levels]
+        exact = options.k_per_level is not None and not question.fill
+        return interleaved(found, [1.0] * len(found), sum(map(len, found)) if exact else question.k)
 
     def seeds(self, question: Question) -> Seeds:
         """The passages below the nearest summaries; each summary shares its weight among them."""

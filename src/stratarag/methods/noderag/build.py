@@ -50,11 +50,18 @@ ENTRY_VECTORS, UNIT_KEYS = "entries.vectors", "units.keys"
 
 
 async def build(
-    corpus: Corpus, graph: Graph, gate: Gate, *, config: NodeRAGConfig, previous: Stored | None
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: NodeRAGConfig,
+    previous: Stored | None,
+    regroup: bool = False,
 ) -> Built:
     """Build the heterograph over a corpus and its graph.
 
-    Attributes and high-level elements whose inputs did not change are taken over from `previous`.
+    Attributes and high-level elements whose inputs did not change are taken over from `previous`; with
+    `regroup`, communities are found anew.
     """
     carry, dimension = CarryOver(previous, gate), corpus.vectors.shape[1]
     with gate.stage("important entities"):
@@ -69,7 +76,9 @@ async def build(
         keys = _community_keys(inputs, important.rows)
         owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(detect_communities, ends, keys, config, previous)
+        labels = await asyncio.to_thread(
+            detect_communities, ends, keys, config, None if regroup else previous
+        )
         large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
     elements = await write_elements(large, attributes, carry, inputs, gate, config)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,11 @@ from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratarag.methods.noderag.entries import DualSearch, Entries
 from stratarag.methods.noderag.heterograph import Heterograph
 from stratarag.methods.noderag.passages import Support
-from stratarag.pipeline.ranking import first
+from stratarag.methods.noderag.ranking import Similarity, best, blended, received
+from stratarag.pipeline.ranking import concatenate, first, interleaved
 from stratarag.protocols import Rows
 from stratarag.question import Allowed
+from stratarag.records import Metadata
 
 PASSAGE_SHARE = 0.01
 """Restart mass that the heterograph adds to the walk over passages (view `chunks`), where an entity that the
@@ -33,16 +37,15 @@ class HeterographSearcher:
         self._heterograph = Heterograph(opened.part.arrays)
         self._layout = self._heterograph.layout
         self._entries = DualSearch(opened, self._layout)
+        self._similarity = Similarity(opened, self._layout)
         self._support = Support(self._layout, opened.graph.sources, opened.sources)
 
     def nodes(self, question: Question) -> Ranking:
-        """Entry points and cross nodes by the mass of the walk; in mode `entry` the entry points alone."""
+        """Entry points and cross nodes (`ranking`); in mode `entry` the entry points alone."""
         options: NodeRAGOptions = question.options
         if options.mode == "entry":
-            ranking = self._entry_points(question, options)
-        else:
-            ranking = self._retrieval(question, options)
-        return first(ranking, question.k)
+            return first(self._entry_points(question, options), question.k)
+        return self._retrieval(question, options)
 
     def seeds(self, question: Question) -> Seeds:
         """The passages that hold most mass of the heterograph, their own and that of what they support."""
@@ -62,19 +65,29 @@ class HeterographSearcher:
         return Description(self._heterograph.counts(), self._heterograph.edge_counts())
 
     def _retrieval(self, question: Question, options: NodeRAGOptions) -> Ranking:
-        """Section 2.5: the retrievable ones of entry and cross nodes."""
+        """Section 2.5: the retrievable ones of entry points and of the best cross nodes of each type."""
         entries = self._entries.search(question, options)
         if not len(entries.nodes):
-            return self._found(entries, np.zeros(0, np.int64), np.zeros(0, np.float32))
-        reached, mass = self._walk(entries, options)
-        kinds = self._layout.types(reached)
-        passing = self._passing(reached, question.allowed)
-        kept = [np.flatnonzero(passing & np.isin(reached, entries.nodes) & _of(kinds, RETRIEVABLE))]
+            return concatenate([])
+        nodes, mass = self._walk(entries, options)
+        kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
+        nodes, mass = nodes[kept], mass[kept]
+        kinds, entered = self._layout.types(nodes), np.isin(nodes, entries.nodes)
+        gained = received(nodes, mass, entries, options.restart)
+        chosen = [np.flatnonzero(entered)]
         for kind, limit in options.limits.items():
-            kept.append(_best(np.flatnonzero(passing & _of(kinds, kind)), reached, mass, limit))
-        chosen = np.unique(np.concatenate(kept))
-        chosen = chosen[_of(kinds[chosen], options.types or RETRIEVABLE)]
-        return self._found(entries, reached[chosen], mass[chosen])
+            chosen.append(best(np.flatnonzero(_of(kinds, kind) & ~entered), nodes, gained, limit))
+        places = np.sort(np.concatenate(chosen))
+        nodes, gained, kinds = nodes[places], gained[places], kinds[places]
+        similarity = self._similarity.of(nodes, question.vector)
+        scores = blended(gained, similarity, kinds)
+        parts, shares = [], []
+        for kind in options.types or RETRIEVABLE:
+            own = np.flatnonzero(_of(kinds, kind))
+            told = [{"mass": float(mass[places[at]]), "received": float(gained[at])} for at in own.tolist()]
+            parts.append(self._found(entries, nodes[own], scores[own], told))
+            shares.append(float(options.limits[kind]))
+        return interleaved(parts, shares, question.k)
 
     def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""
@@ -83,7 +96,8 @@ class HeterographSearcher:
         scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
         wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
         kept = wanted & self._passing(entries.nodes, question.allowed)
-        return self._found(entries, entries.nodes[kept], scores[kept].astype(np.float32), "score")
+        told = [{"score": score} for score in scores[kept].tolist()]
+        return self._found(entries, entries.nodes[kept], scores[kept].astype(np.float32), told)
 
     def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
         return shallow_pagerank(
@@ -94,22 +108,24 @@ class HeterographSearcher:
             steps=options.steps,
         )
 
-    def _found(self, entries: Entries, nodes: Rows, scores: _Mass, measure: str = "mass") -> Ranking:
-        """A ranking of nodes by score; the trace tells the type, the score, and how it was entered."""
+    def _found(
+        self, entries: Entries, nodes: Rows, scores: NDArray[np.float32], told: Sequence[Metadata]
+    ) -> Ranking:
+        """A ranking of nodes by score; the trace tells the type, how it was entered, and what is `told`."""
         order = np.lexsort((nodes, -scores))
         nodes, scores = nodes[order], scores[order]
         at = np.searchsorted(entries.nodes, nodes).clip(max=max(0, len(entries.nodes) - 1))
         trace = []
-        for place, node, score, kind in zip(
-            at.tolist(), nodes.tolist(), scores.tolist(), self._layout.types(nodes).tolist(), strict=True
+        for row, place, node, kind in zip(
+            order.tolist(), at.tolist(), nodes.tolist(), self._layout.types(nodes).tolist(), strict=True
         ):
-            told: dict[str, object] = {"type": TYPES[kind], measure: score}
+            entry: dict[str, Any] = {"type": TYPES[kind], **told[row]}
             if entries.nodes[place] == node:
                 similarity = float(entries.similarity[place])
-                told["entry"] = "name" if np.isnan(similarity) else "similarity"
+                entry["entry"] = "name" if np.isnan(similarity) else "similarity"
                 if not np.isnan(similarity):
-                    told["similarity"] = similarity
-            trace.append(told)
+                    entry["similarity"] = similarity
+            trace.append(entry)
         origin, rows = self._layout.place(nodes)
         return Ranking(rows, scores.astype(np.float32), origin, trace)
 
@@ -124,11 +140,3 @@ def _of(kinds: NDArray[np.int8], wanted: str | tuple[str, ...]) -> NDArray[np.bo
     known = np.zeros(len(TYPES), np.bool_)
     known[[TYPES.index(kind) for kind in wanted]] = True
     return known[kinds]
-
-
-def _best(places: Rows, nodes: Rows, mass: _Mass, limit: int) -> Rows:
-    """The places with most mass, of equals the lower nodes."""
-    if len(places) > limit > 0:
-        least = np.partition(mass[places], len(places) - limit)[len(places) - limit]
-        places = places[mass[places] >= least]
-    return places[np.lexsort((nodes[places], -mass[places]))[:limit]]

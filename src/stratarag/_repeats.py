@@ -1,0 +1,28 @@
+"""Hits that only repeat another become part of it, so that their places go to something new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from stratarag.results import Hit
+
+_WORDS = re.compile(r"\w+")
+_LASTING = ("chunk", "relation")
+"""Kinds that stay whatever repeats them: a passage is its own source, and a relation says what is joined."""
+
+
+def grouped(hits: Sequence[Hit]) -> list[list[int]]:
+    """The places of hits in groups, the best one first: a hit, and those whose words are part of its words.
+
+    In a group the hit that contains the others comes first, of equal ones the better one. A group has the
+    place of its best member.
+    """
+    texts = [f" {' '.join(_WORDS.findall(hit.text)).casefold()} " for hit in hits]
+    groups: dict[int, list[int]] = {}
+    for place in sorted(range(len(hits)), key=lambda place: (-len(texts[place]), place)):
+        holder = place
+        if hits[place].kind not in _LASTING:
+            holder = next((other for other in groups if texts[place] in texts[other]), place)
+        groups.setdefault(holder, []).append(place)
+    return sorted(groups.values(), key=min)

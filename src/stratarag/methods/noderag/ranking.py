@@ -1,0 +1,79 @@
+"""One ranking of entry points and cross nodes, in which neither crowds out the other (ERRATA N9).
+
+The paper returns the union of both without an order. By mass every entry point would come before any cross
+node, since it keeps its own restart share. So a node counts by what it received from others, and by how
+similar it is to the question, both relative to the best:
+
+    score = (1 - SIMILARITY) * received / best received of its type + SIMILARITY * cosine / best cosine.
+
+The types take turns in proportion to their limits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.ranges import ranges
+from stratarag.methods.base import Opened
+from stratarag.methods.noderag.entries import Entries
+from stratarag.methods.noderag.heterograph import Layout
+from stratarag.protocols import Rows, Vectors
+
+SIMILARITY = 0.5
+"""Part of a score that is similarity."""
+
+_Mass = NDArray[np.float32]
+
+
+class Similarity:
+    """How similar nodes are to a question. A relation, which has no vector, is as similar as its passages."""
+
+    def __init__(self, opened: Opened, layout: Layout) -> None:
+        self._layout = layout
+        self._texts = opened.corpus.vectors
+        self._rich: Vectors = opened.part.arrays["entries.vectors"]
+        self._indptr, self._indices = opened.graph.sources
+
+    def of(self, nodes: Rows, query: Vectors) -> NDArray[np.float32]:
+        """Cosines, shape (nodes,), at least 0; nodes are of the types T, R, S, A and H."""
+        found = np.zeros(len(nodes), np.float32)
+        texts, rich = nodes < self._layout.first("N"), nodes >= self._layout.first("S")
+        found[texts] = self._texts[nodes[texts]] @ query
+        found[rich] = self._rich[nodes[rich] - self._layout.first("S")] @ query
+        relations = np.flatnonzero(~texts & ~rich)
+        found[relations] = self._of_passages(nodes[relations] - self._layout.first("N"), query)
+        return np.maximum(found, 0.0)
+
+    def _of_passages(self, rows: Rows, query: Vectors) -> NDArray[np.float32]:
+        """The cosine of the most similar passage behind each row of the graph; every row has one."""
+        if not len(rows):
+            return np.zeros(0, np.float32)
+        starts, counts = self._indptr[rows], self._indptr[rows + 1] - self._indptr[rows]
+        passages, place = np.unique(self._indices[ranges(starts, counts)], return_inverse=True)
+        cosines = (self._texts[passages] @ query)[place]
+        return np.maximum.reduceat(cosines, np.cumsum(counts) - counts).astype(np.float32)
+
+
+def received(nodes: Rows, mass: _Mass, entries: Entries, restart: float) -> _Mass:
+    """What each node holds beside its own share of the restart, shape (nodes,)."""
+    at = np.searchsorted(entries.nodes, nodes).clip(max=len(entries.nodes) - 1)
+    shares = np.where(entries.nodes[at] == nodes, entries.weights[at] / entries.weights.sum(), 0.0)
+    return np.maximum(mass - restart * shares, 0.0).astype(np.float32)
+
+
+def blended(gained: _Mass, similarity: NDArray[np.float32], kinds: NDArray[np.int8]) -> NDArray[np.float32]:
+    """The score of each node, from 0 to 1, shape (nodes,)."""
+    best = np.zeros(int(kinds.max(initial=0)) + 1, np.float32)
+    np.maximum.at(best, kinds, gained)
+    share = np.divide(gained, best[kinds], out=np.zeros_like(gained), where=best[kinds] > 0)
+    likeness = similarity / max(float(similarity.max(initial=0.0)), 1e-6)
+    return ((1 - SIMILARITY) * share + SIMILARITY * likeness).astype(np.float32)
+
+
+def best(places: Rows, nodes: Rows, scores: _Mass, limit: int) -> Rows:
+    """The places with the highest scores, of equals the lower nodes."""
+    if len(places) > limit > 0:
+        least = np.partition(scores[places], len(places) - limit)[len(places) - limit]
+        places = places[scores[places] >= least]
+    return places[np.lexsort((nodes[places], -scores[places]))[:limit]]
