@@ -92,7 +92,7 @@ def to_hit(document: Document, place: int) -> Hit:
         kind=str(ours.get("kind", "chunk")),
         level=int(ours.get("level", 0)),
         text=document.page_content,
-        score=float(ours.get("score", 0.0)),
+        score=float(ours.get("score", 1.0)),
         sources=tuple(ours.get("sources", (identity,))),
         documents=tuple(ours.get("documents", (str(document.metadata.get("source", identity)),))),
         metadata={key: value for key, value in document.metadata.items() if key != OURS},

@@ -85,7 +85,7 @@ def to_hit(scored: NodeWithScore) -> Hit:
         kind=str(ours.get("kind", "chunk")),
         level=int(ours.get("level", 0)),
         text=node.get_content(metadata_mode=MetadataMode.NONE),
-        score=float(scored.score or 0.0),
+        score=1.0 if scored.score is None else float(scored.score),
         sources=tuple(ours.get("sources", (node.node_id,))),
         documents=tuple(ours.get("documents", (document_id(node),))),
         metadata={key: value for key, value in node.metadata.items() if key != OURS},
