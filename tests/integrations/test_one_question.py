@@ -187,9 +187,8 @@ def test_what_is_not_a_question_is_refused() -> None:
             retriever.as_answer_runnable().invoke(wrong)
     with pytest.raises(TypeError, match="LangChain Documents, not str"):
         retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": ["text"]})
-    foreign = LangChainDocument(
-        page_content="The ferry pier is where the tide is.", metadata={"source": "elsewhere"}
-    )
+    text = "The ferry pier is where the tide is."
+    foreign = LangChainDocument(page_content=text, metadata={"source": "elsewhere"})
     told = retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": [foreign]})
     assert told == f"{text} [1]"
 
