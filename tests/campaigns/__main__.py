@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.campaigns.trials import table
+from tests.campaigns.trials import TALLIES, table
 
 NAMES = ("damage", "hostile", "kills", "full_disk", "power_cuts", "cancellations", "forks", "traces")
 
@@ -21,15 +22,17 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    sound = True
-    for name in given.names:
-        began = time.monotonic()
-        campaign = importlib.import_module(f"tests.campaigns.{name}").campaign
-        with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-") as work:
-            rows = campaign(Path(work), given.trials, given.seed)
-        print(f"\n{name}, seed {given.seed}, {time.monotonic() - began:.0f} s\n{table(rows)}", flush=True)
-        sound = sound and all(row.sound for row in rows)
-    return 0 if sound else 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # one that is stopped shows what it has
+    began = time.monotonic()
+    try:
+        for name in given.names:
+            campaign = importlib.import_module(f"tests.campaigns.{name}").campaign
+            with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-", ignore_cleanup_errors=True) as work:
+                campaign(Path(work), given.trials, given.seed)
+    finally:
+        seconds = time.monotonic() - began
+        print(f"\n{', '.join(given.names)}, seed {given.seed}, {seconds:.0f} s\n{table(TALLIES)}", flush=True)
+    return 0 if all(row.sound for row in TALLIES) else 1
 
 
 if __name__ == "__main__":

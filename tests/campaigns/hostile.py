@@ -75,7 +75,11 @@ def linked(copy: Path, outside: Outside, chance: random.Random) -> str:
             place.symlink_to("/dev/zero")
     else:
         (place / "inside").mkdir(parents=True)
-    if chance.random() < 0.3 and not (copy / "journal.sqlite").exists() and copy.joinpath("lock").is_file():
+    if (
+        chance.random() < 0.3
+        and not os.path.lexists(copy / "journal.sqlite")
+        and copy.joinpath("lock").is_file()
+    ):
         (copy / "journal.sqlite").write_bytes(b"")  # what is unfinished makes an opening clean up
     return f"{kind} at {name}"
 

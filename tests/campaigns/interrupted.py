@@ -30,7 +30,9 @@ def available() -> bool:
 def load(work: Path) -> None:
     """Start this program again with the shim below it, unless it is there already."""
     if _LOADED in os.environ:
+        Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded
         return
+    work.rmdir()  # the program that comes makes its own
     built = Path("/tmp") / f"stratarag-shim-{os.getpid()}.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", built, SOURCE, "-ldl", "-lpthread"], check=True)
     environment = {**os.environ, "LD_PRELOAD": str(built), _LOADED: str(built)}

@@ -70,6 +70,10 @@ def answers(index: sr.Index) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()
 
 
+TALLIES: list[Tally] = []
+"""The rows of this process, in the order in which they were made."""
+
+
 @dataclass
 class Tally:
     """A row of a campaign's table."""
@@ -83,6 +87,9 @@ class Tally:
     unnamed: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        TALLIES.append(self)
 
     @property
     def sound(self) -> bool:
@@ -145,6 +152,7 @@ def tried(work: Callable[[], Any]) -> Outcome:
 
 def _child(work: Callable[[], Any], writing: int) -> None:
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         used = int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (used + PATIENCE + 1, used + PATIENCE + 2))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

@@ -111,6 +111,12 @@ def test_a_manifest_cannot_lead_out_of_the_folder(index: Path, name: str) -> Non
         IndexFolder.open(index)
 
 
+def test_a_file_cannot_have_half_a_character_as_its_name(index: Path) -> None:
+    rewrite(index, {"files": {"\ud800": {"bytes": 1, "sha256": ""}}})
+    with pytest.raises(Damaged, match="not valid Unicode"):
+        IndexFolder.open(index)
+
+
 def test_a_link_cannot_lead_out_of_the_folder(index: Path, tmp_path: Path) -> None:
     path = index / "generations" / "1" / "vectors.arrays"
     outside = tmp_path / "outside.npy"

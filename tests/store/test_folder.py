@@ -54,6 +54,16 @@ def test_a_half_built_folder_is_ours(tmp_path: Path) -> None:
     assert [entry.name for entry in (path / "generations").iterdir()] == ["1"]
 
 
+def test_a_folder_that_was_being_claimed_is_ours_and_a_like_one_is_not(tmp_path: Path) -> None:
+    for name, text in (("killed", "An index of"), ("other", "My own notes")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stratarag-index.tmp").write_text(text)
+    assert publish(IndexFolder.create(tmp_path / "killed"), {"a": ["x"]}) == 1
+    with pytest.raises(NotAnIndex, match=r"stratarag-index\.tmp"):
+        IndexFolder.create(tmp_path / "other")
+    assert (tmp_path / "other" / "stratarag-index.tmp").read_text() == "My own notes"
+
+
 def test_foreign_files_in_our_folder_survive(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     publish(folder, {"a": ["x"]})

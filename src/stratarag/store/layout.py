@@ -145,7 +145,7 @@ class Layout:
         """Make the folder ours, or find that it is; see `IndexFolder.create`."""
         if self.is_ours():
             return
-        found = self.root.names()
+        found = [name for name in self.root.names() if not self._begun_marker(name)]
         if found:
             some = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             raise NotAnIndex(
@@ -154,6 +154,12 @@ class Layout:
             )
         self.root.write(MARKER, MARKER_TEXT.encode("ascii"))
         self.root.sync()
+
+    def _begun_marker(self, name: str) -> bool:
+        """Whether a file is what a process left that was killed while it claimed the folder."""
+        if name != f"{MARKER}.tmp" or not self.root.holds_file(name):
+            return False
+        return MARKER_TEXT.encode("ascii").startswith(self.root.read(name, most=1000))
 
     def require(self) -> None:
         """Refuse a folder that holds no finished index, saying what is there."""

@@ -175,6 +175,8 @@ def check_inside(name: str) -> None:
     ValueError
         If the path could leave the folder.
     """
+    if name.encode("utf-8", "replace").decode("utf-8") != name:
+        raise ValueError(f"the path {name!r} is not valid Unicode")
     parts = PurePosixPath(name).parts
     if (
         not parts
