@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from stratarag.errors import ParseFailed
 from stratarag.methods.archrag.abstractness import JUDGE
-from stratarag.methods.archrag.filtering import FILTER
+from stratarag.methods.archrag.compose import FILTER
 from stratarag.methods.hirag.naming import META_TASK
 from stratarag.methods.hirag.naming import parse_summary as hirag_summary
 from stratarag.methods.noderag.elements import ElementsSchema
