@@ -68,9 +68,9 @@ def real(folders: list[str], sizes: list[int]) -> None:
 
 
 def report(index: sr.Index, questions: list[str], passages: int) -> None:
-    """Times of one index; the walk is opened as a search opens it."""
+    """Times of one index; the walk is that of a search."""
     reader = index._reader  # the parts have no public names
-    passage_walk = reader._searcher("lshtree")._projection
+    passage_walk = reader._walk
     embedder = HashingEmbedder(384)
     vectors = {question: np.asarray(embedder.embed_query(question), np.float32) for question in questions}
     graph = passage_walk._graph
