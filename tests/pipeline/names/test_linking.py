@@ -61,6 +61,7 @@ def test_namesakes_share_the_weight_of_their_name_by_how_often_they_are_met() ->
         ('Where was "The Who" founded?', ["The Who"]),
         ("Was it in the US?", ["US"]),
         ("Who told us?", []),
+        ("When did The Who Was There appear?", []),
     ],
 )
 def test_words_of_grammar_are_names_where_they_are_written_so(question: str, named: list[str]) -> None:

@@ -12,6 +12,7 @@ matches: they are told apart, with weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.pipeline.extraction.by_rules import question_entities
+from stratarag.pipeline.extraction.spans import CAPITALS
 from stratarag.pipeline.names.index import NameIndex, NameMatches, Rows, words
 from stratarag.stopwords import ENGLISH
 
@@ -32,6 +34,8 @@ SHARPNESS = 10
 """Candidates share their name's weight as this power of their likeness: the most alike is mostly meant."""
 ALONE = 0.1
 """Weight of a single word ("president") that a question contains which names nothing; "franz liszt" has 1."""
+
+_CAPITAL = re.compile(rf"[ -][{CAPITALS}]")
 
 _Mask = NDArray[np.bool_]
 
@@ -86,10 +90,10 @@ def link(
     for place in places.values():
         about[1:] |= place
     about = np.cumsum(about)
+    about_them = about[found.starts + found.sizes] > about[found.starts]
     stretches = zip(found.starts, found.sizes, strict=True)
-    grammar = [ENGLISH.issuperset(spoken[start : start + size]) for start, size in stretches]
-    # A name of nothing but words of grammar is found only where it is written as a name ("The Who").
-    named = outer & ((about[found.starts + found.sizes] > about[found.starts]) | np.array(grammar, np.bool_))
+    alone = [_stands_alone(spoken[start : start + size], question) for start, size in stretches]
+    named = outer & (about_them | np.array(alone, np.bool_))
     met = _covered(found, named, len(spoken))
     known, missed = [found.rows[named]], []
     for name, place in places.items():
@@ -105,6 +109,19 @@ def link(
     if not rows.size and not near.size:
         near, weights = contained, np.where(found.sizes[outer & ~named][first] > 1, 1.0, ALONE)
     return Linked(rows, contained, near, weights)
+
+
+def _stands_alone(span: Sequence[str], question: str) -> bool:
+    """Whether words of grammar are a name ("The Who") and not the beginning of one ("The Who Sell Out").
+
+    The index finds such a name only where it is written as one.
+    """
+    if not ENGLISH.issuperset(span):
+        return False
+    pattern = r"\W+".join(map(re.escape, span))
+    met = list(re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE))
+    capital = [match for match in met if match[0][0].isupper()]
+    return not met or any(not _CAPITAL.match(question, match.end()) for match in capital)
 
 
 def _outermost(found: NameMatches, count: int) -> _Mask:

@@ -1,0 +1,92 @@
+"""What answers a question without a model: sentences that say something, or that nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import stratarag as sr
+from stratarag.demo import documents, questions
+from stratarag.pipeline.evidence import answers
+from stratarag.pipeline.headings import is_byline, statements, title_line
+from stratarag.results import NOTHING_FOUND
+from stratarag.testing import FakeEmbedder
+
+
+def said(text: str) -> list[str]:
+    return [text[start:end] for start, end in statements(text)]
+
+
+def answer(question: str, *texts: str) -> str:
+    index = sr.build_index(list(texts), "lshtree", embedder=FakeEmbedder())
+    text = index.answer(question).text
+    assert asyncio.run(index.aanswer(question)).text == text
+    return text
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "The Long Span Is Down\nThe Hathe Courant, 18 November 1878. ",
+        "What I Saw on Windle Hill\nBy Pim Harrow, aged ten, Perrow School, June 1882. ",
+        "Iris Calloway to Maud Tarrant\nOn board, off Sedge, 19 July 1893.\n",
+        "# Council Minutes\nCouncil House, Sarn, Tuesday 7 September 1869. ",
+    ],
+)
+def test_titles_and_bylines_are_no_statements(heading: str) -> None:
+    assert said(f"{heading}Our bridge is gone. Ned was born in 1890.") == [
+        "Our bridge is gone.",
+        "Ned was born in 1890.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Ned died in 1890.", "Sarn is old.", "In July, Ned went to Sarn.", "It rained."]
+)
+def test_a_sentence_that_says_something_is_no_byline(sentence: str) -> None:
+    assert not is_byline(sentence, 0, len(sentence))
+    assert said(sentence) == [sentence]
+
+
+def test_a_text_of_nothing_but_a_heading_keeps_it() -> None:
+    assert said("The Hathe Courant, 9 July 1888.") == ["The Hathe Courant, 9 July 1888."]
+    assert title_line("One line") == ("", 0)
+
+
+def test_a_pronoun_comes_with_the_sentence_before_it() -> None:
+    told = answer(
+        "Where was the first amberbell pear found?",
+        "The amberbell is a pear of Vell. It was found by a well at Perrow. The harvest is in August.",
+    )
+    assert "The amberbell is a pear of Vell. [1] It was found by a well at Perrow. [1]" in told
+
+
+def test_a_question_with_two_names_gets_evidence_of_each() -> None:
+    told = answer(
+        "Who is older, Mara Quill or Tobias Wren?",
+        "Mara Quill was born in 1821. Mara Quill was a smith. Mara Quill was kind. Mara Quill was tall.",
+        "Tobias Wren was born in 1848.",
+        *[f"Boat number {n} was sold." for n in range(9)],
+    )
+    assert "Mara Quill" in told
+    assert "Tobias Wren was born in 1848." in told
+
+
+@pytest.mark.parametrize("question", ["What is the capital of France?", "How do I reset my password?"])
+def test_what_the_corpus_does_not_speak_of_is_not_answered(question: str) -> None:
+    texts = [document.text for document in documents()]
+    assert not answers(question, texts[:8])
+    index = sr.build_index(documents(), "lshtree", embedder=FakeEmbedder())
+    found = index.answer(question)
+    assert (found.text, found.citations) == (NOTHING_FOUND, ())
+
+
+def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:
+    texts = {document.id: document.text for document in documents()}
+    assert all(answers(each.question, [texts[id_] for id_ in each.supporting_ids]) for each in questions())
+
+
+def test_a_question_in_another_language_is_not_judged_by_words() -> None:
+    assert answers("Wie heißt die Hauptstadt der Inseln?", ["The capital of the islands is Sarn."])
+    assert not answers("Wie heißt die Hauptstadt?", ["Das Brot ist die Speise der Leute, wie man sagt."])
