@@ -38,6 +38,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
     path = tmp_path_factory.mktemp("walk") / "idx"
     with sr.build_index(DOCUMENTS, "lshtree", path=path, embedder=EMBEDDER, progress=False) as built:
         yield built
+    _walk_of.cache_clear()
 
 
 def passage_walk(index: sr.Index) -> PassageWalk:
