@@ -11,6 +11,7 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from stratarag.store.snapshot import Snapshot
 
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
+_COMPARED = 8  # documents whose metadata is compared first
 _FILTERS = 64  # filters remembered per generation
 
 
@@ -276,6 +278,8 @@ class Reader:
 
     def _node_hits(self, found: Ranking, places: NDArray[np.intp], table: str) -> list[Hit]:
         nodes = self.snapshot.part(table).nodes(found.rows[places].tolist())
+        origins = [self._origin(node.sources) for node in nodes]
+        users = self._user_sources([documents for _, documents in origins])
         return [
             Hit(
                 id=node.id,
@@ -285,12 +289,34 @@ class Reader:
                 score=float(score),
                 sources=sources,
                 documents=documents,
-                metadata=node.extra,
+                metadata=node.extra if user is None else {"source": user, **node.extra},
             )
-            for node, score in zip(nodes, found.scores[places], strict=True)
-            for sources, documents in [self._origin(node.sources)]
+            for node, score, (sources, documents), user in zip(
+                nodes, found.scores[places], origins, users, strict=True
+            )
         ]
+
+    def _user_sources(self, documents: Sequence[tuple[str, ...]]) -> list[Any]:
+        """The `source` in the metadata of the documents behind each hit, where all of them agree; else None.
+
+        Of hits with many documents only the first few are read, unless these agree.
+        """
+        few = list(dict.fromkeys(name for names in documents for name in names[:_COMPARED]))
+        known = {name: each.get("source") for name, each in self.snapshot.document_metadata(few).items()}
+        found = []
+        for names in documents:
+            user = _agreed([known.get(name) for name in names[:_COMPARED]])
+            if user is not None and len(names) > _COMPARED:
+                rest = self.snapshot.document_metadata(names[_COMPARED:]).values()
+                user = _agreed([user, *(each.get("source") for each in rest)])
+            found.append(user)
+        return found
 
     def _documents(self, rows: Sequence[int]) -> tuple[str, ...]:
         numbers = np.unique(self.snapshot.chunk_documents()[np.asarray(rows, dtype=np.int64)])
         return tuple(self.snapshot.document_ids(numbers.tolist()))
+
+
+def _agreed(values: Sequence[Any]) -> Any:
+    """The value that all have; None if they differ, or there are none."""
+    return values[0] if values and all(value == values[0] for value in values) else None

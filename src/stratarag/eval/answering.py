@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from stratarag import _sync
+from stratarag.errors import CallFailed
 from stratarag.eval.answer_metrics import metrics
 from stratarag.eval.datasets import Question
 from stratarag.eval.metrics import context_of
@@ -87,6 +88,37 @@ def answer_all(
         answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config)))
     usage = bench.gate.ledger.stages[stage]
     return Answered(tuple(answers), _scores(questions, answers, config), usage)
+
+
+class Answering(Protocol):
+    """What answers questions by prompts of its own."""
+
+    async def answer(self, question: str, max_tokens: int) -> tuple[str, Usage]:
+        """An answer from a context of at most so many tokens, and what it cost."""
+        ...
+
+
+def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerConfig) -> Answered:
+    """Every question answered by a method's own prompts, and the answers scored.
+
+    A question whose answer fails scores 0 everywhere, as in `answer_all`.
+
+    Raises
+    ------
+    ModelError, BudgetExceeded
+        As the gate raises them.
+    """
+    answers: list[str | None] = []
+    usage = Usage()
+    for question in bench.dataset.questions:
+        try:
+            text, cost = _sync.run(ranker.answer(question.question, config.max_tokens))
+        except CallFailed:
+            answers.append(None)
+            continue
+        answers.append(text)
+        usage += cost
+    return Answered(tuple(answers), _scores(bench.dataset.questions, answers, config), usage)
 
 
 def _task(config: AnswerConfig) -> Task[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +18,19 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """A list with commas."""
-    return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+    from stratarag.eval.names import split_names
+
+    return None if value is None else split_names(value)
+
+
+def _settings(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Settings from a JSON file."""
+    if value is None:
+        return None
+    try:
+        return json.loads(Path(value).read_text("utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not JSON: {error}") from error
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -43,13 +57,24 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.command("eval")
     @click.argument("data", type=click.Path(), nargs=-1, required=True)
     @click.option(
-        "--methods", callback=_names, help="Names with commas; all methods and cheap baselines if not given."
+        "--methods",
+        callback=_names,
+        help="Names with commas; all methods and cheap baselines if not given. A name may have a view and "
+        "search options: noderag/nodes?mode=entry, archrag?mode=direct&own_prompt=true.",
+    )
+    @click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False),
+        callback=_settings,
+        help='A JSON file of settings of the index: {"chunking": {...}, "noderag": {...}}.',
     )
     @click.option("--k", default="2,5,10", show_default=True, callback=_numbers, help="Cutoffs in passages.")
     @click.option(
         "--budgets", default="1000,2000,5000", show_default=True, callback=_numbers, help="In tokens."
     )
-    @click.option("--view", type=click.Choice(["chunks", "nodes"]), default="chunks", show_default=True)
+    @click.option(
+        "--view", type=click.Choice(["chunks", "nodes", "default"]), default="chunks", show_default=True
+    )
     @click.option(
         "--reference", default="dense", show_default=True, help="What the others are compared with."
     )

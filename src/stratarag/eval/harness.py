@@ -21,9 +21,10 @@ from stratarag.eval.baselines import baselines
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.methods import MethodIndex
+from stratarag.eval.names import EVAL_VIEWS, RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Evaluation
-from stratarag.eval.running import Run, Settings, compared, parted
+from stratarag.eval.running import Run, Settings, compared
 from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
 from stratarag.models.budget import Budget
@@ -31,7 +32,6 @@ from stratarag.models.gate import ModelGate
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
-from stratarag.question import VIEWS, View
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.files import Directory
@@ -51,7 +51,7 @@ def evaluate(
     *,
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
-    view: View = "chunks",
+    view: str = "chunks",
     reference: str = REFERENCE,
     split: bool = True,
     llm: Any = None,
@@ -76,14 +76,17 @@ def evaluate(
         A `Dataset`, or what `load_dataset` reads.
     methods
         Names of the package's methods, of baselines (`bm25`, `dense`, `hybrid`, `hyde`, `ppr`, `raptor`), and
-        `Ranker`s of your own. A name may have a view of its own: `["hirag", "hirag/nodes"]` builds once.
+        `Ranker`s of your own. A name may have a view and search options of its own: `["hirag",
+        "hirag/nodes?mode=no_bridge"]` builds once. With `own_prompt=true` answers are made by the method's
+        own prompts, instead of one prompt for all.
     k
         Cutoffs in passages.
     budgets
         Cutoffs in tokens of context.
     view
         `chunks`: rankings are of passages. `nodes`: of the methods' own results, summaries among them; then
-        recall says little, and what is in the context says more.
+        recall says little, and what is in the context says more. `default`: what a retrieval gives that asks
+        for no view.
     reference
         What the others are compared with. It is measured even if it is not among `methods`.
     split
@@ -113,8 +116,8 @@ def evaluate(
     if not split:
         data = _whole(data)
     cutoffs = Cutoffs(tuple(k), tuple(budgets))
-    if view not in VIEWS:
-        raise ValueError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
+    if view not in EVAL_VIEWS:
+        raise ValueError(f"view must be one of {', '.join(EVAL_VIEWS)}, not {view!r}")
     wanted = _wanted(methods, reference)
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
@@ -172,9 +175,10 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
 
 def _is_known(name: str, known: Sequence[str]) -> bool:
     try:
-        return parted(name, "chunks")[0] in known
+        wanted = RowName.of(name, "chunks")
     except ValueError:
         return False
+    return wanted.ranker in known
 
 
 @contextmanager
@@ -194,7 +198,7 @@ def _bench(
     shared: SharedEmbedder,
     config: Config,
     budget: Budget | None,
-    view: View,
+    view: str,
     calls: CallCache,
 ) -> Workbench:
     """What the rankers share; `models` are the one that answers and the one that judges, or None."""

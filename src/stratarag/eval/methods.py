@@ -8,27 +8,38 @@ from typing import Any
 
 from stratarag.api import build_index
 from stratarag.eval.measuring import Meter
+from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
 from stratarag.index import Index
 from stratarag.models.budget import Budget
-from stratarag.question import View
+from stratarag.records import Usage
 
 
 class MethodRanker:
-    """One method of an index, in one view."""
+    """One method of an index, in one view, with search options."""
 
-    def __init__(self, index: Index, name: str, method: str, view: View) -> None:
+    def __init__(self, index: Index, name: str, wanted: RowName) -> None:
         self.name = name
-        self.description = f"method {method} of this package, view {view}"
+        given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
+        self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
         self._index = index
-        self._method = method
-        self._view = view
+        self._wanted = wanted
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` hits, best first."""
-        retrieval = self._index.retrieve(question, k, view=self._view, method=self._method)
+        retrieval = self._index.retrieve(question, k, **self._search)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
+
+    async def answer(self, question: str, max_tokens: int) -> tuple[str, Usage]:
+        """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost."""
+        found = await self._index.aanswer(question, max_tokens=max_tokens, **self._search)
+        return found.text, found.usage
+
+    @property
+    def _search(self) -> dict[str, Any]:
+        wanted = self._wanted
+        return {"view": wanted.asked_view, "method": wanted.ranker, **wanted.options}
 
 
 class MethodIndex:
@@ -53,10 +64,11 @@ class MethodIndex:
         self._made: set[str] = set()
         self._bytes = 0
 
-    def add(self, name: str, method: str, view: View) -> tuple[Ranker, Indexing | None]:
+    def add(self, name: str, wanted: RowName) -> tuple[Ranker, Indexing | None]:
         """Build a method, unless it is there; if it fails, those that are there stay."""
+        method = wanted.ranker
         if self._index is not None and method in self._made:
-            return MethodRanker(self._index, name, method, view), None
+            return MethodRanker(self._index, name, wanted), None
         with Meter() as meter:
             if self._index is None:
                 self._index = self._build(method)
@@ -68,7 +80,7 @@ class MethodIndex:
         own, self._bytes = size - self._bytes, size
         stages = {} if report is None else report.stages
         indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
-        return MethodRanker(self._index, name, method, view), indexing
+        return MethodRanker(self._index, name, wanted), indexing
 
     def _build(self, name: str) -> Index:
         dataset = self._bench.dataset

@@ -14,7 +14,6 @@ from stratarag.eval.embedding import SharedEmbedder
 from stratarag.models.gate import Gate
 from stratarag.pipeline.chunk import split
 from stratarag.protocols import Vectors
-from stratarag.question import View
 from stratarag.records import Chunk
 from stratarag.results import CountTokens
 
@@ -55,7 +54,8 @@ class Workbench:
     gate, judge_gate
         The gates to the model that answers and to the one that judges.
     view
-        `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too.
+        `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too. `default`:
+        what suits the method.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Workbench:
         config: Config,
         gate: Gate,
         count_tokens: CountTokens,
-        view: View = "chunks",
+        view: str = "chunks",
         judge_gate: Gate | None = None,
     ) -> None:
         self.dataset = dataset
@@ -77,7 +77,7 @@ class Workbench:
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
 
-    def viewed(self, view: View) -> Workbench:
+    def viewed(self, view: str) -> Workbench:
         """The same bench with another view."""
         if view == self.view:
             return self

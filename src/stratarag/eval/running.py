@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.answering import AnswerConfig, Answered, answer_all, own_answers
 from stratarag.eval.baselines import baselines
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.judging import head_to_head, judge_correctness
 from stratarag.eval.measuring import Meter
-from stratarag.eval.methods import MethodIndex
+from stratarag.eval.methods import MethodIndex, MethodRanker
+from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Indexing, Row
 from stratarag.eval.scoring import Asked, Cutoffs, ask_all
 from stratarag.methods import NAMES
 from stratarag.protocols import Progress
-from stratarag.question import VIEWS, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Run:
             row = replace(row, description=ranker.description, indexing=indexing)
             asked = self._ask(ranker)
             row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
-            return self._answered(row, asked)
+            return self._answered(row, asked, ranker)
         except Exception as error:
             notes = " ".join(getattr(error, "__notes__", ()))
             return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
@@ -61,12 +61,12 @@ class Run:
     def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
         if not isinstance(wanted, str):
             return wanted, None
-        base, view = parted(wanted, self.bench.view)
-        if base in NAMES:
-            return self.index.add(wanted, base, view)
+        name = RowName.of(wanted, self.bench.view)
+        if name.ranker in NAMES:
+            return self.index.add(wanted, name)
         before = dict(self.bench.gate.ledger.stages)
         with Meter() as meter:
-            ranker = baselines()[base](self.bench.viewed(view))
+            ranker = baselines()[name.ranker](self.bench.viewed(name.asked_view or "chunks"))
         stages = {
             stage: usage
             for stage, usage in self.bench.gate.ledger.stages.items()
@@ -89,12 +89,18 @@ class Run:
         finally:
             self.progress.finish(stage)
 
-    def _answered(self, row: Row, asked: Asked) -> Row:
+    def _answers(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Answered:
+        """By the one prompt for all, or by the method's own where the row's name asks for them."""
+        if isinstance(ranker, MethodRanker) and RowName.of(row.name, self.bench.view).own_prompt:
+            return own_answers(self.bench, row.name, ranker, config)
+        return answer_all(self.bench, row.name, asked.texts, config)
+
+    def _answered(self, row: Row, asked: Asked, ranker: Ranker) -> Row:
         """With answers by the model; if that fails, retrieval stands and the error says so."""
         if self.settings.answers is None:
             return row
         try:
-            found = answer_all(self.bench, row.name, asked.texts, self.settings.answers)
+            found = self._answers(row, asked, ranker, self.settings.answers)
         except Exception as error:
             return replace(row, error=f"answers: {type(error).__name__}: {error}")
         scores = {**row.scores, **found.scores}
@@ -127,21 +133,6 @@ class Run:
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
         return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage])
-
-
-def parted(name: str, view: View) -> tuple[str, View]:
-    """The ranker and the view that a name such as `hirag/nodes` means; without one, it is `view`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such view.
-    """
-    base, _, own = name.partition("/")
-    named = view if not own else next((each for each in VIEWS if each == own), None)
-    if named is None:
-        raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(VIEWS)}")
-    return base, named
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:

@@ -120,7 +120,7 @@ class Drift:
 
     @classmethod
     def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
-        """With what the previous index counted; one that did not count is compared at once."""
+        """With what the previous index counted; one of an earlier version is compared at once."""
         before = int(arrays[DRIFT][0]) if DRIFT in arrays else members
         return cls(members, before + changed)
 

@@ -1,0 +1,64 @@
+"""Names of rows: views, search options and own prompts."""
+
+from __future__ import annotations
+
+import pytest
+from tests.methods.contract import CountingModel
+
+from stratarag.eval import AnswerConfig, evaluate
+from stratarag.eval.names import RowName, split_names
+from stratarag.testing import FakeEmbedder
+
+
+def test_a_name_holds_a_view_and_options() -> None:
+    assert RowName.of("hirag", "chunks") == RowName("hirag", "chunks")
+    wanted = RowName.of("archrag/nodes?levels=[0,1]&mode=direct&relations=false&own_prompt=true", "chunks")
+    assert wanted == RowName(
+        "archrag", "nodes", {"levels": [0, 1], "mode": "direct", "relations": False}, own_prompt=True
+    )
+    assert RowName.of("hirag/default", "chunks").asked_view is None
+    names = 'dense, archrag?levels=[0,1] ,noderag?limits={"T": 1, "S": 2},bm25'
+    assert split_names(names) == (
+        "dense",
+        "archrag?levels=[0,1]",
+        'noderag?limits={"T": 1, "S": 2}',
+        "bm25",
+    )
+
+
+@pytest.mark.parametrize("wrong", ["hirag/trees", "hirag?mode", "hirag?=1", "hirag?own_prompt=3"])
+def test_names_that_make_no_sense(wrong: str) -> None:
+    with pytest.raises(ValueError, match="hirag"):
+        RowName.of(wrong, "chunks")
+
+
+def test_methods_are_measured_with_their_own_options() -> None:
+    rows = [
+        "lshtree/nodes",
+        "lshtree/nodes?mode=per_level",
+        "lshtree/nodes?mode=per_level&k_per_level=1&fill=false",
+        "lshtree/default",
+        "lshtree?levels=1.5",
+    ]
+    found = evaluate("demo", rows, k=(2, 5), budgets=(), embedder=FakeEmbedder(), reference="lshtree/nodes")
+    by_name = {row.name: row for row in found.rows}
+    tokens = [by_name[name].scores["tokens@5"] for name in rows[:3]]
+    assert tokens[0] != tokens[1]
+    assert sum(tokens[2]) < sum(tokens[1])
+    assert "mode='per_level'" in by_name[rows[1]].description
+    assert not by_name[rows[3]].error
+    assert "whole number" in by_name[rows[4]].error
+
+
+def test_answers_by_a_methods_own_prompts() -> None:
+    model, quiet = CountingModel(lambda prompt: f"{len(prompt)} letters"), AnswerConfig(judge=False)
+    rows = ["lshtree", "lshtree/nodes?own_prompt=true"]
+    found = evaluate(
+        "demo", rows, k=(2,), budgets=(), embedder=FakeEmbedder(), llm=model, reference="", answers=quiet
+    )
+    one, own = found.rows
+    assert not one.error
+    assert not own.error
+    assert len(own.answers) == len(one.answers)
+    assert own.answers != one.answers
+    assert own.usage.calls > 0

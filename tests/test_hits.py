@@ -1,0 +1,71 @@
+"""What every hit says of itself: its user's source, and what it repeats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag._repeats import grouped
+from stratarag.results import Hit
+from stratarag.testing import FakeEmbedder
+from tests.methods.contract import documents
+
+
+def hit(kind: str, text: str) -> Hit:
+    return Hit(text, kind, 0, text, 1.0, ("c",), ("d",))
+
+
+def test_what_is_part_of_another_hit_becomes_part_of_it() -> None:
+    hits = [
+        hit("unit", "Ada met Bela."),
+        hit("attribute", "Ada: a captain"),
+        hit("element", "They travelled. Ada met  Bela. It rained."),
+        hit("unit", "ada met bela"),
+        hit("unit", "Ada met Belarus."),
+    ]
+    assert grouped(hits) == [[2, 0, 3], [1], [4]]
+
+
+def test_passages_and_relations_stay() -> None:
+    hits = [
+        hit("chunk", "Ada met Bela. It rained."),
+        hit("relation", "Ada met Bela."),
+        hit("chunk", "It rained."),
+    ]
+    assert grouped(hits) == [[0], [1], [2]]
+    assert grouped([]) == []
+
+
+@pytest.fixture(scope="module", params=["noderag", "hirag", "archrag", "lshtree"])
+def index(request: Any) -> sr.Index:
+    given = [
+        sr.Document(each.id, each.text, {**each.metadata, "source": f"{each.metadata['topic']}.txt"})
+        for each in documents(40)
+    ]
+    return sr.build_index(given, request.param, embedder=FakeEmbedder(), progress=False)
+
+
+def test_a_hit_names_the_source_that_all_its_documents_have(index: sr.Index) -> None:
+    named = index.documents()
+    told = 0
+    for found in index.retrieve("the ferry captain and the apple blossom", k=40, view="nodes"):
+        sources = {named[document]["source"] for document in found.documents}
+        if found.kind == "relation":
+            continue
+        assert found.metadata.get("source") == (sources.pop() if len(sources) == 1 else None)
+        told += "source" in found.metadata
+    assert told
+
+
+def test_repeats_are_merged_with_their_sources_and_replaced(index: sr.Index) -> None:
+    question = "the ferry captain and the apple blossom"
+    whole = index.retrieve(question, k=12, view="nodes")
+    assert len(whole) == 12
+    assert all(len(group) == 1 for group in grouped(whole.hits))
+    assert len({found.id for found in whole}) == 12
+    chunks = {chunk.id for each in index.chunks().values() for chunk in each}
+    for found, told in zip(whole.hits, whole.trace, strict=True):
+        assert set(found.sources) <= chunks
+        assert found.id not in told.get("repeats", [])
