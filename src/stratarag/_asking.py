@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from stratarag._gates import RecentVectors
 from stratarag._reader import Reader
 from stratarag._search_options import check_search_options
@@ -18,12 +20,16 @@ from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Draft, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
+from stratarag.pipeline.rerank import Reranker, scored
 from stratarag.protocols import Vectors
-from stratarag.question import VIEWS, Question, View, Where
-from stratarag.records import Usage
-from stratarag.results import Answer, CountTokens, Retrieval
+from stratarag.question import RANKS, VIEWS, Question, Rank, View, Where
+from stratarag.records import Metadata, Usage
+from stratarag.results import Answer, CountTokens, Hit, Retrieval
 
 DEFAULT_K = 10
+CANDIDATES = 4
+"""Hits for each one that is wanted which a reranker is shown."""
+Found = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 MIXED = "mixed"
 """`Retrieval.view` where passages and the method's nodes take turns."""
 
@@ -39,7 +45,7 @@ class SearchArguments:
     view
         None takes passages and the method's nodes in the shares that suit the method; with options of the
         method, or where nothing may be filled up, its nodes; and for an extractive answer passages.
-    where, method, decompose, fill, options
+    where, method, decompose, fill, rank, rerank, options
         As `Index.retrieve` takes them.
     """
 
@@ -49,6 +55,8 @@ class SearchArguments:
     method: str | None = None
     decompose: bool = False
     fill: bool = True
+    rank: Rank = "walk"
+    rerank: Reranker | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -58,6 +66,10 @@ class SearchArguments:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, or None, not {self.view!r}")
         if not isinstance(self.fill, bool):
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
+        if self.rank not in RANKS:
+            raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
+        if self.rerank is not None and not isinstance(self.rerank, Reranker):
+            raise TypeError(f"rerank must have rerank(question, texts), and {self.rerank!r} has not")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +101,9 @@ class Asking:
             arguments.where,
             entities,
             arguments.fill,
+            arguments.rank,
         )
-        hits, trace = await asyncio.to_thread(self.reader.search, question)
+        hits, trace = await asyncio.to_thread(self._searched, question, arguments.rerank)
         spent = _difference(self.gate.ledger.total, before)
         return Retrieval(
             text,
@@ -104,6 +117,26 @@ class Asking:
             self.count_tokens,
             SubgraphPainter(self.reader.snapshot),
         )
+
+    def _searched(self, question: Question, reranker: Reranker | None) -> Found:
+        """Hits and their traces; a reranker chooses among more, before others follow to complete them."""
+        if reranker is None:
+            return self.reader.search(question)
+        candidates = replace(question, k=CANDIDATES * question.k, fill=False)
+        hits, traces = self.reader.search(candidates)
+        scores = scored(reranker, question.text, [hit.text for hit in hits])
+        order = np.argsort(-scores, kind="stable")[: question.k].tolist()
+        best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
+        told = tuple({**traces[at], "reranked_from": at + 1} for at in order)
+        if len(best) == question.k or not question.fill:
+            return best, told
+        known, lowest = {hit.id for hit in best}, min((hit.score for hit in best), default=0.0)
+        rest = [
+            (replace(hit, score=lowest), trace)
+            for hit, trace in zip(*self.reader.search(question), strict=True)
+            if hit.id not in known
+        ][: question.k - len(best)]
+        return (*best, *(hit for hit, _ in rest)), (*told, *(trace for _, trace in rest))
 
     async def _vector(self, text: str) -> Vectors:
         vector = self.recent_vectors.get(text)
@@ -209,7 +242,12 @@ def _searching(arguments: SearchArguments) -> list[str]:
     """The arguments given that concern a search alone."""
     given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
     named = [name for name, value in given.items() if value is not None]
-    return [*named, *(["decompose"] if arguments.decompose else [])]
+    switches = {
+        "decompose": arguments.decompose,
+        "rank": arguments.rank != "walk",
+        "rerank": arguments.rerank is not None,
+    }
+    return [*named, *(name for name, given in switches.items() if given)]
 
 
 def _difference(after: Usage, before: Usage) -> Usage:

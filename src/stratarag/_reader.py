@@ -122,7 +122,8 @@ class Reader:
             question.k,
             allowed=None if question.allowed is None else question.allowed.chunks,
             entities=question.entities,
-            seeds=searcher.seeds(question),
+            seeds=searcher.seeds(question) if question.rank == "walk" else None,
+            rank=question.rank,
         )
         return ranked.found
 

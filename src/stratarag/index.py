@@ -22,7 +22,8 @@ from stratarag.methods import NAMES, get_method
 from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
 from stratarag.pipeline.extraction.stage import Given
-from stratarag.question import View, Where
+from stratarag.pipeline.rerank import Reranker
+from stratarag.question import Rank, View, Where
 from stratarag.records import (
     BuildReport,
     Chunk,
@@ -37,7 +38,15 @@ from stratarag.results import Answer, Picture, Retrieval
 from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
-_SEARCH = ("view", "where", "method", "decompose", "fill")  # arguments of a search that are no method's own
+_SEARCH = (
+    "view",
+    "where",
+    "method",
+    "decompose",
+    "fill",
+    "rank",
+    "rerank",
+)  # arguments of a search that are no method's own
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -217,10 +226,14 @@ class Index:
         method: str | None = None,
         decompose: bool = False,
         fill: bool = True,
+        rank: Rank = "walk",
+        rerank: Reranker | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search; see `retrieve`."""
-        arguments = SearchArguments(positive("k", k), view, where, method, decompose, fill, options)
+        arguments = SearchArguments(
+            positive("k", k), view, where, method, decompose, fill, rank, rerank, options
+        )
         return await self._asking().retrieve(q, arguments)
 
     def retrieve(
@@ -232,6 +245,8 @@ class Index:
         method: str | None = None,
         decompose: bool = False,
         fill: bool = True,
+        rank: Rank = "walk",
+        rerank: Reranker | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -255,6 +270,12 @@ class Index:
         fill
             Whether passages by similarity follow where the method has fewer than `k` nodes. False gives the
             method's own results and nothing else, as do options that ask for certain levels or types.
+        rank
+            How passages are ranked: `"walk"`, or plainly by words (`"bm25"`), by similarity (`"dense"`) or by
+            these two fused (`"hybrid"`).
+        rerank
+            Any object with `rerank(question, texts) -> scores` (see `pipeline.rerank`): it chooses among four
+            times as many hits.
         **options
             The method's search options; `stratarag.search_options(method)` lists them.
 
@@ -267,7 +288,7 @@ class Index:
         EmbedderError
             If the embedder's answer is not a vector of the index's dimension.
         """
-        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, fill, **options))
+        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, fill, rank, rerank, **options))
 
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any

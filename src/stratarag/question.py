@@ -15,6 +15,8 @@ from stratarag.records import Metadata
 
 View = Literal["nodes", "chunks"]
 VIEWS: tuple[View, ...] = get_args(View)
+Rank = Literal["walk", "bm25", "dense", "hybrid"]
+RANKS: tuple[Rank, ...] = get_args(Rank)
 Where = Mapping[str, Any] | Callable[[Metadata], bool]
 Mask = NDArray[np.bool_]
 Sources = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -91,6 +93,8 @@ class Question:
     fill
         Whether passages by similarity follow where the method has fewer than `k` results; never where the
         options ask for certain levels or types alone (`narrowed`).
+    rank
+        How passages are ranked: by the walk, by words, by similarity, or by these two fused.
     allowed
         What `where` admits; set by the reader, which knows the corpus.
     """
@@ -104,4 +108,5 @@ class Question:
     where: Where | None = None
     entities: tuple[str, ...] | None = None
     fill: bool = True
+    rank: Rank = "walk"
     allowed: Allowed | None = None

@@ -57,6 +57,13 @@ def rerank(reranker: Reranker, question: str, found: Ranking, texts: Sequence[st
     return reordered(found, reranker.rerank(question, list(texts)), type(reranker).__name__)
 
 
+def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+    """A reranker's scores of some texts, shape (len(texts),), checked; errors as `rerank`."""
+    if not texts:
+        return np.zeros(0)
+    return _checked(reranker.rerank(question, list(texts)), len(texts), type(reranker).__name__)
+
+
 def reordered(found: Ranking, scores: Any, name: str) -> Ranking:
     """As `rerank`, with the scores that a reranker called `name` gave."""
     checked = _checked(scores, len(found), name)
