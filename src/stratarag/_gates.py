@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
+from stratarag._sync import Lock
 from stratarag.config import Config
 from stratarag.errors import EmbedderMismatch
 from stratarag.models.budget import Budget
@@ -35,7 +35,7 @@ class RecentVectors:
         self._most = most
         self._longest = longest
         self._vectors: dict[str, Vectors] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def get(self, text: str) -> Vectors | None:
         """The vector of a question, if it is held."""

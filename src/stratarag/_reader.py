@@ -7,7 +7,6 @@ passages, and the passages that complete a ranking which is shorter than was ask
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag._repeats import grouped
+from stratarag._sync import Lock
 from stratarag.errors import MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
@@ -48,7 +48,7 @@ class Reader:
         self._searchers: dict[str, Searcher] = {}
         self._allowed: dict[tuple[str, str], Allowed] = {}
         self._metadata: list[Metadata] | None = None
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -33,10 +33,10 @@ class _Loop:
 
 
 class Lock:
-    """A lock that a forked child finds free: whoever held it in the parent is not in the child."""
+    """A reentrant lock that a forked child finds free: whoever held it in the parent is not in the child."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _locks.add(self)
 
     def __enter__(self) -> None:
@@ -60,7 +60,7 @@ def after_fork(remake: Callable[[], None]) -> None:
 
 def _remake() -> None:
     for lock in list(_locks):
-        lock._lock = threading.Lock()
+        lock._lock = threading.RLock()
     for reference in list(_remakers):
         if (remake := reference()) is not None:
             remake()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 
+from stratarag._sync import Lock
 from stratarag.records import Usage
 
 
@@ -19,7 +19,7 @@ class UsageHistory:
         self._counted = 0
         self._taken = 0
         self._answers: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def add(self, task: str, counted: int, used: Usage) -> None:
         """Take note of a request: the input tokens counted for it, and what it used."""

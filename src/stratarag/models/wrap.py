@@ -12,7 +12,6 @@ import asyncio
 import contextvars
 import inspect
 import json
-import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -117,7 +116,7 @@ class Chat:
         self.context_tokens = getattr(model, "context_tokens", None)
         self.settings = getattr(model, "settings", None) or {}
         self.dropped_temperature = False
-        self._lock = threading.Lock()
+        self._lock = _sync.Lock()
         self._threads = threads
         self._refused = refused
         self._model = model

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -224,6 +225,30 @@ def marks(count: int) -> str:
     return ",".join("?" * count)
 
 
+FORK_PATIENCE = 5.0  # seconds that a fork waits for a statement of another thread
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_held: list[Database] = []
+_forking = threading.RLock()
+
+
+def _before_fork() -> None:
+    """Let no thread be inside of SQLite: what it locks there would stay locked in the child for ever."""
+    _forking.acquire()
+    deadline = time.monotonic() + FORK_PATIENCE
+    for database in list(_databases):
+        if database._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            _held.append(database)
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop()._lock.release()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
 _abandoned: list[sqlite3.Connection] = []  # inherited by a fork; to close them would disturb the parent
 
 
@@ -251,6 +276,7 @@ class Database:
         self._connection = connect()
         self._lock = threading.RLock()
         self._pid = os.getpid()
+        _databases.add(self)
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
