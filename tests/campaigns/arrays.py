@@ -198,7 +198,7 @@ def build(folder: str) -> None:
 
 def arrays_of(folder: str) -> dict[str, dict[str, Array]]:
     """The arrays of each part that a search reads."""
-    snapshot = IndexFolder(Path(folder)).snapshot()
+    snapshot = IndexFolder.open(Path(folder)).snapshot()
     parts = {name: dict(snapshot.part(name).arrays) for name in (*METHODS, "graph")}
     parts["corpus"] = {"vectors": snapshot.vectors, "chunk_documents": snapshot.chunk_documents()}
     return parts

@@ -24,6 +24,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks = Checks(arrays)
         nodes = checks.csr("sources", chunks, ascending=True)
         checks.of("vectors", np.float32, (nodes, dimension))
-        checks.rows("levels", 2**15, (nodes,), dtype=np.int16, start=1)
+        levels = checks.of("levels", np.int16, (nodes,))
+        steps = np.diff(levels, prepend=np.int16(0))  # nodes are numbered level by level, from 1
+        if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
+            raise ValueError("array 'levels' does not ascend from 1 by steps of 1")
         checks.csr("children", max(chunks, nodes), nodes)
         checks.nearest("nodes", nodes, dimension)
