@@ -1,6 +1,6 @@
 """How well "nothing answers this" is told from questions that are answered, by the words that hits have.
 
-    python cookbook/benchmarks/unanswerable.py DATA_FOLDER NAME NAME ...
+    python cookbook/benchmarks/unanswerable.py DATA_FOLDER NAME NAME ... [--hashed]
 
 Each named folder has `corpus.jsonl` and `questions.jsonl`; a question without `supporting_ids` cannot be
 answered from its corpus. Questions of the other folders, 40 of each, are foreign to it. Printed for each:
@@ -16,6 +16,7 @@ import numpy as np
 
 import stratarag as sr
 from stratarag.eval.datasets import load_dataset
+from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import evidence
 
 GRID = [(words, names) for words in (0.0, 0.15, 0.25, 0.34, 0.4, 0.5) for names in (0.0, 0.34, 0.5, 0.67)]
@@ -31,9 +32,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="+")
+    parser.add_argument("--hashed", action="store_true", help="by hashed words, which cost less than MiniLM")
     given = parser.parse_args()
+    embedder = HashingEmbedder() if given.hashed else None
     data = {name: load_dataset(given.folder / name) for name in given.names}
-    rows = {name: measured(data, name) for name in data}
+    rows = {name: measured(data, name, embedder) for name in data}
     for name, own in rows.items():
         show(name, "in force", own, (evidence.LEAST_WORDS, evidence.LEAST_NAMES))
         others = [each for other, each in rows.items() if other != name]
@@ -43,9 +46,9 @@ def main() -> None:
             )
 
 
-def measured(data, name: str) -> list[Row]:
+def measured(data, name: str, embedder) -> list[Row]:
     """The shares for the questions of a corpus and for foreign ones."""
-    index = sr.build_index(data[name].documents, "lshtree", progress=False)
+    index = sr.build_index(data[name].documents, "lshtree", embedder=embedder, progress=False)
     own = [("answerable" if q.supporting_ids else "unanswerable", q.question) for q in data[name].questions]
     pick = random.Random(0)
     for other in data:
