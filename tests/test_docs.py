@@ -159,6 +159,16 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
     assert drawn == [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
 
 
+@pytest.mark.parametrize("folder", ["models", "pipeline", "store"])
+def test_the_modules_that_a_package_lists_are_there(folder: str) -> None:
+    package = importlib.import_module(f"stratarag.{folder}")
+    listed = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*)  +\S", package.__doc__ or "", re.MULTILINE)
+    names = [name for line in listed for name in line.split(", ") if (folder, name) != ("store", "lock.json")]
+    assert len(names) > 10
+    here = {path.stem for path in (PACKAGES["stratarag"] / folder).iterdir()} | {"folder"}
+    assert set(names) <= here
+
+
 def test_every_paper_map_names_its_code() -> None:
     """Each row of a map has a paper's place, and a name or path that the other test has checked."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("# From the papers to the code")[2]

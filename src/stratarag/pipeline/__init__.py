@@ -1,5 +1,22 @@
 """The stages that all methods share, in the order in which data flows.
 
-chunk -> (extract -> merge) -> summarize -> embed, then for a question: filters -> project -> context
--> answer. A stage takes values and the gate, returns values, and knows neither files nor methods.
+    chunk               documents into chunks; sentences, tokens
+    extraction          what each chunk says: by a model, by rules, by spaCy, or given
+    merge               what all chunks say, as one graph with exact provenance
+    entity_resolution   which names mean one thing; names tells how they are spelt and found
+    graph               the graph as nodes and arrays; lexical adds the words of BM25
+    summarize, reports  summaries of groups, reports on communities
+    carryover           what a build takes over from the previous generation
+
+and for a question:
+
+    decompose           the names in it, by the model; names.linking finds them by rules
+    filters             which chunks a metadata filter admits
+    walk                passages by a walk over the graph; fusion says how much words count, nearest finds
+                        the similar ones
+    ranking             rows with scores, and how rankings are merged and filled
+    rerank              another order by a slower model
+    answer              the last prompt, the answer and its citations
+
+A stage takes values and the gate, returns values, and knows neither files nor methods.
 """
