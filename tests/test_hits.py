@@ -47,6 +47,18 @@ def index(request: Any) -> sr.Index:
     return sr.build_index(given, request.param, embedder=FakeEmbedder(), progress=False)
 
 
+def test_where_nothing_else_is_left_repeats_stay() -> None:
+    text = "Ada sailed to Bela in the spring of that year. Bela wrote to Carl about the long winter."
+    index = sr.build_index([sr.Document("d", text)], "noderag", embedder=FakeEmbedder(), progress=False)
+    exact = index.retrieve("Where did Ada sail?", k=50, view="nodes", fill=False)
+    whole = index.retrieve("Where did Ada sail?", k=50, view="nodes")
+    assert {found.id for found in whole} == {found.id for found in exact}
+    few = index.retrieve("Where did Ada sail?", k=2, view="nodes")
+    assert len(few) == 2
+    scores = [found.score for found in whole]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_a_hit_names_the_source_that_all_its_documents_have(index: sr.Index) -> None:
     named = index.documents()
     told = 0

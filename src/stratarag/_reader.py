@@ -77,7 +77,7 @@ class Reader:
         """Hits and their traces, best first.
 
         Of a ranking that may be completed, hits that only repeat another become part of it (`_repeats`), and
-        what follows takes their places.
+        what follows takes their places; where nothing follows, as many as are needed stay, at the end.
         """
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
@@ -87,10 +87,10 @@ class Reader:
             hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
             if question.view == "chunks" or not question.fill:
                 return hits, trace
-            hits, trace = self._without_repeats(hits, trace)
-            if len(hits) >= question.k or len(ranking) < wanted:
-                return hits[: question.k], trace[: question.k]
-            wanted += 2 * (question.k - len(hits))
+            groups = grouped(hits)
+            if len(groups) >= question.k or len(ranking) < wanted:
+                return self._without_repeats(hits, trace, groups, question.k)
+            wanted += 2 * (question.k - len(groups))
 
     def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
         if question.view == "nodes":
@@ -237,19 +237,21 @@ class Reader:
         return tuple(hits[place] for place in range(len(found)))
 
     def _without_repeats(
-        self, hits: tuple[Hit, ...], trace: tuple[Metadata, ...]
+        self, hits: Sequence[Hit], trace: Sequence[Metadata], groups: Sequence[Sequence[int]], k: int
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        """One hit for each group of hits that repeat each other, with the sources of all of them."""
-        groups = grouped(hits)
-        if len(groups) == len(hits):
-            return hits, trace
-        traces = tuple(
-            {**trace[group[0]], "repeats": [hits[at].id for at in group[1:]]}
-            if len(group) > 1
+        """One hit for each group of hits that repeat each other, with all their sources; then repeats."""
+        repeats = sorted(place for group in groups[:k] for place in group[1:])
+        kept = [self._joined([hits[place] for place in group]) for group in groups[:k]]
+        told = [
+            {**trace[group[0]], "repeats": [hits[place].id for place in group[1:]]}
+            if group[1:]
             else trace[group[0]]
-            for group in groups
-        )
-        return tuple(self._joined([hits[at] for at in group]) for group in groups), traces
+            for group in groups[:k]
+        ]
+        for place in repeats[: k - len(kept)]:
+            kept.append(replace(hits[place], score=min(hits[place].score, kept[-1].score)))
+            told.append(trace[place])
+        return tuple(kept), tuple(told)
 
     def _joined(self, group: Sequence[Hit]) -> Hit:
         """The first of some hits, with the best score and the sources of all."""

@@ -18,6 +18,7 @@ from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.config import LIMITS, TYPES
 from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
 from stratarag.methods.noderag.matching import matches, semantic_links
+from stratarag.methods.noderag.ranking import blended
 from stratarag.methods.noderag.search import HeterographSearcher
 from stratarag.question import Allowed
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
@@ -283,6 +284,27 @@ def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr
     assert {"S", "R", "T"} <= {told["type"] for told in walked}
     scores = [hit.score for hit in got]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_cross_nodes_have_their_places(index: sr.Index) -> None:
+    """ERRATA N9: the types take turns, and what the walk found is among the first results."""
+    question = "Where did Ada meet Guest 3?"
+    whole = index.retrieve(question, k=30, view="nodes", fill=False)
+    first = index.retrieve(question, k=10, view="nodes", fill=False)
+    assert [hit.id for hit in whole.hits[:10]] == [hit.id for hit in first]
+    assert sum("entry" not in told for told in first.trace) >= 4
+    assert all(told["received"] <= told["mass"] + 1e-6 for told in first.trace)
+    assert any(told["received"] < told["mass"] for told in whole.trace if "entry" in told)
+    kinds = [told["type"] for told in first.trace]
+    assert kinds.count("S") >= kinds.count("T") >= 1
+    assert kinds.count("R") >= 2
+
+
+def test_the_score_blends_what_was_received_with_similarity() -> None:
+    gained, kinds = np.array([0.2, 0.1, 0.0, 0.4], np.float32), np.array([0, 0, 0, 2], np.int8)
+    scores = blended(gained, np.array([0.1, 0.4, 0.4, 0.0], np.float32), kinds)
+    assert scores == pytest.approx([0.5 + 0.125, 0.25 + 0.5, 0.5, 0.5])
+    assert not blended(np.zeros(2, np.float32), np.zeros(2, np.float32), np.zeros(2, np.int8)).any()
 
 
 def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:

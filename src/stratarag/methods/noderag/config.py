@@ -47,11 +47,11 @@ class NodeRAGConfig:
     statements: int = 40
     attribute_tokens: int = 160
     element_tokens: int = 120
-    max_community: int = 120
+    max_community: int = 40
     min_members: int = 3
     elements: int = 3
     resolution: float = 1.0
-    links: int = 6
+    links: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
