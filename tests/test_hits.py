@@ -10,7 +10,7 @@ import stratarag as sr
 from stratarag._repeats import grouped
 from stratarag.results import Hit
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import documents
+from stratarag.testing.contract import documents
 
 
 def hit(kind: str, text: str) -> Hit:

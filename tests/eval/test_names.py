@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.methods.contract import CountingModel
 
 from stratarag.eval import AnswerConfig, evaluate
 from stratarag.eval.names import RowName, split_names
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import CountingModel
 
 
 def test_a_name_holds_a_view_and_options() -> None:
