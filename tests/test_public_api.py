@@ -44,6 +44,7 @@ def test_every_method_of_index_has_its_twin() -> None:
         "delete",
         "estimate",
         "insert",
+        "regroup",
         "retrieve",
         "retrieve_many",
         "stream",
