@@ -41,10 +41,13 @@ class Disk:
         lines = (log / "log").read_text().splitlines() if (log / "log").exists() else []
         for line in lines:
             event, inode, which = line.split()
-            if event == "C" and which == "d":
-                self.listings[int(inode)] = {}
-            elif event == "C":
-                self.contents[int(inode)] = b""
+            if event == "C":  # an inode may have been something else before
+                self.listings.pop(int(inode), None)
+                self.contents.pop(int(inode), None)
+                if which == "d":
+                    self.listings[int(inode)] = {}
+                else:
+                    self.contents[int(inode)] = b""
             elif event == "F":
                 self.contents[int(inode)] = (log / which).read_bytes()
             else:
