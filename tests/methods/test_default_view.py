@@ -9,7 +9,7 @@ import pytest
 import stratarag as sr
 from stratarag.methods import get_method
 from stratarag.testing import FakeEmbedder
-from tests.methods.contract import documents
+from stratarag.testing.contract import documents
 
 QUESTION = "the ferry captain and the apple blossom"
 
