@@ -43,8 +43,8 @@ class SearchArguments:
     k
         Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
     view
-        None takes passages and the method's nodes in the shares that suit the method; with options of the
-        method, or where nothing may be filled up, its nodes; and for an extractive answer passages.
+        None takes passages and the method's nodes in the shares that suit the method; with options other than
+        the defaults, or where nothing may be filled up, its nodes; and for an extractive answer passages.
     where, method, decompose, fill, rank, rerank, options
         As `Index.retrieve` takes them.
     """
@@ -95,7 +95,7 @@ class Asking:
             text,
             vector,
             arguments.k or DEFAULT_K,
-            _view(arguments, method),
+            _view(arguments, method, options),
             method,
             options,
             arguments.where,
@@ -228,11 +228,11 @@ def positive(name: str, value: int) -> int:
     return operator.index(value)
 
 
-def _view(arguments: SearchArguments, method: str) -> View | None:
-    """What is searched where nothing is said of it; options of a method speak of its own ranking."""
+def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
+    """What is searched where nothing is said of it; options that are not the defaults speak of nodes."""
     if arguments.view is not None:
         return arguments.view
-    if arguments.options or not arguments.fill:
+    if options != type(options)() or not arguments.fill:
         return "nodes"
     share = get_method(method).node_share
     return None if 0 < share < 1 else "nodes" if share else "chunks"

@@ -258,8 +258,10 @@ class Index:
         k
             Number of hits; fewer come back only if the index has fewer, or `fill` is off.
         view
-            `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages. None
-            takes nodes.
+            `"nodes"`: the method's own ranking of passages and summaries, as in its paper. `"chunks"`: source
+            passages. None: passages with some of the method's own nodes among them, in the share that found
+            most answers in a given number of tokens (`Method.node_share`; the trace tells the `view` of each
+            hit); with options other than the defaults, or without `fill`, its own ranking.
         where
             A metadata filter (see `pipeline.filters.compile_where`). A summary passes only if every
             passage below it does.

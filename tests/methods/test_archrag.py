@@ -522,7 +522,7 @@ def test_given_weights_of_levels_weigh_the_points(answering: Any) -> None:
     top = len(levels_of(index))
     for level in (0, top):
         for judged in ("rule", "model"):
-            retrieval = index.retrieve(f"What does topic c2 a meet {judged} at {level}?", k=12)
+            retrieval = index.retrieve(f"What does topic c2 a meet {judged} at {level}?", k=12, view="nodes")
             model.prompts.clear()
             model._answer = lambda prompt: (
                 '{"abstractness": 0.5}' if "0.3" in prompt and "<texts>" not in prompt else analyst(prompt)
@@ -551,7 +551,7 @@ def test_the_model_may_judge_abstractness(answering: Any) -> None:
     index.answer("What does topic d3 b meet?", k=12, abstractness="model")
     model._answer = analyst
     merge = model.prompts[-1]
-    levels = {hit.level for hit in index.retrieve("What does topic d3 b meet?", k=12)}
+    levels = {hit.level for hit in index.retrieve("What does topic d3 b meet?", k=12, view="nodes")}
     assert len(model.prompts) == len(levels) + 2
     assert "(score" in merge
 

@@ -154,7 +154,10 @@ def test_one_community_that_contains_everything():
     built = build(documents(12), {"max_community": 10_000, "resolution": 1e-6, "community_levels": 1})
     check(built, max_community=10_000)
     assert built.stats()["methods"]["hirag"]["communities"]["0"] < 5
-    assert {entry["part"] for entry in built.retrieve("ferry captain", k=12).trace} >= {"local", "global"}
+    assert {entry.get("part") for entry in built.retrieve("ferry captain", k=12, view="nodes").trace} >= {
+        "local",
+        "global",
+    }
 
 
 def test_key_entities_that_cannot_be_reached():

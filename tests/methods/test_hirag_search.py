@@ -32,7 +32,7 @@ def test_parts_and_modes(index):
         "global": {"global"},
         "bridge": {"bridge"},
     }.items():
-        found = index.retrieve(question, k=10, mode=mode)
+        found = index.retrieve(question, k=10, view="nodes", mode=mode)
         assert len(found) == 10
         scores = [hit.score for hit in found]
         assert scores == sorted(scores, reverse=True)
@@ -62,8 +62,10 @@ def test_quotas_share_out_k(index):
     found = index.retrieve(question, k=10, quotas=[1, 0, 1])
     parts = [entry["part"] for entry in found.trace]
     assert parts.count("local") == parts.count("global") == 5
-    everything = index.retrieve(question, k=20)
-    assert [hit.id for hit in index.retrieve(question, k=7)] == [hit.id for hit in everything.hits[:7]]
+    everything = index.retrieve(question, k=20, view="nodes")
+    assert [hit.id for hit in index.retrieve(question, k=7, view="nodes")] == [
+        hit.id for hit in everything.hits[:7]
+    ]
     assert [entry["part"] for entry in everything.trace[:5]] == [
         "local",
         "bridge",
@@ -116,7 +118,7 @@ def test_the_best_triple_of_the_bridge_is_always_a_result(index):
         alone = index.retrieve(question, k=40, mode="bridge", fill=False)
         best = next(hit.id for hit in alone if hit.kind == "relation")
         for k in (2, 4, 10, 40):
-            assert best in {hit.id for hit in index.retrieve(question, k=k)}
+            assert best in {hit.id for hit in index.retrieve(question, k=k, view="nodes")}
 
 
 @pytest.mark.parametrize(

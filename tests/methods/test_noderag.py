@@ -296,8 +296,8 @@ def test_cross_nodes_have_their_places(index: sr.Index) -> None:
     assert all(told["received"] <= told["mass"] + 1e-6 for told in first.trace)
     assert any(told["received"] < told["mass"] for told in whole.trace if "entry" in told)
     kinds = [told["type"] for told in first.trace]
-    assert kinds.count("S") >= kinds.count("T") >= 1
-    assert kinds.count("R") >= 2
+    assert min(kinds.count("T"), kinds.count("S")) >= 3
+    assert "R" in kinds
 
 
 def test_the_score_blends_what_was_received_with_similarity() -> None:

@@ -37,6 +37,7 @@ METHOD = Method(
     compose=compose,
     answer_k=30,
     needs_vectors=True,
+    node_share=0.25,
 )
 
 __all__ = ["METHOD", "ArchRAGConfig", "ArchRAGOptions", "register_augmentation", "register_clustering"]

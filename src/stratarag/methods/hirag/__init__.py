@@ -33,6 +33,7 @@ METHOD = Method(
     BridgeSearcher,
     compose=compose,
     answer_k=40,
+    node_share=0.25,
     needs_vectors=True,
 )
 

@@ -19,7 +19,14 @@ from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
 from stratarag.methods.lshtree.search import TreeSearcher
 
 METHOD = Method(
-    "lshtree", LSHTreeConfig, LSHTreeOptions, build, check_arrays, TreeSearcher, needs_graph=False
+    "lshtree",
+    LSHTreeConfig,
+    LSHTreeOptions,
+    build,
+    check_arrays,
+    TreeSearcher,
+    needs_graph=False,
+    node_share=0.1,
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

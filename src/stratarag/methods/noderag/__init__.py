@@ -37,6 +37,7 @@ METHOD = Method(
     HeterographSearcher,
     compose=compose,
     answer_k=30,
+    node_share=0.25,
 )
 
 __all__ = ["METHOD", "NodeRAGConfig", "NodeRAGOptions"]

@@ -6,7 +6,7 @@ similar it is to the question, both relative to the best:
 
     score = (1 - SIMILARITY) * received / best received of its type + SIMILARITY * cosine / best cosine.
 
-The types take turns in proportion to their limits.
+The types take turns by their shares.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from stratarag.protocols import Rows, Vectors
 
 SIMILARITY = 0.5
 """Part of a score that is similarity."""
+SHARES = {"T": 0.4, "S": 0.3, "A": 0.1, "H": 0.1, "R": 0.1}
+"""Of the types in the results. On 40 questions of musique_train100 with given triples and 400 passages, most
+of the first ten results are cross nodes, and the ten rest on .88 of the gold passages, where entry points by
+similarity rest on .82; with shares in proportion to the limits of cross nodes four results lose .09."""
 
 _Mass = NDArray[np.float32]
 

@@ -15,7 +15,7 @@ from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratarag.methods.noderag.entries import DualSearch, Entries
 from stratarag.methods.noderag.heterograph import Heterograph
 from stratarag.methods.noderag.passages import Support
-from stratarag.methods.noderag.ranking import Similarity, best, blended, received
+from stratarag.methods.noderag.ranking import SHARES, Similarity, best, blended, received
 from stratarag.pipeline.ranking import concatenate, first, interleaved
 from stratarag.protocols import Rows
 from stratarag.question import Allowed
@@ -86,7 +86,7 @@ class HeterographSearcher:
             own = np.flatnonzero(_of(kinds, kind))
             told = [{"mass": float(mass[places[at]]), "received": float(gained[at])} for at in own.tolist()]
             parts.append(self._found(entries, nodes[own], scores[own], told))
-            shares.append(float(options.limits[kind]))
+            shares.append(SHARES[kind])
         return interleaved(parts, shares, question.k)
 
     def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
