@@ -82,7 +82,7 @@ class Asking:
     recent_vectors: RecentVectors
 
     async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
-        """Embed the question once, and search once."""
+        """Embed the question once, and search; a reranker may leave places that a second search completes."""
         check_question(text)
         began = time.perf_counter()
         before = self.gate.ledger.total
@@ -156,7 +156,7 @@ class Asking:
                 text, citations = await generate(retrieval, draft, self.gate)
             else:
                 text, citations = await extract_answer(retrieval, self.gate)
-        extractive = not self.gate.has_llm
+        extractive = not self.gate.has_llm or not retrieval.hits
         return Answer(text, citations, retrieval, extractive=extractive, usage=self.gate.ledger.total)
 
     async def stream(
@@ -244,6 +244,7 @@ def _searching(arguments: SearchArguments) -> list[str]:
     named = [name for name, value in given.items() if value is not None]
     switches = {
         "decompose": arguments.decompose,
+        "fill": not arguments.fill,
         "rank": arguments.rank != "walk",
         "rerank": arguments.rerank is not None,
     }

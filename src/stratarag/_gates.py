@@ -44,6 +44,7 @@ class RecentVectors:
 
     def put(self, text: str, vector: Vectors) -> None:
         """Hold a question's vector; not that of a text beyond `longest` characters."""
+        vector.flags.writeable = False  # it is handed out with every retrieval
         if len(text) > self._longest:
             return
         with self._lock:
@@ -90,6 +91,7 @@ class Models:
         self._progress = _progress(progress)
         self._counter: TokenCounter | None = None
         self._services: Services | None = None
+        self._lock = Lock()
         self._tokenizer = None if recorded is None else recorded.tokenizer
 
     def prefer_tokenizer(self, name: str | None) -> None:
@@ -142,7 +144,7 @@ class Models:
             vectors=folder.journal if journal else None,
             budget=self._budget,
             limits=config.limits,
-            progress=self._progress,
+            progress=self._progress if journal else None,
             count_tokens=self.count_tokens,
             max_failures=config.max_failures,
             dimension=self._dimension(folder),
@@ -152,9 +154,10 @@ class Models:
 
     def _services_of(self, config: Config) -> Services:
         """One for all gates of the index: questions asked at once share the limits."""
-        if self._services is None:
-            self._services = Services(config.limits)
-        return self._services
+        with self._lock:
+            if self._services is None:
+                self._services = Services(config.limits)
+            return self._services
 
     def counting_gate(self, folder: IndexFolder, config: Config) -> CountingGate:
         """A gate that calls nothing and counts what would be called."""

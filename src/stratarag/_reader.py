@@ -81,16 +81,16 @@ class Reader:
         """
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
-        wanted = question.k
-        while True:
-            ranking = self._ranked(searcher, replace(question, k=wanted))
+        ranking = self._ranked(searcher, question)
+        hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
+        if question.view == "chunks" or not question.fill:
+            return hits, trace
+        groups = grouped(hits)
+        if len(groups) < question.k <= len(ranking):  # some repeat others: once more, with room for these
+            ranking = self._ranked(searcher, replace(question, k=3 * question.k - 2 * len(groups)))
             hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
-            if question.view == "chunks" or not question.fill:
-                return hits, trace
             groups = grouped(hits)
-            if len(groups) >= question.k or len(ranking) < wanted:
-                return self._without_repeats(hits, trace, groups, question.k)
-            wanted += 2 * (question.k - len(groups))
+        return self._without_repeats(hits, trace, groups, question.k)
 
     def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
         if question.view == "nodes":

@@ -229,7 +229,11 @@ def delete(
 @main.command()
 @index_argument
 @click.argument("question")
-@click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Number of hits.")
+@click.option(
+    "-k",
+    type=click.IntRange(1),
+    help="Number of hits; if not given, 5 are listed, and an answer takes what suits it.",
+)
 @click.option(
     "--view",
     type=click.Choice(["nodes", "chunks"]),
@@ -253,7 +257,7 @@ def delete(
 def query(
     index: str,
     question: str,
-    k: int,
+    k: int | None,
     view: str | None,
     method: str | None,
     where: str | None,
@@ -276,7 +280,7 @@ def query(
             answered = opened.answer(question, k, **options)
             output.show(answered, lambda: answer_lines(answered))
         else:
-            found = opened.retrieve(question, k, **options)
+            found = opened.retrieve(question, k or 5, **options)
             output.show(found, lambda: hit_lines(found.hits))
 
 

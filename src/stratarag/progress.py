@@ -55,7 +55,8 @@ class TqdmProgress:
                 bar.update(count)
 
     def finish(self, stage: str) -> None:
-        """Close the stage's bar."""
+        """Close the stage's bar; one of a stage that had nothing to do disappears."""
         with self._lock:
             if (bar := self._bars.pop(stage, None)) is not None:
+                bar.leave = bar.leave and bar.n > 0
                 bar.close()

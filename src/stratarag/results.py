@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -45,6 +45,45 @@ class Hit:
             "sources": list(self.sources),
             "documents": list(self.documents),
         }
+
+    @classmethod
+    def restored(
+        cls,
+        text: str,
+        provenance: object,
+        *,
+        id: str,
+        document: str,
+        score: float | None,
+        metadata: Metadata,
+        ref: str = "",
+    ) -> Hit:
+        """A hit again from what a framework holds of it, or the passage of somebody else's.
+
+        Parameters
+        ----------
+        text
+            The present text.
+        provenance
+            What `provenance` gave; anything but a mapping: nothing is known.
+        id, document, score
+            Used where it says nothing of them; no score counts as 1.
+        metadata, ref
+            The caller's own metadata and id.
+        """
+        known = provenance if isinstance(provenance, Mapping) else {}
+        given = known.get("score", 1.0) if score is None else score
+        return cls(
+            str(known.get("id", id)),
+            str(known.get("kind", "chunk")),
+            int(known.get("level", 0)),
+            text,
+            float(given),
+            tuple(known.get("sources", (id,))),
+            tuple(known.get("documents", (document,))),
+            metadata,
+            ref,
+        )
 
 
 @dataclass(frozen=True, slots=True)

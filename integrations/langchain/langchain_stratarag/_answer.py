@@ -9,7 +9,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackMa
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_stratarag._convert import to_document, to_hit
+from langchain_stratarag._convert import to_documents, to_retrieval
 from langchain_stratarag._models import to_chat_model, use_callbacks
 from stratarag import Answer, Retrieval
 
@@ -101,15 +101,15 @@ class AnswerRunnable(Runnable[Any, Any]):
             raise TypeError(f"an answer is asked with {_FORM}, not {asked!r}") from error
         if others := [each for each in documents if not isinstance(each, Document)]:
             raise TypeError(f"documents must be LangChain Documents, not {type(others[0]).__name__}")
-        hits = tuple(to_hit(document, place) for place, document in enumerate(documents, 1))
         retriever = self._retriever
         own = {name: arguments[name] for name in (*retriever.options, *retriever.fixed)}
-        return Retrieval(question, retriever.method, "nodes", hits), {**own, **self._arguments}
+        # What the call itself says of a search goes along: the core refuses it, since nothing is searched.
+        return to_retrieval(question, retriever.method, documents), {**own, **options, **self._arguments}
 
     def _output(self, answer: Answer) -> Any:
         if not self._return_sources:
             return answer.text
-        return {"answer": answer.text, "sources": [to_document(hit) for hit in answer.retrieval.hits]}
+        return {"answer": answer.text, "sources": to_documents(answer.retrieval)}
 
 
 async def _alone(asked: Asked) -> AsyncIterator[Asked]:

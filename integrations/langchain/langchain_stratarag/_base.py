@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, Field, field_validator
 
 from langchain_stratarag._answer import AnswerRunnable
-from langchain_stratarag._convert import IdKey, to_chunks, to_document
+from langchain_stratarag._convert import IdKey, to_chunks, to_documents
 from langchain_stratarag._models import to_chat_model, use_callbacks
 from stratarag import (
     BuildReport,
@@ -293,7 +293,7 @@ class IndexRetriever(BaseRetriever):
     ) -> list[Document]:
         request = self.request(k, view, where, **options)
         with use_callbacks(run_manager.get_child()):
-            return [to_document(hit) for hit in self.index.retrieve(query, **request).hits]
+            return to_documents(self.index.retrieve(query, **request))
 
     async def _aget_relevant_documents(
         self,
@@ -307,7 +307,7 @@ class IndexRetriever(BaseRetriever):
     ) -> list[Document]:
         request = self.request(k, view, where, **options)
         with use_callbacks(run_manager.get_child()):
-            return [to_document(hit) for hit in (await self.index.aretrieve(query, **request)).hits]
+            return to_documents(await self.index.aretrieve(query, **request))
 
     def as_answer_runnable(
         self, llm: LLM = None, *, max_tokens: int = 4000, return_sources: bool = False

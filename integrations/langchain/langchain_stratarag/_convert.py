@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from langchain_core.documents import Document
 
-from stratarag import Chunk, Hit
-from stratarag.records import json_native
+from stratarag import Chunk, Hit, Retrieval
+from stratarag.records import Metadata, json_native
 
 IdKey = str | Callable[[Document], str]
 OURS = "stratarag"
@@ -75,26 +75,34 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
     )
 
 
-def to_document(hit: Hit) -> Document:
-    """A hit as a document; what we know about it stands under `metadata["stratarag"]`."""
-    metadata = {key: json_native(value) for key, value in hit.metadata.items()}
-    return Document(
-        id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, OURS: hit.provenance()}
-    )
+def to_document(hit: Hit, trace: Metadata) -> Document:
+    """A hit as a document; what we know about it stands under `metadata["stratarag"]`, with its trace."""
+    ours = {**hit.provenance(), "trace": json_native(trace)}
+    metadata = {**json_native(hit.metadata), OURS: ours}
+    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata=metadata)
 
 
-def to_hit(document: Document, place: int) -> Hit:
-    """A document that a retriever of ours returned, or any other, as a hit with its present text."""
-    ours = document.metadata.get(OURS, {})
-    identity = document.id or ours.get("id") or f"document-{place}"
-    return Hit(
-        id=str(ours.get("id", identity)),
-        kind=str(ours.get("kind", "chunk")),
-        level=int(ours.get("level", 0)),
-        text=document.page_content,
-        score=float(ours.get("score", 1.0)),
-        sources=tuple(ours.get("sources", (identity,))),
-        documents=tuple(ours.get("documents", (str(document.metadata.get("source", identity)),))),
-        metadata={key: value for key, value in document.metadata.items() if key != OURS},
-        ref=document.id or "",
-    )
+def to_documents(retrieval: Retrieval) -> list[Document]:
+    """The hits of a retrieval as documents, in their order."""
+    return [to_document(*pair) for pair in zip(retrieval.hits, retrieval.trace, strict=True)]
+
+
+def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> Retrieval:
+    """Documents that a retriever of ours returned, or any others, as a retrieval with their present texts."""
+    hits, traces = [], []
+    for place, document in enumerate(documents, 1):
+        ours = document.metadata.get(OURS)
+        identity = document.id or f"document-{place}"
+        hits.append(
+            Hit.restored(
+                document.page_content,
+                ours,
+                id=identity,
+                document=str(document.metadata.get("source", identity)),
+                score=None,
+                metadata={key: value for key, value in document.metadata.items() if key != OURS},
+                ref=document.id or "",
+            )
+        )
+        traces.append(ours.get("trace", {}) if isinstance(ours, Mapping) else {})
+    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))

@@ -30,6 +30,7 @@ from stratarag import Chunk, Index, search_options
 from stratarag.errors import MethodMissing
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
+_SHARED = ("decompose", "fill", "rank", "rerank")  # arguments of the core's searches with all methods
 _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
 
 
@@ -70,7 +71,6 @@ class StrataIndex(UpdatingIndex):
 
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
-    own_answers: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Take the method's search options, and their descriptions, from the core."""
@@ -228,8 +228,10 @@ class StrataIndex(UpdatingIndex):
 
     def as_retriever(self, **kwargs: Any) -> StrataRetriever:
         """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
-        given = chosen(f"{type(self).__name__}.as_retriever", kwargs, [*_RETRIEVER, *self.options])
+        known = [*_RETRIEVER, *_SHARED, *self.options]
+        given = chosen(f"{type(self).__name__}.as_retriever", kwargs, known)
         options = {name: given.pop(name) for name in self.options if name in given}
+        given["search"] = {name: given.pop(name) for name in _SHARED if name in given}
         defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
         return StrataRetriever(self, options=options, **{**defaults, **given})
 
@@ -237,14 +239,15 @@ class StrataIndex(UpdatingIndex):
         """A query engine.
 
         The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
-        answers are extractive (see `CoreSynthesizer`) and no key is asked for. A method with a way of
-        answering of its own (`own_answers`) answers in that way, unless a `response_synthesizer` or a
-        `response_mode` is given.
+        answers are extractive (see `CoreSynthesizer`) and no key is asked for. It answers in the method's own
+        way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given.
         """
         model = self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
+        if model is None and "response_mode" in kwargs and "response_synthesizer" not in kwargs:
+            raise ValueError("response_mode needs an LLM of LlamaIndex: pass llm=..., or set Settings.llm")
         retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
-        if model is not None and (asked_for or not self.own_answers):
+        if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
         return RetrieverQueryEngine(
             retriever,
@@ -263,7 +266,7 @@ class StrataIndex(UpdatingIndex):
         """A retriever that finds as much, and of the kind, as the core's own answers rest on."""
         suited = {
             "similarity_top_k": self.core.answer_k(self.method),
-            "view": "chunks" if extractive else None,
+            "view": "chunks" if extractive else "nodes",
         }
         return self.as_retriever(**{**suited, **kwargs})
 
@@ -288,7 +291,7 @@ class StrataIndex(UpdatingIndex):
         own = self._setup.llm
         if own is None or own is False:
             return None if own is False else settings_llm()
-        return own if isinstance(own, LLM) else settings_llm()
+        return own if isinstance(own, LLM) else None if self.core.has_llm else settings_llm()
 
 
 def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:

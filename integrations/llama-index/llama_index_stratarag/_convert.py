@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.schema import (
@@ -20,7 +20,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from stratarag import Chunk, Hit
+from stratarag import Chunk, Hit, Retrieval
 from stratarag.question import Where
 from stratarag.records import Metadata, json_native
 
@@ -76,27 +76,25 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
     return NodeWithScore(node=node, score=float(hit.score))
 
 
-def to_hit(scored: NodeWithScore) -> Hit:
-    """A scored node, of ours or of anybody's, as a hit with its present text."""
-    node = scored.node
-    ours = node.metadata.get(OURS, {})
-    return Hit(
-        id=str(ours.get("id", node.node_id)),
-        kind=str(ours.get("kind", "chunk")),
-        level=int(ours.get("level", 0)),
-        text=node.get_content(metadata_mode=MetadataMode.NONE),
-        score=1.0 if scored.score is None else float(scored.score),
-        sources=tuple(ours.get("sources", (node.node_id,))),
-        documents=tuple(ours.get("documents", (document_id(node),))),
-        metadata={key: value for key, value in node.metadata.items() if key != OURS},
-        ref=node.node_id,
-    )
-
-
-def trace_of(scored: NodeWithScore) -> Metadata:
-    """Why a node is there, where it came from an index of ours."""
-    trace: Metadata = scored.node.metadata.get(OURS, {}).get("trace", {})
-    return trace
+def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> Retrieval:
+    """Scored nodes, of ours or of anybody's, as a retrieval with their present texts."""
+    hits, traces = [], []
+    for scored in nodes:
+        node = scored.node
+        ours = node.metadata.get(OURS)
+        hits.append(
+            Hit.restored(
+                node.get_content(metadata_mode=MetadataMode.NONE),
+                ours,
+                id=node.node_id,
+                document=document_id(node),
+                score=scored.score,
+                metadata={key: value for key, value in node.metadata.items() if key != OURS},
+                ref=node.node_id,
+            )
+        )
+        traces.append(ours.get("trace", {}) if isinstance(ours, Mapping) else {})
+    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))
 
 
 def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:

@@ -34,7 +34,6 @@ class ArchRAGIndex(StrataIndex):
     """
 
     method = "archrag"
-    own_answers = True
     index_struct_cls = struct_class("archrag")
 
 
@@ -49,7 +48,6 @@ class NodeRAGIndex(StrataIndex):
     """
 
     method = "noderag"
-    own_answers = True
     index_struct_cls = struct_class("noderag")
 
 
@@ -66,5 +64,4 @@ class HiRAGIndex(StrataIndex):
     """
 
     method = "hirag"
-    own_answers = True
     index_struct_cls = struct_class("hirag")

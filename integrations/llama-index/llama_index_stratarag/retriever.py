@@ -43,6 +43,8 @@ class StrataRetriever(BaseRetriever):
         The same in LlamaIndex's form.
     options
         The method's own search options (`stratarag.search_options`).
+    search
+        What all methods take beside these: `decompose`, `fill`, `rank`, `rerank` (see `stratarag.Index`).
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class StrataRetriever(BaseRetriever):
         where: Where | None = None,
         filters: MetadataFilters | None = None,
         options: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
@@ -69,6 +72,7 @@ class StrataRetriever(BaseRetriever):
             "view": view,
             "where": to_where(where, filters),
             "method": index.method,
+            **(search or {}),
             **self.options,
         }
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)

@@ -14,7 +14,7 @@ from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.types import RESPONSE_TEXT_TYPE
 
-from llama_index_stratarag._convert import to_hit, trace_of
+from llama_index_stratarag._convert import to_retrieval
 from llama_index_stratarag._models import to_chat_model
 from llama_index_stratarag.retriever import StrataRetriever
 from stratarag import Hit, Retrieval
@@ -127,8 +127,7 @@ class CoreSynthesizer(BaseSynthesizer):
 
     def _retrieval(self, query: QueryType, nodes: Sequence[NodeWithScore]) -> Retrieval:
         question = query.query_str if isinstance(query, QueryBundle) else query
-        hits = tuple(to_hit(node) for node in nodes)
-        return Retrieval(question, self._retriever.method, "nodes", hits, tuple(map(trace_of, nodes)))
+        return to_retrieval(question, self._retriever.method, nodes)
 
     def _of_texts(self, question: str, texts: Sequence[str]) -> Retrieval:
         hits = (Hit(f"text-{place}", "chunk", 0, text, 1.0, (), ()) for place, text in enumerate(texts, 1))

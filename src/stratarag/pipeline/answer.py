@@ -16,6 +16,7 @@ from stratarag.pipeline import evidence
 from stratarag.pipeline.evidence import answers
 from stratarag.pipeline.headings import statements
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.records import Metadata
 from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
@@ -91,10 +92,15 @@ async def extract_answer(
 
     A statement is weighed by its similarity to the question, by its hit's rank and by what it has of the
     question's words that those chosen before it have not; so a question with two names gets evidence of
-    each. One that begins with a pronoun comes with the statement before it. Titles, bylines and hits of
-    score 0 are passed over. Where the hits have too little of the question, nothing answers it (`answers`).
+    each. One that begins with a pronoun comes with the statement before it. Titles, bylines and passages
+    that no walk reached are passed over. Where the hits have too little of the question, nothing answers it
+    (`answers`).
     """
-    hits = [(rank, hit) for rank, hit in enumerate(retrieval.hits) if hit.score > 0]
+    hits = [
+        (rank, hit)
+        for rank, (hit, trace) in enumerate(zip(retrieval.hits, retrieval.trace, strict=True))
+        if _reached(trace)
+    ]
     candidates = _candidates(hits)
     if not candidates or not answers(retrieval.query, [hit.text for _, hit in hits]):
         return NOTHING_FOUND, ()
@@ -110,6 +116,11 @@ async def extract_answer(
     )
     text = " ".join(f"{candidates[place].text} [{candidates[place].rank + 1}]" for place in shown)
     return text, tuple(Citation.of(rank + 1, retrieval.hits[rank]) for rank in ranks)
+
+
+def _reached(trace: Metadata) -> bool:
+    """Whether a hit is there for more than to complete the hits: a walk came to it, or it was reranked."""
+    return "reranked_from" in trace or bool(trace.get("mass", 1.0) > 0)
 
 
 class _Statement(NamedTuple):
