@@ -87,7 +87,7 @@ class Reader:
             return hits, trace
         groups = grouped(hits)
         if len(groups) < question.k <= len(ranking):  # some repeat others: once more, with room for these
-            ranking = self._ranked(searcher, replace(question, k=3 * question.k - 2 * len(groups)))
+            ranking = self._ranked(searcher, replace(question, k=4 * question.k))
             hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
             groups = grouped(hits)
         return self._without_repeats(hits, trace, groups, question.k)

@@ -129,7 +129,7 @@ async def test_documents_have_text_id_and_json_metadata(retriever: TreeRetriever
     assert documents[0].id == "observatory-1"
     assert documents[0].metadata["topic"] == "observatory"
     ours = documents[0].metadata["stratarag"]
-    assert set(ours) == {"id", "kind", "level", "score", "sources", "documents"}
+    assert set(ours) == {"id", "kind", "level", "score", "sources", "documents", "trace"}
     assert ours["kind"] == "chunk"
     assert ours["documents"] == ["observatory-1"]
     assert {document.metadata["stratarag"]["kind"] for document in documents} == {"chunk", "summary"}
@@ -202,7 +202,7 @@ def test_caller_metadata_is_kept_and_made_json() -> None:
     retriever = build([Document("A bell of bronze.", metadata=metadata)])
     [found] = retriever.invoke("bell", k=1)
     assert found.metadata["score"] == 7
-    assert found.metadata["stratarag"]["score"] != 7
+    assert found.metadata["stratarag"]["kind"] == "chunk"
     retriever.index.close()
 
 

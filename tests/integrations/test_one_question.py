@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document as LangChainDocument
+from llama_index.core import Settings
+from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
@@ -17,6 +19,7 @@ from llama_index_stratarag import ArchRAGIndex, LSHTreeIndex
 from stratarag._gates import Models
 from stratarag._reader import Reader
 from stratarag.errors import BudgetExceeded
+from stratarag.results import NOTHING_FOUND
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import documents
 
@@ -236,3 +239,54 @@ def test_llama_index_gives_each_node_its_trace(embedder: CountingEmbedder) -> No
         nodes = HiRAGIndex(core=core, llm=False).as_retriever(similarity_top_k=6).retrieve(QUESTION)
         traces = [node.metadata["stratarag"]["trace"] for node in nodes]
         assert list(traces) == [dict(each) for each in core.retrieve(QUESTION, 6).trace]
+
+
+class Logits:
+    """Scores as cross-encoders do: below 0, the last text best."""
+
+    def rerank(self, question: str, texts: list[str]) -> list[float]:
+        return [place - len(texts) for place in range(len(texts))]
+
+
+def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sr.Index) -> None:
+    plain = index.retrieve(QUESTION, k=24, view="chunks", fill=False)
+    found = index.retrieve(QUESTION, k=6, view="chunks", rerank=Logits())
+    assert [hit.id for hit in found] == [hit.id for hit in plain.hits[::-1][:6]]
+    assert [each["reranked_from"] for each in found.trace] == [24, 23, 22, 21, 20, 19]
+    assert index.answer(found).text != NOTHING_FOUND
+
+
+@pytest.mark.parametrize("rank", ["bm25", "dense", "hybrid", "walk"])
+def test_passages_are_ranked_as_asked(index: sr.Index, rank: str) -> None:
+    found = index.retrieve(QUESTION, k=5, view="chunks", rank=rank)
+    assert {each["rank"] for each in found.trace} == {rank}
+    with pytest.raises(ValueError, match="rank must be one of walk, bm25, dense, hybrid"):
+        index.retrieve(QUESTION, rank="best")
+    with pytest.raises(TypeError, match=r"rerank must have rerank\(question, texts\)"):
+        index.retrieve(QUESTION, rerank=rank)
+
+
+def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> None:
+    from langchain_stratarag import BridgeRetriever
+
+    with sr.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
+        retriever, model = BridgeRetriever(index=core, k=12, view="nodes"), Writer()
+        found = retriever.invoke(QUESTION)
+        retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
+        assert "## Local knowledge" in model.prompts[-1]
+        with pytest.raises(TypeError, match="'k' says how to search"):
+            retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": found}, k=1)
+
+
+def test_the_index_s_own_model_answers_before_that_of_the_settings(embedder: CountingEmbedder) -> None:
+    own = Writer()
+    with sr.build_index(documents(12), embedder=embedder, progress=False) as built:
+        core = sr.open_index(built.path, llm=own, embedder=embedder)
+        Settings.llm = MockLLM()
+        try:
+            response = LSHTreeIndex(core=core).as_query_engine().query(QUESTION)
+        finally:
+            Settings.llm = None
+        assert str(response) == "From the pier [1], by rope [3]."
+        assert len(own.prompts) == 1
+        core.close()
