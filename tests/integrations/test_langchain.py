@@ -188,7 +188,7 @@ async def test_settings_are_checked_before_a_build_is_paid_for(setting: dict[str
 
 def test_caller_metadata_is_kept_and_made_json() -> None:
     metadata = {
-        "score": 7,
+        "score": -7,
         "id": "mine",
         "when": date(1907, 5, 1),
         "weight": np.float32(0.5),
@@ -197,12 +197,12 @@ def test_caller_metadata_is_kept_and_made_json() -> None:
     }
     [chunk] = to_chunks([Document("text", metadata=metadata)])
     assert chunk.metadata == {
-        "score": 7, "id": "mine", "when": "1907-05-01", "weight": 0.5, "tags": ["a", "b"],
+        "score": -7, "id": "mine", "when": "1907-05-01", "weight": 0.5, "tags": ["a", "b"],
     }  # fmt: skip
     retriever = build([Document("A bell of bronze.", metadata=metadata)])
     [found] = retriever.invoke("bell", k=1)
-    assert found.metadata["score"] == 7
-    assert found.metadata["stratarag"]["score"] != 7
+    assert found.metadata["score"] == -7
+    assert found.metadata["stratarag"]["score"] != -7
     retriever.index.close()
 
 
