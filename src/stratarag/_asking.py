@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import operator
 import time
+import warnings
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from stratarag._gates import RecentVectors
 from stratarag._reader import Reader
 from stratarag._search_options import check_search_options
 from stratarag._subgraph import SubgraphPainter
+from stratarag.errors import CallFailed
 from stratarag.methods import get_method
 from stratarag.models.gate import Gate
 from stratarag.pipeline.answer import Draft, extract_answer, generate
@@ -22,9 +24,9 @@ from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.rerank import Reranker, scored
 from stratarag.protocols import Vectors
-from stratarag.question import RANKS, VIEWS, Question, Rank, View, Where
+from stratarag.question import LONGEST, RANKS, VIEWS, Question, Rank, View, Where
 from stratarag.records import Metadata, Usage
-from stratarag.results import Answer, CountTokens, Hit, Retrieval
+from stratarag.results import Answer, Citation, CountTokens, Hit, Retrieval
 
 DEFAULT_K = 10
 CANDIDATES = 4
@@ -92,7 +94,7 @@ class Asking:
             vector = await self._vector(text)
             entities = await name_entities(text, self.gate) if arguments.decompose else None
         question = Question(
-            text,
+            text[:LONGEST],
             vector,
             arguments.k or DEFAULT_K,
             _view(arguments, method, options),
@@ -152,12 +154,25 @@ class Asking:
         retrieval = await self._retrieved(question, arguments)
         with self.gate.stage("answer"):
             if self.gate.has_llm and retrieval.hits:
-                draft = await self._draft(retrieval, max_tokens)
-                text, citations = await generate(retrieval, draft, self.gate)
+                text, citations, extractive = await self._written(retrieval, max_tokens)
             else:
-                text, citations = await extract_answer(retrieval, self.gate)
-        extractive = not self.gate.has_llm or not retrieval.hits
+                (text, citations), extractive = await extract_answer(retrieval, self.gate), True
         return Answer(text, citations, retrieval, extractive=extractive, usage=self.gate.ledger.total)
+
+    async def _written(self, retrieval: Retrieval, max_tokens: int) -> tuple[str, tuple[Citation, ...], bool]:
+        """The model's answer; where it gives none that can be read, sentences of the hits, with a warning."""
+        try:
+            draft = await self._draft(retrieval, max_tokens)
+            text, citations = await generate(retrieval, draft, self.gate)
+        except CallFailed as error:
+            warnings.warn(
+                f"the model could not answer ({error}); the answer consists of sentences of the sources",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            text, citations = await extract_answer(retrieval, self.gate)
+            return text, citations, True
+        return text, citations, False
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int

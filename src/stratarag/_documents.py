@@ -112,7 +112,7 @@ def _storable(text: str) -> str:
 def _canonical(metadata: Metadata, document_id: str) -> str:
     try:
         return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
             "numbers, lists and dicts; a date as date.isoformat()"

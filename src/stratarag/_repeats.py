@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from stratarag.results import Hit
 
 _WORDS = re.compile(r"\w+")
-_LASTING = ("chunk", "relation")
-"""Kinds that stay whatever repeats them: a passage is its own source, and a relation says what is joined."""
+_LASTING = ("chunk", "relation", "entity", "summary_entity")
+"""Kinds that stay whatever repeats them: a passage is its own source, a relation says what is joined, and an
+entity is what its name stands for."""
 
 
 def grouped(hits: Sequence[Hit]) -> list[list[int]]:

@@ -14,6 +14,8 @@ from stratarag.protocols import Vectors
 from stratarag.records import Metadata
 
 View = Literal["nodes", "chunks"]
+LONGEST = 20_000
+"""Characters of a question in which names and words are looked for; its vector is of all of it."""
 VIEWS: tuple[View, ...] = get_args(View)
 Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
@@ -74,7 +76,7 @@ class Question:
     Parameters
     ----------
     text
-        The question as it was asked.
+        The question as it was asked, in its first `LONGEST` characters.
     vector
         Its unit vector, shape (dimension,).
     k

@@ -163,7 +163,7 @@ def test_one_community_that_contains_everything():
 def test_key_entities_that_cannot_be_reached():
     apart = ["Aldo met Berta. " * 3, "Carlo met Dora. " * 3]
     built = build(apart, {"max_layers": 0})
-    found = built.retrieve("Aldo Berta Carlo Dora", k=6, mode="hi")
+    found = built.retrieve("Aldo Berta Carlo Dora", k=6, view="nodes")
     told = found.trace[0]["bridge"]
     assert told["unreachable"] >= 1
     assert all(

@@ -88,14 +88,19 @@ def as_embedder(value: Any) -> Any:
 
 def _named(what: str, given: str, examples: str) -> Any:
     provider, _, rest = given.partition(":")
-    name, _, address = rest.partition("@http")
+    name, _, address = rest.partition("@")
     if provider not in PROVIDERS or not name:
         hint = f"; did you mean 'openai:{given}'?" if given and ":" not in given else ""
         raise ValueError(
             f"{what}={given!r} does not begin with a known provider ({', '.join(PROVIDERS)}), as "
             f"{examples} do{hint}"
         )
-    base_url = f"http{address}" if address else None
+    if address and not address.startswith(("http://", "https://")):
+        raise ValueError(
+            f"{what}={given!r} names a server at {address!r}, which does not begin with http:// or https://: "
+            f"write it as {provider}:{name}@http://{address.partition('://')[2] or address}"
+        )
+    base_url = address or None
     if provider == "ollama":
         from stratarag.models.ollama import OllamaChatModel, OllamaEmbedder
 

@@ -16,6 +16,7 @@ from stratarag.pipeline import evidence
 from stratarag.pipeline.evidence import answers
 from stratarag.pipeline.headings import statements
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.question import LONGEST
 from stratarag.records import Metadata
 from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
@@ -102,13 +103,13 @@ async def extract_answer(
         if _reached(trace)
     ]
     candidates = _candidates(hits)
-    if not candidates or not answers(retrieval.query, [hit.text for _, hit in hits]):
+    if not candidates or not answers(retrieval.query[:LONGEST], [hit.text for _, hit in hits]):
         return NOTHING_FOUND, ()
     question = retrieval.vector
     if question is None:
         question = await gate.embed_query(retrieval.query)
     vectors = await gate.embed("answer", [each.text for each in candidates])
-    chosen = _chosen(retrieval.query, candidates, vectors @ question, count)
+    chosen = _chosen(retrieval.query[:LONGEST], candidates, vectors @ question, count)
     ranks = dict.fromkeys(candidates[place].rank for place in chosen)
     shown = sorted(
         {place for one in chosen for place in (one, one - candidates[one].leans)},

@@ -23,6 +23,7 @@ from stratarag.pipeline.names.linking import Linked, link
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Rows, Vectors
+from stratarag.question import LONGEST
 
 RESTART = 0.2
 STEPS = 4
@@ -32,8 +33,6 @@ PER_EDGE = 3e-5
 corpus."""
 MOST_SEEDS = 1000
 """Nodes that a walk restarts from at most: those of largest weight."""
-LONGEST = 20_000
-"""Characters of a question in which names and words are looked for."""
 SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.08
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stratarag.protocols import Rows
 from stratarag.records import Chunk, Metadata, content_id
-from stratarag.store.database import Database, connect_private, frozen_uri, named_errors
+from stratarag.store.database import Database, connect_private, frozen_uri, named_errors, require_sound
 from stratarag.store.tables import INDEXES, TABLES, Tables, to_json
 
 _SCRATCH = """
@@ -202,6 +202,7 @@ def _attach(connection: sqlite3.Connection, scratch: Path, previous: Path | None
     else:
         with named_errors(previous):
             connection.execute("ATTACH ? AS before", (frozen_uri(previous),))
+        require_sound(connection, previous, schema="before")  # all of it is read next
     connection.executescript(TABLES.format(schema="main"))
 
 

@@ -142,7 +142,8 @@ class Manifest:
                 raise ValueError(f"{name} must be text, not {value!r}")
         counts = {name: getattr(self, name) for name in ("generation", "dimension", "documents", "chunks")}
         for name, count in [*counts.items(), *self.nodes.items()]:
-            if type(count) is not int or not 0 <= count < _MOST:
+            most = _MOST // 2 if name == "generation" else _MOST  # others will follow that generation
+            if type(count) is not int or not 0 <= count < most:
                 raise ValueError(f"the count of {name!r} cannot be {count!r}")
         if self.nodes.keys() != self.parts.keys():
             raise ValueError(

@@ -14,6 +14,7 @@ RETRIEVABLE = "TSAHR"
 EMBEDDED = "TSAH"
 """Those that have vectors (2.4)."""
 LIMITS: Mapping[str, int] = {"T": 10, "S": 20, "A": 10, "H": 10, "R": 20}
+MOST_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class NodeRAGOptions:
             raise ValueError(f"restart must be between 0 and 1, not {self.restart}")
         if self.steps is not None:
             _whole("steps", self.steps, 0)
+            if self.steps > MOST_STEPS:
+                raise ValueError(
+                    f"steps must be at most {MOST_STEPS}, not {self.steps}; None walks to convergence"
+                )
         if not isinstance(self.limits, Mapping):
             raise TypeError(f"limits must be a mapping like {{'T': 10}}, not {self.limits!r}")
         _types("limits", tuple(self.limits), RETRIEVABLE)
