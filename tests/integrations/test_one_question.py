@@ -292,3 +292,23 @@ def test_the_index_s_own_model_answers_before_that_of_the_settings(embedder: Cou
         assert str(response) == "From the pier [1], by rope [3]."
         assert len(own.prompts) == 1
         core.close()
+
+
+class Mute:
+    """Writes nothing that could be read."""
+
+    name = "mute"
+
+    def complete(self, prompt: str, *, schema: Any = None) -> str:
+        return ""
+
+
+def test_an_answer_that_the_model_cannot_write_is_made_of_sentences(index: sr.Index) -> None:
+    with pytest.warns(RuntimeWarning, match="the model could not answer"):
+        answer = index.answer(QUESTION, llm=Mute())
+    assert answer.extractive
+    assert answer.text
+
+
+def test_a_question_may_be_long(index: sr.Index) -> None:
+    assert len(index.retrieve(f"{QUESTION} {'Ab123 ' * 150_000}", k=3)) == 3

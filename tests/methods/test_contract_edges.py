@@ -220,8 +220,9 @@ def test_what_is_no_model_is_refused_before_anything_is_read(call: Caller, metho
         raise AssertionError("the documents were read")
         yield
 
-    for wrong in ({"llm": "gpt-4"}, {"embedder": "openai"}, {"budget": 5}):
-        with pytest.raises(TypeError, match=next(iter(wrong))):
+    for wrong in ({"llm": "gpt-4"}, {"embedder": "openai"}, {"llm": 4}, {"embedder": 4}, {"budget": 5}):
+        error = ValueError if isinstance(next(iter(wrong.values())), str) else TypeError
+        with pytest.raises(error, match=next(iter(wrong))):
             call.build(never(), method=method, **wrong)
 
 

@@ -198,7 +198,9 @@ def remove_database(folder: Directory, name: str) -> None:
 
 
 def require_sound(connection: sqlite3.Connection, path: Path, schema: str = "main") -> None:
-    """Check the structure of a file, attached as `schema`, before all of it is read; `Damaged` says what is wrong.
+    """Check the structure of a file attached as `schema`; `Damaged` says what is wrong.
+
+    Done before all of it is read.
 
     Pages that point at one another would otherwise keep a query busy for ever.
     """
