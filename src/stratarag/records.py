@@ -31,16 +31,19 @@ def digest_blocks(blocks: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def json_native(value: Any) -> Any:
     """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
-    if value is None or isinstance(value, bool):
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int | float):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, Mapping):
-        return {str(key): json_native(item) for key, item in value.items()}
+        return {str(key): item if type(item) in _PLAIN else json_native(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):
         return sorted((json_native(item) for item in value), key=str)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):

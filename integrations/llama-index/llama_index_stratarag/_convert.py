@@ -63,16 +63,25 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
     """
     ours = {**hit.provenance(), "trace": json_native(trace)}
     if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
-        node = held.model_copy()
-        node.metadata = {**held.metadata, OURS: ours}
+        # A reader wants what we know, a prompt and an embedding do not.
+        node = held.model_copy(
+            update={
+                "metadata": {**held.metadata, OURS: ours},
+                "excluded_llm_metadata_keys": [*held.excluded_llm_metadata_keys, OURS],
+                "excluded_embed_metadata_keys": [*held.excluded_embed_metadata_keys, OURS],
+            }
+        )
     else:
-        metadata = {key: json_native(value) for key, value in hit.metadata.items()}
-        node = TextNode(id_=hit.ref or hit.id, text=hit.text, metadata={**metadata, OURS: ours})
-        if len(hit.documents) == 1 and hit.documents[0] != node.node_id:
-            node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=hit.documents[0])}
-    # A reader wants it, a prompt and an embedding do not.
-    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, OURS]
-    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, OURS]
+        identity, documents = hit.ref or hit.id, hit.documents
+        apart = len(documents) == 1 and documents[0] != identity
+        node = TextNode(
+            id_=identity,
+            text=hit.text,
+            metadata={**json_native(hit.metadata), OURS: ours},
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=documents[0])} if apart else {},
+            excluded_llm_metadata_keys=[OURS],
+            excluded_embed_metadata_keys=[OURS],
+        )
     return NodeWithScore(node=node, score=float(hit.score))
 
 
