@@ -129,16 +129,16 @@ class Asking:
         scores = scored(reranker, question.text, [hit.text for hit in hits])
         order = np.argsort(-scores, kind="stable")[: question.k].tolist()
         best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
-        told = tuple({**traces[at], "reranked_from": at + 1} for at in order)
+        traces_kept = tuple({**traces[at], "reranked_from": at + 1} for at in order)
         if len(best) == question.k or not question.fill:
-            return best, told
+            return best, traces_kept
         known, lowest = {hit.id for hit in best}, min((hit.score for hit in best), default=0.0)
         rest = [
             (replace(hit, score=lowest), trace)
             for hit, trace in zip(*self.reader.search(question), strict=True)
             if hit.id not in known
         ][: question.k - len(best)]
-        return (*best, *(hit for hit, _ in rest)), (*told, *(trace for _, trace in rest))
+        return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
 
     async def _vector(self, text: str) -> Vectors:
         vector = self.recent_vectors.get(text)

@@ -103,13 +103,13 @@ class _Update:
         self._staging = staging
         self._before = staging.base
         self._stop = stop
-        self._methods, self._config = self._wanted()
+        self._methods, self._config = self._planned()
         self._intake = Intake()
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
 
-    def _wanted(self) -> tuple[tuple[str, ...], Config]:
+    def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings that the next generation has."""
         change, before = self._change, self._before
         if before is None:

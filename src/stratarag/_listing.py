@@ -72,8 +72,8 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
 def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
     """The relations of the graph, or those at these rows (counted from the first relation)."""
     graph = Graph(snapshot.part(GRAPH))
-    wanted = range(graph.relations) if rows is None else rows
-    places = [graph.entities + row for row in wanted]
+    chosen = range(graph.relations) if rows is None else rows
+    places = [graph.entities + row for row in chosen]
     for batch, origins in _batches(snapshot, graph.stored, places):
         ends = graph.ends[[row - graph.entities for row, _ in batch]]
         names = _ids(graph.stored, ends.ravel())
@@ -118,9 +118,9 @@ def _batches(
     """Nodes with their rows, some hundred at a time."""
     known = Origins(snapshot) if len(rows) > MANY else None
     for first in range(0, len(rows), BATCH):
-        wanted = rows[first : first + BATCH]
-        nodes = stored.nodes(wanted)
-        yield list(zip(wanted, nodes, strict=True)), known or Origins(snapshot, nodes)
+        chosen = rows[first : first + BATCH]
+        nodes = stored.nodes(chosen)
+        yield list(zip(chosen, nodes, strict=True)), known or Origins(snapshot, nodes)
 
 
 def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:

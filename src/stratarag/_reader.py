@@ -242,11 +242,11 @@ class Reader:
         """One hit for each group of hits that repeat each other, with all their sources; then repeats."""
         repeats = sorted(place for group in groups[:k] for place in group[1:])
         kept = [self._joined([hits[place] for place in group]) for group in groups[:k]]
-        told = [_told(group, hits, trace) for group in groups[:k]]
+        traces = [_joined_trace(group, hits, trace) for group in groups[:k]]
         for place in repeats[: k - len(kept)]:
             kept.append(replace(hits[place], score=min(hits[place].score, kept[-1].score)))
-            told.append(trace[place])
-        return tuple(kept), tuple(told)
+            traces.append(trace[place])
+        return tuple(kept), tuple(traces)
 
     def _joined(self, group: Sequence[Hit]) -> Hit:
         """The first of some hits, with the best score and the sources of all."""
@@ -315,12 +315,12 @@ class Reader:
         return tuple(self.snapshot.document_ids(numbers.tolist()))
 
 
-def _told(group: Sequence[int], hits: Sequence[Hit], trace: Sequence[Metadata]) -> Metadata:
+def _joined_trace(group: Sequence[int], hits: Sequence[Hit], trace: Sequence[Metadata]) -> Metadata:
     """The trace of the first of some hits, with what those of its parts tell beyond it, and their ids."""
     if len(group) == 1:
         return trace[group[0]]
-    told = {key: value for place in reversed(group) for key, value in trace[place].items()}
-    return {**told, "repeats": [hits[place].id for place in group[1:]]}
+    joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
+    return {**joined, "repeats": [hits[place].id for place in group[1:]]}
 
 
 def _agreed(values: Sequence[Any]) -> Any:

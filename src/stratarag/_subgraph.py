@@ -53,9 +53,9 @@ def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
     """
     graph = Graph(snapshot.part(GRAPH))
     linked = link(retrieval.query, graph.names)
-    told = _told(graph, retrieval)
+    found = _entities_found(graph, retrieval)
     met, shared = _in_passages(graph, _passages(snapshot, retrieval))
-    certain = np.unique(np.concatenate([linked.named, linked.near, told]))
+    certain = np.unique(np.concatenate([linked.named, linked.near, found]))
     ranked = np.concatenate([certain, met[~np.isin(met, certain)]])
     most = min(max(FEW_ENTITIES, shared), MOST_ENTITIES)
     chosen = np.sort(ranked[: max(most, len(certain))])
@@ -88,7 +88,7 @@ def _in_passages(graph: Graph, passages: Rows) -> tuple[Rows, int]:
     return rows[np.lexsort((rows, frequency, -counts))], int((counts > 1).sum())
 
 
-def _told(graph: Graph, retrieval: Retrieval) -> Rows:
+def _entities_found(graph: Graph, retrieval: Retrieval) -> Rows:
     """Rows of the entities among the hits, and of those that the traces' paths pass."""
     names = {hit.id for hit in retrieval.hits[:MOST_HITS]}
     for trace in retrieval.trace[:MOST_HITS]:

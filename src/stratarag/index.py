@@ -133,8 +133,8 @@ class Index:
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents; see `delete`."""
-        wanted = tuple(dict.fromkeys(listed(ids)))
-        change = Change("delete", removed=wanted, missing_ok=missing_ok, config=self._config)
+        names = tuple(dict.fromkeys(listed(ids)))
+        change = Change("delete", removed=names, missing_ok=missing_ok, config=self._config)
         return await self._update(change)
 
     def delete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:

@@ -143,13 +143,13 @@ class _Walk:
                 self.skip(_printable(Path(folder)), "a stratarag index")
                 folders.clear()
                 continue
-            folders[:] = self._wanted(folder, folders)
+            folders[:] = self._listed_names(folder, folders)
             for name in folders:
                 if Path(folder, name).is_symlink():
                     self.skip(_printable(Path(folder, name)), "a link to a folder is not followed")
-            yield from (Path(folder, name) for name in self._wanted(folder, files))
+            yield from (Path(folder, name) for name in self._listed_names(folder, files))
 
-    def _wanted(self, folder: str, names: list[str]) -> list[str]:
+    def _listed_names(self, folder: str, names: list[str]) -> list[str]:
         shown = sorted(name for name in names if not name.startswith("."))
         if not self._excluded:
             return shown
