@@ -21,6 +21,8 @@ from stratarag.records import Metadata
 from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
+FAINT = 1e-3
+"""Part of the best passage's mass up to which another one is not quoted."""
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _SENTENCES_WEIGHED = 60
 RANK = 0.3
@@ -97,10 +99,11 @@ async def extract_answer(
     that no walk reached are passed over. Where the hits have too little of the question, nothing answers it
     (`answers`).
     """
+    most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
     hits = [
         (rank, hit)
         for rank, (hit, trace) in enumerate(zip(retrieval.hits, retrieval.trace, strict=True))
-        if _reached(trace)
+        if _reached(trace, most)
     ]
     candidates = _candidates(hits)
     if not candidates or not answers(retrieval.query[:LONGEST], [hit.text for _, hit in hits]):
@@ -119,9 +122,12 @@ async def extract_answer(
     return text, tuple(Citation.of(rank + 1, retrieval.hits[rank]) for rank in ranks)
 
 
-def _reached(trace: Metadata) -> bool:
-    """Whether a hit is there for more than to complete the hits: a walk came to it, or it was reranked."""
-    return "reranked_from" in trace or bool(trace.get("mass", 1.0) > 0)
+def _reached(trace: Metadata, most: float) -> bool:
+    """Whether a hit is there for more than to complete the hits: a walk came to it, or it was reranked.
+
+    `most` is the mass of the passage that holds most; a part of it below `FAINT` comes of no connection.
+    """
+    return "reranked_from" in trace or bool(trace.get("mass", 1.0) > FAINT * most)
 
 
 class _Statement(NamedTuple):
