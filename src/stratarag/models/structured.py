@@ -217,6 +217,7 @@ def _mended(source: str) -> Any:
     try:
         return json_repair.loads(source, skip_json_loads=True)
     except (
+        AssertionError,
         ValueError,
         ArithmeticError,
         LookupError,
