@@ -14,7 +14,8 @@ import stratarag as sr
 from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import walk
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
-from stratarag.pipeline.walk import RANKINGS, PassageWalk
+from stratarag.pipeline.walk import PassageWalk
+from stratarag.question import RANKS
 from stratarag.testing.opened import opened, snapshot_of
 
 DOCUMENTS = [
@@ -80,7 +81,7 @@ def test_the_gate_closes_as_names_become_rare_and_opens_as_questions_become_long
     assert Gate(1.0, 0).boost > 0
 
 
-@pytest.mark.parametrize("rank", RANKINGS)
+@pytest.mark.parametrize("rank", RANKS)
 def test_every_ranking_keeps_to_the_filter_and_to_k(index: sr.Index, rank: str) -> None:
     kinds = snapshot_of(index).chunks(range(7))
     mask = np.array([chunk.metadata["kind"] == "chat" for chunk in kinds])
@@ -138,7 +139,7 @@ def test_further_passages_of_a_document_give_way_and_keep_their_order() -> None:
         "Ulvk",
     ],
 )
-@pytest.mark.parametrize("rank", RANKINGS)
+@pytest.mark.parametrize("rank", RANKS)
 def test_odd_questions_are_answered(index: sr.Index, question: str, rank: str) -> None:
     vector = np.asarray(EMBEDDER.embed_query("lamp"), np.float32)
     found = passage_walk(index).rank(question, vector, 3, rank=rank)

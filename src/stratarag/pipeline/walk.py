@@ -23,7 +23,7 @@ from stratarag.pipeline.names.linking import Linked, link
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Rows, Vectors
-from stratarag.question import LONGEST
+from stratarag.question import LONGEST, RANKS
 
 RESTART = 0.2
 STEPS = 4
@@ -53,8 +53,6 @@ NEAR_SHARE = 0.25
 So much that a misspelt name still leads the walk, and so little that a name which the corpus does not have
 leads it nowhere: what is only alike does not outweigh what is named.
 """
-RANKINGS = ("walk", "bm25", "dense", "hybrid")
-"""How passages may be ranked."""
 
 _MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
@@ -82,7 +80,7 @@ class RankedPassages:
     similarity, words
         Cosine similarity to the question, and BM25 score, of each.
     by
-        The name of the ranking, one of `RANKINGS`.
+        The name of the ranking, one of `RANKS`.
     gate
         What the walk let words count; None for the other rankings.
     """
@@ -196,8 +194,8 @@ class PassageWalk:
         ValueError
             If there is no such ranking, or the folder is older than the words that it needs.
         """
-        if rank not in RANKINGS:
-            raise ValueError(f"rank must be one of {', '.join(RANKINGS)}, not {rank!r}")
+        if rank not in RANKS:
+            raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}")
         question = question[:LONGEST]
         evidence = _Evidence(
             vector,
