@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from stratarag.errors import RerankerError
-from stratarag.pipeline.ranking import Origin, Ranking
-from stratarag.pipeline.rerank import Reranker, rerank
+from stratarag.pipeline.rerank import Reranker, scored
 
 TEXTS = ["long text about rain", "rain", "sun"]
-FOUND = Ranking.of(Origin.CHUNK, np.array([7, 3, 5]), np.array([0.9, 0.8, 0.7]))
 
 
 class Scores:
@@ -30,26 +28,16 @@ class Scores:
     "form",
     [list, tuple, iter, np.array, lambda scores: np.array(scores, np.float16), lambda s: (x for x in s)],
 )
-def test_the_order_is_the_rerankers(form: Callable[[list[float]], Any]) -> None:
+def test_scores_may_come_in_any_form(form: Callable[[list[float]], Any]) -> None:
     reranker = Scores(lambda texts: form([-1.0 * len(text) for text in texts]))
     assert isinstance(reranker, Reranker)
-    ranking = rerank(reranker, "wet?", FOUND, TEXTS)
+    assert scored(reranker, "wet?", TEXTS).tolist() == [-20, -4, -3]
     assert reranker.asked == [("wet?", TEXTS)]
-    assert ranking.rows.tolist() == [5, 3, 7]
-    assert ranking.scores.tolist() == [-3, -4, -20]
-    assert [entry["reranked_from"] for entry in ranking.trace] == [3, 2, 1]
-    assert ranking.trace[0]["similarity"] == pytest.approx(0.7)
-
-
-def test_of_equals_the_earlier_stays_earlier() -> None:
-    ranking = rerank(Scores(lambda texts: [1, 2, 1]), "q", FOUND, TEXTS)
-    assert ranking.rows.tolist() == [3, 7, 5]
 
 
 def test_nothing_found_asks_nobody() -> None:
-    nothing = Ranking.of(Origin.CHUNK, np.zeros(0, np.int64), np.zeros(0))
     reranker = Scores(lambda texts: [])
-    assert len(rerank(reranker, "q", nothing, [])) == 0
+    assert scored(reranker, "q", []).shape == (0,)
     assert reranker.asked == []
 
 
@@ -68,7 +56,7 @@ def test_nothing_found_asks_nobody() -> None:
 )
 def test_what_is_not_a_score_per_text_is_a_named_error(given: Any, message: str) -> None:
     with pytest.raises(RerankerError, match=message):
-        rerank(Scores(lambda texts: given), "q", FOUND, TEXTS)
+        scored(Scores(lambda texts: given), "q", TEXTS)
 
 
 def test_its_own_errors_reach_the_caller() -> None:
@@ -76,4 +64,4 @@ def test_its_own_errors_reach_the_caller() -> None:
         raise ConnectionError("no route")
 
     with pytest.raises(ConnectionError, match="no route"):
-        rerank(Scores(fail), "q", FOUND, TEXTS)
+        scored(Scores(fail), "q", TEXTS)

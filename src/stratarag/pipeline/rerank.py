@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import RerankerError
-from stratarag.pipeline.ranking import Ranking
 
 
 @runtime_checkable
@@ -29,47 +28,17 @@ class Reranker(Protocol):
         ...
 
 
-def rerank(reranker: Reranker, question: str, found: Ranking, texts: Sequence[str]) -> Ranking:
-    """A ranking in the order of a reranker's scores; of equals, what stood earlier stays earlier.
-
-    Parameters
-    ----------
-    reranker
-        See `Reranker`.
-    question
-        What the texts are scored for.
-    found
-        The ranking.
-    texts
-        Of its results, in order.
-
-    Returns
-    -------
-    The same results with the reranker's scores. The trace tells the place that each had before, from 1.
+def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+    """A reranker's scores of some texts for a question, shape (len(texts),); without texts it is not asked.
 
     Raises
     ------
     RerankerError
         If there is not one finite number per text.
     """
-    if not len(found):
-        return found
-    return reordered(found, reranker.rerank(question, list(texts)), type(reranker).__name__)
-
-
-def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-    """A reranker's scores of some texts, shape (len(texts),), checked; errors as `rerank`."""
     if not texts:
         return np.zeros(0)
     return _checked(reranker.rerank(question, list(texts)), len(texts), type(reranker).__name__)
-
-
-def reordered(found: Ranking, scores: Any, name: str) -> Ranking:
-    """As `rerank`, with the scores that a reranker called `name` gave."""
-    checked = _checked(scores, len(found), name)
-    order = np.argsort(-checked, kind="stable")
-    trace = [{**found.trace[place], "reranked_from": place + 1} for place in order.tolist()]
-    return Ranking(found.rows[order], checked[order].astype(np.float32), found.origin[order], trace)
 
 
 def _checked(scores: Any, count: int, name: str) -> NDArray[np.float64]:
