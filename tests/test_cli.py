@@ -88,6 +88,55 @@ def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
     assert as_json("verify", index) == {"problems": []}
 
 
+LONGEST_FIRST = """
+class Longest:
+    def rerank(self, question, texts):
+        return [len(text) for text in texts]
+"""
+
+
+def test_query_ranks_as_asked(index: str) -> None:
+    found = {
+        rank: as_json("query", index, "ferry 7", "--rank", rank, "--view", "chunks", "--no-answer", *HASHING)
+        for rank in ("walk", "bm25", "dense", "hybrid")
+    }
+    assert {rank: {each["rank"] for each in one["trace"]} for rank, one in found.items()} == {
+        rank: {rank} for rank in found
+    }
+    assert run("query", index, "ferry", "--rank", "best", *HASHING).exit_code == 2
+
+
+def test_query_reranks_by_a_named_model(index: str, here: Path) -> None:
+    (here / "reranker.py").write_text(LONGEST_FIRST)
+    asked = ("query", index, "ferry", "--view", "chunks", "--no-answer", *HASHING, "--rerank")
+    found = as_json(*asked, "reranker:Longest")["hits"]
+    assert [hit["score"] for hit in found] == [len(hit["text"]) for hit in found]
+    for name, message in {
+        "flashrank": "does not begin with a known package (fastembed, flashrank, sentence-transformers)",
+        "nowhere:Model": "No module named 'nowhere'",
+        "reranker:LONGEST": "has no attribute 'LONGEST'",
+        "json:JSONDecoder": "has no rerank(question, texts)",
+        "fastembed:some/model": "",  # where it is installed, the model is none
+    }.items():
+        result = run(*asked, name)
+        assert result.exit_code == 2
+        assert f"--rerank {name}" in result.stderr
+        assert message in result.stderr
+
+
+def test_query_splits_the_question_where_a_model_is_given(index: str, here: Path) -> None:
+    (here / "splitter.py").write_text(
+        "class Model:\n    def complete(self, prompt, *, schema=None):\n"
+        '        return \'{"questions": ["When sails ferry number 7?"]}\'\n'
+    )
+    asked = ("query", index, "Which is first?", "--decompose", "questions", "--no-answer", *HASHING)
+    found = as_json(*asked, "--llm", "splitter:Model")
+    assert any("When sails ferry number 7?" in each["questions"] for each in found["trace"])
+    assert found["usage"]["calls"] == 1
+    assert "open it with llm=" in run(*asked).stderr
+    assert run("query", index, "q", "--decompose", "steps", *HASHING).exit_code == 2
+
+
 def test_a_document_has_one_id_however_it_is_given(index: str, here: Path) -> None:
     name = f"{NOTES}/note 7.txt"
     for given in (name, f"./{name}", f"./{NOTES}/"):

@@ -6,7 +6,7 @@ import asyncio
 import operator
 import time
 import warnings
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,19 +19,30 @@ from stratarag._subgraph import SubgraphPainter
 from stratarag.errors import CallFailed
 from stratarag.methods import get_method
 from stratarag.models.gate import Gate
+from stratarag.models.rerankers import EXAMPLES, named_reranker, package_and_model
 from stratarag.pipeline.answer import Draft, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.rerank import Reranker, scored
+from stratarag.pipeline.subquestions import Found, fused, subquestions
 from stratarag.protocols import Vectors
-from stratarag.question import LONGEST, RANKS, VIEWS, Question, Rank, View, Where
-from stratarag.records import Metadata, Usage
-from stratarag.results import Answer, Citation, CountTokens, Hit, Retrieval
+from stratarag.question import (
+    DECOMPOSITIONS,
+    LONGEST,
+    RANKS,
+    VIEWS,
+    Decompose,
+    Question,
+    Rank,
+    View,
+    Where,
+)
+from stratarag.records import Usage
+from stratarag.results import Answer, Citation, CountTokens, Retrieval
 
 DEFAULT_K = 10
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
-Found = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 MIXED = "mixed"
 """`Retrieval.view` where passages and the method's nodes take turns."""
 
@@ -55,10 +66,10 @@ class SearchArguments:
     view: View | None = None
     where: Where | None = None
     method: str | None = None
-    decompose: bool = False
+    decompose: Decompose = False
     fill: bool = True
     rank: Rank = "walk"
-    rerank: Reranker | None = None
+    rerank: Reranker | str | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -66,12 +77,19 @@ class SearchArguments:
             object.__setattr__(self, "k", positive("k", self.k))
         if self.view is not None and self.view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, or None, not {self.view!r}")
+        if not any(self.decompose is each or self.decompose == each for each in DECOMPOSITIONS):
+            raise ValueError(f'decompose must be False, True, "names" or "questions", not {self.decompose!r}')
         if not isinstance(self.fill, bool):
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
         if self.rank not in RANKS:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
-        if self.rerank is not None and not isinstance(self.rerank, Reranker):
-            raise TypeError(f"rerank must have rerank(question, texts), and {self.rerank!r} has not")
+        if isinstance(self.rerank, str):
+            package_and_model(self.rerank)
+        elif self.rerank is not None and not isinstance(self.rerank, Reranker):
+            raise TypeError(
+                f"rerank must have rerank(question, texts), or be a name such as {EXAMPLES}, and is "
+                f"{self.rerank!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +109,11 @@ class Asking:
         method = self.reader.method_name(arguments.method)
         options = check_search_options(method, arguments.options or {})
         with self.gate.stage("retrieve"):
-            vector = await self._vector(text)
-            entities = await name_entities(text, self.gate) if arguments.decompose else None
+            entities, texts = await self._decomposed(text, arguments.decompose)
+            vectors = await asyncio.gather(*map(self._vector, texts))
         question = Question(
             text[:LONGEST],
-            vector,
+            vectors[0],
             arguments.k or DEFAULT_K,
             _view(arguments, method, options),
             method,
@@ -105,7 +123,11 @@ class Asking:
             arguments.fill,
             arguments.rank,
         )
-        hits, trace = await asyncio.to_thread(self._searched, question, arguments.rerank)
+        steps = [
+            replace(question, text=step[:LONGEST], vector=vector)
+            for step, vector in zip(texts[1:], vectors[1:], strict=True)
+        ]
+        hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
         spent = _difference(self.gate.ledger.total, before)
         return Retrieval(
             text,
@@ -114,19 +136,35 @@ class Asking:
             hits,
             trace,
             replace(spent, seconds=time.perf_counter() - began),
-            vector,
+            question.vector,
             options,
             self.count_tokens,
             SubgraphPainter(self.reader.snapshot),
         )
 
-    def _searched(self, question: Question, reranker: Reranker | None) -> Found:
+    async def _decomposed(
+        self, text: str, decompose: Decompose
+    ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """The names in the question, where a model was asked for them; and the questions to search for."""
+        if decompose == "questions":
+            return None, await subquestions(text, self.gate)
+        return (await name_entities(text, self.gate) if decompose else None), (text,)
+
+    def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> Found:
+        """What is found for a question; with steps, fused with what is found for each of them."""
+        asked = [replace(each, **changed) for each in (question, *steps)]
+        found = [self.reader.search(each) for each in asked]
+        return fused(found, [each.text for each in asked], asked[0].k) if steps else found[0]
+
+    def _searched(
+        self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
+    ) -> Found:
         """Hits and their traces; a reranker chooses among more, before others follow to complete them."""
         if reranker is None:
-            return self.reader.search(question)
-        candidates = replace(question, k=CANDIDATES * question.k, fill=False)
-        hits, traces = self.reader.search(candidates)
-        scores = scored(reranker, question.text, [hit.text for hit in hits])
+            return self._found(question, steps)
+        model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
+        hits, traces = self._found(question, steps, k=CANDIDATES * question.k, fill=False)
+        scores = scored(model, question.text, [hit.text for hit in hits])
         order = np.argsort(-scores, kind="stable")[: question.k].tolist()
         best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
         traces_kept = tuple({**traces[at], "reranked_from": at + 1} for at in order)
@@ -135,7 +173,7 @@ class Asking:
         known, lowest = {hit.id for hit in best}, min((hit.score for hit in best), default=0.0)
         rest = [
             (replace(hit, score=lowest), trace)
-            for hit, trace in zip(*self.reader.search(question), strict=True)
+            for hit, trace in zip(*self._found(question, steps), strict=True)
             if hit.id not in known
         ][: question.k - len(best)]
         return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
@@ -258,7 +296,7 @@ def _searching(arguments: SearchArguments) -> list[str]:
     given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
     named = [name for name, value in given.items() if value is not None]
     switches = {
-        "decompose": arguments.decompose,
+        "decompose": bool(arguments.decompose),
         "fill": not arguments.fill,
         "rank": arguments.rank != "walk",
         "rerank": arguments.rerank is not None,

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from stratarag.methods import get_method
+from stratarag.question import SEARCH_ARGUMENTS
 
 _NAMES = re.compile(r"^(\w+(?:, \w+)*)$")
 
@@ -68,8 +69,8 @@ def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
     known = [option.name for option in search_options(method)]
     if unknown := sorted(set(options) - set(known)):
         raise TypeError(
-            f"a search has no argument {unknown[0]!r}: it takes k, view, where, method, decompose, fill, "
-            f"rank and rerank, and with {method} {', '.join(known)}"
+            f"a search has no argument {unknown[0]!r}: it takes k, {', '.join(SEARCH_ARGUMENTS)}, and with "
+            f"{method} {', '.join(known)}"
         )
     return get_method(method).options_type(**options)
 

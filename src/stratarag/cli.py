@@ -18,7 +18,7 @@ import click
 import stratarag as sr
 from stratarag._cli.exporting import export
 from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, report_lines, tree_lines
-from stratarag._cli.loading import WrongOption, load_config, load_search_options, load_where
+from stratarag._cli.loading import WrongOption, load_config, load_reranker, load_search_options, load_where
 from stratarag._cli.options import (
     budget,
     budget_options,
@@ -33,6 +33,7 @@ from stratarag._cli.options import (
     read,
 )
 from stratarag._cli.output import Output, command
+from stratarag.question import RANKS, Rank
 
 __all__ = ["command", "main", "models_options"]
 
@@ -241,7 +242,26 @@ def delete(
 )
 @click.option("--method", help="The folder's first method if not given.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
-@click.option("--decompose", is_flag=True, help="Ask the model for the names in the question (one call).")
+@click.option(
+    "--decompose",
+    type=click.Choice(["names", "questions"]),
+    help="Ask the model (one call) for the names in the question, or for up to four simpler questions that "
+    "are searched for as well (an embedding each).",
+)
+@click.option(
+    "--rank",
+    type=click.Choice(RANKS),
+    default="walk",
+    show_default=True,
+    help="How passages are ranked: by the walk over the graph, or without it by words, by similarity, or by "
+    "both fused.",
+)
+@click.option(
+    "--rerank",
+    metavar="NAME",
+    help="Let a model choose among four times as many hits: fastembed:NAME, flashrank:NAME, "
+    "sentence-transformers:NAME or MODULE:NAME.",
+)
 @click.option(
     "--option",
     "pairs",
@@ -261,7 +281,9 @@ def query(
     view: str | None,
     method: str | None,
     where: str | None,
-    decompose: bool,
+    decompose: str | None,
+    rank: Rank,
+    rerank: str | None,
     pairs: Sequence[str],
     answer: bool,
     llm: Any,
@@ -273,7 +295,9 @@ def query(
 ) -> None:
     """Ask INDEX a QUESTION: hits, and an answer with its sources."""
     options = load_search_options(pairs)
-    options |= {"method": method, "where": load_where(where), "decompose": decompose}
+    options |= {"method": method, "where": load_where(where), "rank": rank}
+    options |= {"decompose": decompose or False}
+    options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
     with sr.open_index(index, llm, embedder, budget=budget(max_calls, max_tokens), cache=cache) as opened:
         if answer:

@@ -59,10 +59,19 @@ class TooManyFailures(StrataragError):
 
 
 class MissingExtra(StrataragError, ImportError):
-    """An optional dependency is not installed; the message holds the pip line."""
+    """An optional dependency is not installed; the message holds the pip line.
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed. Install it with: pip install 'stratarag[{extra}]'")
+    Parameters
+    ----------
+    what
+        Its name.
+    extra
+        The extra of stratarag that brings it; None: it is a package of that name which no extra brings.
+    """
+
+    def __init__(self, what: str, extra: str | None = None) -> None:
+        line = what if extra is None else f"'stratarag[{extra}]'"
+        super().__init__(f"{what} is not installed. Install it with: pip install {line}")
 
 
 class NativeUnavailable(StrataragError):

@@ -23,7 +23,7 @@ from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
 from stratarag.pipeline.extraction.stage import Given
 from stratarag.pipeline.rerank import Reranker
-from stratarag.question import Rank, View, Where
+from stratarag.question import SEARCH_ARGUMENTS, Decompose, Rank, View, Where
 from stratarag.records import (
     BuildReport,
     Chunk,
@@ -38,15 +38,6 @@ from stratarag.results import Answer, Picture, Retrieval
 from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
-_SEARCH = (
-    "view",
-    "where",
-    "method",
-    "decompose",
-    "fill",
-    "rank",
-    "rerank",
-)  # arguments of a search that are no method's own
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -224,10 +215,10 @@ class Index:
         view: View | None = None,
         where: Where | None = None,
         method: str | None = None,
-        decompose: bool = False,
+        decompose: Decompose = False,
         fill: bool = True,
         rank: Rank = "walk",
-        rerank: Reranker | None = None,
+        rerank: Reranker | str | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search; see `retrieve`."""
@@ -243,10 +234,10 @@ class Index:
         view: View | None = None,
         where: Where | None = None,
         method: str | None = None,
-        decompose: bool = False,
+        decompose: Decompose = False,
         fill: bool = True,
         rank: Rank = "walk",
-        rerank: Reranker | None = None,
+        rerank: Reranker | str | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -268,7 +259,10 @@ class Index:
         method
             Which of the folder's methods; None means the first.
         decompose
-            Ask the model for the names in the question (one call), instead of the rules.
+            True or `"names"`: ask the model for the names in the question (one call), instead of the rules.
+            `"questions"`: ask it for the questions of one step that this one consists of (one call; at most
+            four, each with an embedding and a search of its own), and fuse what is found for them and for
+            the question itself by reciprocal ranks.
         fill
             Whether passages by similarity follow where the method has fewer than `k` nodes. False gives the
             method's own results and nothing else, as do options that ask for certain levels or types.
@@ -276,8 +270,9 @@ class Index:
             How passages are ranked: `"walk"`, or plainly by words (`"bm25"`), by similarity (`"dense"`) or by
             these two fused (`"hybrid"`).
         rerank
-            Any object with `rerank(question, texts) -> scores` (see `pipeline.rerank`): it chooses among four
-            times as many hits.
+            Any object with `rerank(question, texts) -> scores` (see `pipeline.rerank`), or the name of a
+            model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`): it chooses among
+            four times as many hits.
         **options
             The method's search options; `stratarag.search_options(method)` lists them.
 
@@ -570,6 +565,6 @@ def listed(ids: str | Iterable[str]) -> list[str]:
 
 def _arguments(k: int | None, options: dict[str, Any]) -> SearchArguments:
     """The search behind an answer; `options` hold the arguments of a search and the method's own."""
-    search = {name: options[name] for name in _SEARCH if name in options}
-    own = {name: value for name, value in options.items() if name not in _SEARCH}
+    search = {name: options[name] for name in SEARCH_ARGUMENTS if name in options}
+    own = {name: value for name, value in options.items() if name not in SEARCH_ARGUMENTS}
     return SearchArguments(k, options=own, **search)

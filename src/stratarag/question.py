@@ -19,6 +19,12 @@ LONGEST = 20_000
 VIEWS: tuple[View, ...] = get_args(View)
 Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
+Decompose = bool | Literal["names", "questions"]
+DECOMPOSITIONS: tuple[Decompose, ...] = (False, True, "names", "questions")
+SHARED_OPTIONS = ("decompose", "fill", "rank", "rerank")
+"""How to search, with every method; a method's own options come beside these."""
+SEARCH_ARGUMENTS = ("view", "where", "method", *SHARED_OPTIONS)
+"""All that a search takes beside the question, `k` and the method's own options."""
 Where = Mapping[str, Any] | Callable[[Metadata], bool]
 Mask = NDArray[np.bool_]
 Sources = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -265,7 +265,7 @@ def test_passages_are_ranked_as_asked(index: sr.Index, rank: str) -> None:
     with pytest.raises(ValueError, match="rank must be one of walk, bm25, dense, hybrid"):
         index.retrieve(QUESTION, rank="best")
     with pytest.raises(TypeError, match=r"rerank must have rerank\(question, texts\)"):
-        index.retrieve(QUESTION, rerank=rank)
+        index.retrieve(QUESTION, rerank=object())
 
 
 def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> None:

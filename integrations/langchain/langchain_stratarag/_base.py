@@ -33,12 +33,11 @@ from stratarag import (
 )
 from stratarag.errors import MethodMissing
 from stratarag.protocols import ChatModel, Embedder
-from stratarag.question import View, Where
+from stratarag.question import SHARED_OPTIONS, View, Where
 
 LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
 Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
-_SHARED = ("decompose", "fill", "rank", "rerank")  # arguments of the core's searches with all methods
 
 
 class IndexRetriever(BaseRetriever):
@@ -345,9 +344,9 @@ class IndexRetriever(BaseRetriever):
 
     def _beside_k(self, view: View | None, where: Where | None, options: dict[str, Any]) -> dict[str, Any]:
         options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
-        shared: dict[str, Any] = {name: options.pop(name) for name in _SHARED if name in options}
+        shared: dict[str, Any] = {name: options.pop(name) for name in SHARED_OPTIONS if name in options}
         if unknown := sorted(set(options) - set(self.options)):
-            known = ", ".join(["k", "view", "where", *_SHARED, *self.options])
+            known = ", ".join(["k", "view", "where", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
         return {
             "view": view or self.view,

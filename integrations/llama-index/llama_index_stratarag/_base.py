@@ -28,9 +28,9 @@ from llama_index_stratarag.retriever import StrataRetriever
 from llama_index_stratarag.synthesizer import CoreSynthesizer
 from stratarag import Chunk, Index, search_options
 from stratarag.errors import MethodMissing
+from stratarag.question import SHARED_OPTIONS
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
-_SHARED = ("decompose", "fill", "rank", "rerank")  # arguments of the core's searches with all methods
 _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
 
 
@@ -228,10 +228,10 @@ class StrataIndex(UpdatingIndex):
 
     def as_retriever(self, **kwargs: Any) -> StrataRetriever:
         """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
-        known = [*_RETRIEVER, *_SHARED, *self.options]
+        known = [*_RETRIEVER, *SHARED_OPTIONS, *self.options]
         given = chosen(f"{type(self).__name__}.as_retriever", kwargs, known)
         options = {name: given.pop(name) for name in self.options if name in given}
-        given["search"] = {name: given.pop(name) for name in _SHARED if name in given}
+        given["search"] = {name: given.pop(name) for name in SHARED_OPTIONS if name in given}
         defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
         return StrataRetriever(self, options=options, **{**defaults, **given})
 

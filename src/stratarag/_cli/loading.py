@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import stratarag as sr
+from stratarag.question import SEARCH_ARGUMENTS
 
-_VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke")
-_OWN_OPTIONS = ("decompose", "fill", "k", "method", "view", "where")
+_VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke", "rerank")
 
 
 class WrongOption(ValueError):
@@ -39,6 +39,28 @@ def load_model(kind: str, value: str) -> Any:
     except (Exception, SystemExit) as error:
         hint = "; a model of your own is MODULE:NAME" if known else ""
         raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
+
+
+def load_reranker(value: str) -> Any:
+    """What `--rerank` names: a model of a package that the core knows, else `MODULE:NAME`.
+
+    Raises
+    ------
+    WrongOption
+        If there is no such thing; importing a module runs foreign code, which may raise anything.
+    """
+    from stratarag.models.rerankers import EXAMPLES, RERANKERS, named_reranker
+    from stratarag.pipeline.rerank import Reranker
+
+    known = value.partition(":")[0] in RERANKERS or ":" not in value
+    try:
+        found = named_reranker(value) if known else _imported(value)
+    except (Exception, SystemExit) as error:
+        hint = "" if known else f"; known names are such as {EXAMPLES}"
+        raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
+    if not isinstance(found, Reranker):
+        raise WrongOption(f"--rerank {value}: {found!r} has no rerank(question, texts)")
+    return found
 
 
 def _imported(value: str) -> Any:
@@ -106,7 +128,7 @@ def load_search_options(pairs: Sequence[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key.isidentifier():
             raise WrongOption(f"--option {pair!r} is not of the form KEY=VALUE")
-        if key in _OWN_OPTIONS:
+        if key in ("k", *SEARCH_ARGUMENTS):
             raise WrongOption(f"--option {pair!r}: {key} has an option of its own, see --help")
         options[key] = _json_or_text(value)
     return options

@@ -13,6 +13,7 @@ _STAGE_OF_TASK = {
     "glean": "extract",
     "answer": "answer",
     "decompose": "answer",
+    "subquestions": "answer",
     "archrag/filter": "answer",
     "archrag/judge": "answer",
 }
