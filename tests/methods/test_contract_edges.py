@@ -64,7 +64,7 @@ async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
     with await sr.aopen_index(tmp_path / "idx", embedder=FakeEmbedder()) as again:
         assert again.verify() == []
         if again.generation == 1:
-            assert state(again, method) == before
+            assert_equal_states(state(again, method), before)
         await again.ainsert(documents(5, start=30))
         assert again.verify() == []
         assert again.stats()["documents"] == 35
@@ -106,7 +106,7 @@ def test_what_a_model_failed_at_is_made_good_by_the_next_update(call: Caller, me
     assert len(report.unchanged) == 80
     assert report.failures == ()
     healthy = call.build(documents(80), method=method, llm=CountingModel())
-    assert state_after_update(index, method) == state_after_update(healthy, method)
+    assert_equal_states(state_after_update(index, method), state_after_update(healthy, method))
     asked = len(model.prompts)
     call(index, "insert", documents(80))
     assert len(model.prompts) == asked
@@ -147,7 +147,7 @@ def test_two_objects_on_one_folder(call: Caller, method: str, tmp_path: Path) ->
     assert call(one, "delete", "doc-001", missing_ok=True).deleted == ()
     assert call(one, "delete", "doc-020").deleted == ("doc-020",)
     fresh = call.build([d for d in documents(20) if d.id != "doc-001"], method=method)
-    assert state_after_update(one, method) == state_after_update(fresh, method)
+    assert_equal_states(state_after_update(one, method), state_after_update(fresh, method))
 
 
 def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:

@@ -13,8 +13,8 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -131,6 +131,33 @@ class Caller:
 def state(index: sr.Index, method: str) -> dict[str, Any]:
     """All that an index holds, in a form that two equal indexes have in common."""
     return {"corpus": _corpus(index), "graph": _table(index, "graph"), method: _table(index, method)}
+
+
+def assert_equal_states(found: Any, expected: Any) -> None:
+    """Whether two states are equal.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first places that differ, with both values; a state printed whole hides them.
+    """
+    differing = list(islice(_differences(found, expected, ""), 10))
+    assert not differing, "the states differ, first here:\n" + "\n".join(differing)
+
+
+def _differences(found: Any, expected: Any, path: str) -> Iterator[str]:
+    if isinstance(found, dict) and isinstance(expected, dict) and found.keys() == expected.keys():
+        for key in found:
+            yield from _differences(found[key], expected[key], f"{path}/{key}")
+    elif isinstance(found, list | tuple) and len(found) == len(expected):
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            yield from _differences(one, other, f"{path}/{place}")
+    elif isinstance(found, bytes) and len(found) == len(expected):
+        places = [place for place, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]]
+        if places:
+            yield f"{path}: {len(places)} of {len(found)} bytes, first at {places[:8]}"
+    elif found != expected:
+        yield f"{path}: {str(found)[:400]} where {str(expected)[:400]} was expected"
 
 
 def state_after_update(index: sr.Index, method: str) -> dict[str, Any]:
