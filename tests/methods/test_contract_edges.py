@@ -17,6 +17,7 @@ from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import (
     Caller,
     CountingModel,
+    assert_equal_states,
     documents,
     state,
     state_after_update,
