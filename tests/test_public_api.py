@@ -53,7 +53,7 @@ def test_every_method_of_index_has_its_twin() -> None:
         assert inspect.signature(getattr(sr.Index, name)).parameters == twin
         public -= {name, f"a{name}"}
     local = {"answer_k", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
-    local |= {"export", "extractions", "nodes", "reload", "show", "show_report", "units"}
+    local |= {"browse", "export", "extractions", "levels", "nodes", "reload", "show", "show_report", "units"}
     assert public == local | {"stats", "astats", "verify", "averify"}
 
 

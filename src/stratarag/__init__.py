@@ -56,12 +56,16 @@ if TYPE_CHECKING:
     from stratarag.records import GraphEntity as GraphEntity
     from stratarag.records import GraphRelation as GraphRelation
     from stratarag.records import GraphUnit as GraphUnit
+    from stratarag.records import Level as Level
+    from stratarag.records import Listed as Listed
+    from stratarag.records import Listing as Listing
     from stratarag.records import MethodNode as MethodNode
     from stratarag.records import RelationMention as RelationMention
     from stratarag.records import SemanticUnit as SemanticUnit
     from stratarag.records import StreamedDocument as StreamedDocument
     from stratarag.records import Usage as Usage
     from stratarag.results import Answer as Answer
+    from stratarag.results import AnswerStream as AnswerStream
     from stratarag.results import Citation as Citation
     from stratarag.results import Context as Context
     from stratarag.results import Hit as Hit
@@ -93,7 +97,7 @@ _HOMES = {
     "stratarag.models.budget": ("Budget", "Limits", "Prices"),
     "stratarag.models.local": ("HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder"),
     "stratarag.pipeline.chunk": ("ChunkConfig",),
-    "stratarag.results": ("Answer", "Citation", "Context", "Hit", "Picture", "Retrieval"),
+    "stratarag.results": ("Answer", "AnswerStream", "Citation", "Context", "Hit", "Picture", "Retrieval"),
     "stratarag.pipeline.extraction.stage": ("ExtractionConfig",),
     "stratarag.loaders": ("read_documents",),
     "stratarag._search_options": ("SearchOption", "check_search_options", "search_options"),
@@ -107,6 +111,9 @@ _HOMES = {
         "GraphEntity",
         "GraphRelation",
         "GraphUnit",
+        "Level",
+        "Listed",
+        "Listing",
         "MethodNode",
         "RelationMention",
         "SemanticUnit",
@@ -118,6 +125,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Answer",
+    "AnswerStream",
     "Budget",
     "BuildReport",
     "Chunk",
@@ -139,7 +147,10 @@ __all__ = [
     "Imported",
     "Index",
     "LSHTreeConfig",
+    "Level",
     "Limits",
+    "Listed",
+    "Listing",
     "MethodNode",
     "MiniLMEmbedder",
     "OnnxEmbedder",

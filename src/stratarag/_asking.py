@@ -6,7 +6,8 @@ import asyncio
 import operator
 import time
 import warnings
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from stratarag.errors import CallFailed
 from stratarag.methods import get_method
 from stratarag.models.gate import Gate
 from stratarag.models.rerankers import EXAMPLES, named_reranker, package_and_model
-from stratarag.pipeline.answer import Draft, extract_answer, generate
+from stratarag.pipeline.answer import Draft, cited, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
 from stratarag.pipeline.rerank import Reranker, scored
@@ -214,14 +215,23 @@ class Asking:
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int
-    ) -> AsyncIterator[str]:
-        """The answer in pieces, as the model writes it; in one piece without a model."""
+    ) -> AsyncGenerator[str | Answer, None]:
+        """The answer in pieces, as the model writes it; in one piece without a model. Last, all of it."""
         retrieval = await self._retrieved(question, arguments)
         if not self.gate.has_llm or not retrieval.hits:
-            yield (await extract_answer(retrieval, self.gate))[0]
+            text, citations = await extract_answer(retrieval, self.gate)
+            yield text
+            yield Answer(text, citations, retrieval, extractive=True, usage=self.gate.ledger.total)
             return
-        async for piece in stream_answer(await self._draft(retrieval, max_tokens), self.gate):
-            yield piece
+        draft = await self._draft(retrieval, max_tokens)
+        pieces: list[str] = []
+        async with aclosing(stream_answer(draft, self.gate)) as written:
+            async for piece in written:
+                pieces.append(piece)
+                yield piece
+        text = "".join(pieces)
+        citations = cited(text, draft.citations)
+        yield Answer(text, citations, retrieval, extractive=False, usage=self.gate.ledger.total)
 
     async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
         """What an answer rests on; a retrieval that is given is taken as it is."""

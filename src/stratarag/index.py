@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any
 
 from stratarag import _listing, _sync, viz
 from stratarag._asking import DEFAULT_K, Asking, SearchArguments, positive
+from stratarag._browsing import MOST, TABLES, Browser
 from stratarag._build import Change, Target, settings_of, update
 from stratarag._documents import Documents
 from stratarag._gates import Models
@@ -31,10 +32,12 @@ from stratarag.records import (
     GraphEntity,
     GraphRelation,
     GraphUnit,
+    Level,
+    Listing,
     Metadata,
     MethodNode,
 )
-from stratarag.results import Answer, Picture, Retrieval
+from stratarag.results import Answer, AnswerStream, Picture, Retrieval
 from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
@@ -67,6 +70,7 @@ class Index:
         self._models = models
         self._config = config
         self._reader: Reader | None = None
+        self._browser: Browser | None = None
         self.last_report: BuildReport | None = None
 
     # What it is
@@ -97,7 +101,7 @@ class Index:
 
     def close(self) -> None:
         """Let go of the folder (and remove it, if it was private and temporary). May be called twice."""
-        self._reader = None
+        self._reader = self._browser = None
         self._folder.close()
 
     def reload(self) -> int:
@@ -344,7 +348,7 @@ class Index:
         """
         return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, **options))
 
-    async def astream(
+    def astream(
         self,
         q: str | Retrieval,
         k: int | None = None,
@@ -352,11 +356,10 @@ class Index:
         llm: Any = None,
         max_tokens: int = 4000,
         **options: Any,
-    ) -> AsyncIterator[str]:
-        """The answer in pieces; see `stream`."""
+    ) -> AnswerStream:
+        """The answer in pieces, for `async for`; see `stream`. At the end its `answer` has the citations."""
         max_tokens = positive("max_tokens", max_tokens)
-        async for piece in self._asking(llm).stream(q, _arguments(k, options), max_tokens=max_tokens):
-            yield piece
+        return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), max_tokens=max_tokens))
 
     def stream(
         self,
@@ -441,6 +444,63 @@ class Index:
         As a dictionary it is what `extraction=` takes, for the same chunks in another index.
         """
         return _listing.extractions(self._serve().snapshot)
+
+    def levels(self, method: str | None = None) -> tuple[Level, ...]:
+        """How many nodes of each kind a method (None: the first) has on each level, from the top down."""
+        return self._browse().levels(self._serve().method_name(method))
+
+    def browse(
+        self,
+        table: str | None = None,
+        *,
+        level: int | None = None,
+        kind: str | None = None,
+        within: str | None = None,
+        text: str = "",
+        offset: int = 0,
+        limit: int = 50,
+    ) -> Listing:
+        """A page of what the index holds; what is not on it is not read, however much there is.
+
+        Parameters
+        ----------
+        table
+            `"documents"`, `"passages"`, `"entities"`, or a method, whose nodes are listed; None: the first
+            method's.
+        level, kind
+            Of a method's nodes, those of this level and kind (`levels` tells which there are).
+        within
+            The id of a node, whose members are listed; for `"passages"` that of a document.
+        text
+            Words that everything listed has in its text (a document in its id or metadata, an entity
+            in its name), in any case.
+        offset, limit
+            The page: how many to pass over, and how many to list, up to 500. Those with the most sources come
+            first, documents and passages in their own order.
+
+        Raises
+        ------
+        KeyError
+            If there is no node or document of the id `within`.
+        ValueError
+            If `offset` is below 0 or `limit` not between 1 and 500.
+        MethodMissing
+            If the folder holds no index of that method.
+        """
+        if offset < 0 or not 1 <= limit <= MOST:
+            raise ValueError(
+                f"offset must be at least 0 and limit between 1 and {MOST}, not {offset} and {limit}"
+            )
+        name = table if table in TABLES else self._serve().method_name(table)
+        return self._browse().page(
+            name, level=level, kind=kind, within=within, text=text, offset=offset, limit=limit
+        )
+
+    def _browse(self) -> Browser:
+        snapshot = self._serve().snapshot
+        if self._browser is None or self._browser.snapshot is not snapshot:
+            self._browser = Browser(snapshot)
+        return self._browser
 
     def export(
         self, path: str | os.PathLike[str], format: str = "jsonl", *, method: str | None = None

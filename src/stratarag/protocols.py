@@ -132,6 +132,10 @@ class Stored(Protocol):
         """The nodes at these rows of `Built.nodes`."""
         ...
 
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of the nodes at these rows."""
+        ...
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
         ...

@@ -282,6 +282,43 @@ class MethodNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """How many nodes of a kind a method has on a level."""
+
+    level: int
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A thing in a list: a document, a passage, an entity, or a node of a method.
+
+    `members` counts what it was made of (of a document: its passages), `sources` the passages behind it.
+    `documents` and `passages` are ids of the first few of those.
+    """
+
+    id: str
+    kind: str
+    level: int
+    title: str
+    text: str
+    members: int
+    sources: int
+    documents: tuple[str, ...]
+    passages: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of a list, and how long the whole list is."""
+
+    items: tuple[Listed, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A unit of work that a model could not do, and why."""
 

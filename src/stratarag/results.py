@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -96,11 +96,12 @@ class Citation:
     text: str
     sources: tuple[str, ...]
     documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
 
     @classmethod
     def of(cls, number: int, hit: Hit) -> Citation:
         """The citation of a hit under a number."""
-        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents)
+        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, hit.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,35 @@ class Answer:
         return self.text
 
 
+class AnswerStream:
+    """An answer in pieces of text, to be read once, with `async for`.
+
+    Attributes
+    ----------
+    answer
+        The whole answer with its citations and its usage, once the last piece has come; None before.
+    """
+
+    def __init__(self, source: AsyncGenerator[str | Answer, None]) -> None:
+        self._source = source
+        self.answer: Answer | None = None
+
+    def __aiter__(self) -> AnswerStream:
+        return self
+
+    async def __anext__(self) -> str:
+        item = await anext(self._source)
+        if isinstance(item, Answer):
+            self.answer = item
+            item = await anext(self._source)
+        assert isinstance(item, str)
+        return item
+
+    async def aclose(self) -> None:
+        """Stop; the model's answer is not waited for."""
+        await self._source.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One HTML page with its scripts and data inside. A notebook shows it; `save` writes it to a file.
@@ -233,11 +263,17 @@ class Picture:
         The whole page.
     height
         Pixels that a notebook gives it.
+    notes
+        What the page says below its title.
+    data
+        What is drawn, in JSON's types, for those who draw it themselves.
     """
 
     title: str
     html: str
     height: int = 560
+    notes: tuple[str, ...] = ()
+    data: Any = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Picture({self.title!r}, {len(self.html) // 1024 + 1} KB)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -409,7 +409,7 @@ class ModelGate:
         value: T = reply.value  # type: ignore[assignment]  # there is no fault
         return reply.answer, value
 
-    async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
+    async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncGenerator[str]:
         """An answer in pieces, as the model writes it; counted, not cached."""
         task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=_STREAMED_TOKENS)
         requests = self._sender(task.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
@@ -60,6 +60,6 @@ class Gate(Protocol):
         """The unit vector of a question, shape (dimension,)."""
         ...
 
-    def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncIterator[str]:
+    def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncGenerator[str]:
         """An answer in pieces, as the model writes it."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -77,7 +77,7 @@ async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str,
     return text, cited(text, draft.citations)
 
 
-def stream(draft: Draft, gate: Gate) -> AsyncIterator[str]:
+def stream(draft: Draft, gate: Gate) -> AsyncGenerator[str, None]:
     """The same in pieces, as the model writes them."""
     return gate.stream(draft.prompt, draft.values, stage="answer")
 

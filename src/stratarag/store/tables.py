@@ -199,6 +199,21 @@ class Tables:
         """Rows of a part's nodes by id; ids that are not there are left out."""
         return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, part))
 
+    def node_texts(self, part: str, rows: Sequence[int], size: int) -> list[str]:
+        """Texts of a part's nodes by row."""
+        found = self._by_row("row, text", "nodes", rows, size, part)
+        return [found[row][1] for row in _plain(rows)]
+
+    def node_levels(self, part: str, rows: Sequence[int], size: int) -> list[tuple[str, int]]:
+        """Kind and level of a part's nodes by row."""
+        found = self._by_row("row, kind, level", "nodes", rows, size, part)
+        return [found[row][1:] for row in _plain(rows)]
+
+    def document_number(self, identity: str) -> int | None:
+        """The place of a document in the sorted ids; None if there is no such document."""
+        found = dict(self._select("id, number", "documents", "id", [identity]))
+        return found.get(identity)
+
     def last(self, number: str, table: str, *part: str) -> int:
         """How many rows a table, or a part of the nodes, has if its numbers have no gap."""
         scope = "WHERE method = ?" if part else ""

@@ -57,6 +57,14 @@ class StoredPart:
             for row, identity, kind, level, text, extra in self._tables.nodes(self.name, rows, self.size)
         ]
 
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of the nodes at these rows."""
+        return self._tables.node_texts(self.name, rows, self.size)
+
+    def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """Kind and level of the nodes at these rows."""
+        return self._tables.node_levels(self.name, rows, self.size)
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
         return self._tables.node_rows(self.name, ids)
@@ -122,6 +130,10 @@ class CorpusView(ABC):
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids, as `chunk_documents` has them."""
         return self._tables.document_ids(numbers)
+
+    def document_number(self, identity: str) -> int | None:
+        """The place of a document in the sorted ids; None if there is no such document."""
+        return self._tables.document_number(identity)
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None."""

@@ -53,7 +53,7 @@ def page(
         parts.append(f'<script type="application/json" id="data">{embedded(data)}</script>')
         parts += [f"<script>{source}</script>" for source in sources]
     parts.append("</body>\n</html>\n")
-    return Picture(title, "\n".join(parts))
+    return Picture(title, "\n".join(parts), notes=tuple(notes), data=data)
 
 
 def embedded(data: Any) -> str:
