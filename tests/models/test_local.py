@@ -56,6 +56,22 @@ class TestHashing:
             assert np.linalg.norm(vector) == pytest.approx(1 if hashing.features(text) else 0, abs=1e-5)
             assert np.array_equal(embedder.embed_query(text), vector)
 
+    @given(st.lists(st.text(alphabet="abcXYZ0 .,'’–éÉßñœŒſ½\u00a0İıŁ東Theofings", max_size=40), max_size=6))
+    @settings(deadline=None)
+    def test_native_and_python_agree(self, texts):
+        if hashing.HashedWords is None:
+            pytest.skip("installed without a compiler")
+        native = HashingEmbedder(128).embed_documents(texts)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hashing, "HashedWords", None)
+            assert np.array_equal(HashingEmbedder(128).embed_documents(texts), native)
+
+    def test_sparse_vectors_are_the_same(self):
+        texts = [*SENTENCES, "", "the of", "東京タワー"]
+        embedder = HashingEmbedder(128)
+        assert np.array_equal(embedder.sparse(texts).toarray(), embedder.embed_documents(texts))
+        assert embedder.sparse([]).shape == (0, 128)
+
     def test_a_shared_rare_word_counts_more_than_shared_common_ones(self):
         query, right, wrong = HashingEmbedder().embed_documents(
             [

@@ -63,6 +63,7 @@ void hamming(Code query, Codes codes, Distances out) {
 void bind_chnsw(nb::module_ &module);
 void bind_paths(nb::module_ &module);
 void bind_ppr(nb::module_ &module);
+void bind_words(nb::module_ &module);
 
 NB_MODULE(_native, module) {
     module.doc() = "Native twins of the numpy kernels.";
@@ -70,6 +71,7 @@ NB_MODULE(_native, module) {
     bind_chnsw(module);
     bind_paths(module);
     bind_ppr(module);
+    bind_words(module);
     module.def("hamming", &hamming, "query"_a.noconvert(), "codes"_a.noconvert(), "out"_a.noconvert(),
                "Write the Hamming distance from `query` (words,) to each of `codes` (n, words) to `out` (n,).");
 }

@@ -25,6 +25,14 @@ def shortest_paths(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def simd_levels() -> list[str]: ...
 
+class HashedWords:
+    def __init__(
+        self, dropped: list[str], endings: list[str], shortest: int, folds: list[str], emphatic: list[bool]
+    ) -> None: ...
+    def rows(
+        self, texts: list[str], dimension: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]: ...
+
 class Graph:
     def __init__(
         self, metric: int, kind: int, dimension: int, layers: int, breadth: int, paper: bool, level: str

@@ -7,15 +7,25 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stratarag.protocols import Vectors
+from stratarag.protocols import Rows, Vectors
 from stratarag.stopwords import FUNCTION
+
+try:
+    from stratarag.kernels import _native
+
+    HashedWords: Any = _native.HashedWords
+except (ImportError, AttributeError):  # installed without a compiler, or not compiled since it was changed
+    HashedWords = None
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What is not listed is part of a word: letters, digits, the marks that many scripts write vowels with, emoji.
 _WORD = re.compile(
@@ -30,6 +40,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
 )
+_LETTERS = 0x180
+_NATIVE = re.compile("[\0-\u017f\u2000-\u206f]*")  # Latin letters with their accents, and punctuation
 _NAMED = 2.0
 _ENDINGS = ("'s", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST = 4
@@ -59,23 +71,72 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """Unit vectors as an array, shape (len(texts), dimension)."""
+        starts, places, values = _rows(texts, self.dimension)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            vectors[row] = self._vector(text)
+        vectors[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
         return vectors
+
+    def sparse(self, texts: Sequence[str]) -> csr_array:
+        """The same unit vectors as a sparse matrix, shape (len(texts), dimension)."""
+        from scipy.sparse import csr_array
+
+        starts, places, values = _rows(texts, self.dimension)
+        return csr_array((values, places, starts), shape=(len(texts), self.dimension))
 
     def embed_query(self, text: str) -> Any:
         """The unit vector of one text, shape (dimension,)."""
         return self.embed_documents([text])[0]
 
-    def _vector(self, text: str) -> Vectors:
-        found = features(text)
-        hashes = np.fromiter(map(_hash, found), dtype=np.int64, count=len(found))
-        weights = np.fromiter(found.values(), dtype=np.float64, count=len(found))
-        signed = np.where(hashes & 1, weights, -weights)
-        vector = np.bincount((hashes >> 1) % self.dimension, weights=signed, minlength=self.dimension)
-        length = math.sqrt(vector @ vector)
-        return (vector / length if length else vector).astype(np.float32)
+
+def _rows(texts: Sequence[str], dimension: int) -> tuple[Rows, Rows, Vectors]:
+    """Unit vectors as the arrays of a sparse matrix, with ascending places in each row.
+
+    Runs of texts in Latin letters by the native kernel, the others text by text.
+    """
+    plain = (text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts)
+    counts, places, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for native, run in groupby(plain, _is_native):
+        for count, place, value in _native_rows(run, dimension) if native else _each_row(run, dimension):
+            counts.append(count)
+            places.append(place)
+            values.append(value)
+    return np.cumsum(np.concatenate(counts)), np.concatenate(places), np.concatenate(values)
+
+
+def _native_rows(texts: Iterable[str], dimension: int) -> Iterator[tuple[Rows, Rows, Vectors]]:
+    starts, places, values = _native_words().rows(list(texts), dimension)
+    yield np.diff(starts), places, values
+
+
+def _each_row(texts: Iterable[str], dimension: int) -> Iterator[tuple[Rows, Rows, Vectors]]:
+    for text in texts:
+        places, values = _row(text, dimension)
+        yield np.array([len(places)]), places, values
+
+
+def _is_native(text: str) -> bool:
+    """Whether the native kernel is there and knows all letters of a text."""
+    return HashedWords is not None and (text.isascii() or _NATIVE.fullmatch(text) is not None)
+
+
+def _row(text: str, dimension: int) -> tuple[Rows, Vectors]:
+    """The places and values of one text's unit vector."""
+    found = features(text)
+    hashes = np.fromiter(map(_hash, found), np.int64, len(found))
+    weights = np.fromiter(found.values(), np.float64, len(found))
+    places, which = np.unique((hashes >> 1) % dimension, return_inverse=True)
+    values = np.bincount(which, np.where(hashes & 1, weights, -weights), len(places))
+    length = math.sqrt(np.cumsum(values * values)[-1]) if len(values) else 0.0  # in order, as the kernel
+    return places, (values / length if length else values).astype(np.float32)
+
+
+@cache
+def _native_words() -> Any:
+    letters = [chr(code) for code in range(_LETTERS)]
+    folds = [letter.casefold() for letter in letters]
+    return HashedWords(
+        sorted(FUNCTION), list(_ENDINGS), _SHORTEST, folds, [_emphasis(x) > 1 for x in letters]
+    )
 
 
 def features(text: str) -> dict[str, float]:

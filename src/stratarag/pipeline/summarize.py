@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.local import HashingEmbedder
@@ -104,16 +105,20 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     candidates = _sentences(texts)
     if not candidates:
         return ""
-    vectors = np.asarray(_sentence_embedder().embed_documents(candidates), dtype=np.float32)
+    vectors = _sentence_embedder().sparse(candidates)
     centrality = vectors @ vectors.sum(axis=0)
+    alike = np.zeros(len(candidates), np.float32)  # to the most similar of the chosen
     chosen: list[int] = []
     spent = 0
-    for index in np.argsort(-centrality, kind="stable"):
-        cost = count_tokens(candidates[index]) + 1
-        if spent + cost > max_tokens or _repeats(vectors, int(index), chosen):
+    for index in np.argsort(-centrality, kind="stable").tolist():
+        if alike[index] >= REPEAT:
             continue
-        chosen.append(int(index))
+        cost = count_tokens(candidates[index]) + 1
+        if spent + cost > max_tokens:
+            continue
+        chosen.append(index)
         spent += cost
+        alike = np.maximum(alike, vectors @ _dense(vectors, index))
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
     return "\n".join(candidates[index] for index in sorted(chosen))
@@ -126,8 +131,11 @@ def _sentences(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
-def _repeats(vectors: NDArray[np.float32], index: int, chosen: list[int]) -> bool:
-    return bool(chosen) and float((vectors[chosen] @ vectors[index]).max()) >= REPEAT
+def _dense(vectors: csr_array, row: int) -> NDArray[np.float32]:
+    places = slice(vectors.indptr[row], vectors.indptr[row + 1])
+    dense = np.zeros(vectors.shape[1], np.float32)
+    dense[vectors.indices[places]] = vectors.data[places]
+    return dense
 
 
 @cache
