@@ -4,7 +4,8 @@ All methods and the graph take over through this module, so that they agree on w
 
 - a **node** is the same if its id is. An id is therefore derived from everything that the node is made of;
 - a **vector** is the same if the text that was embedded is;
-- a **partition** (communities, clusters) goes on from the previous one where enough of it is still there.
+- a **partition** (communities, clusters) goes on from the previous one where enough of it is still there, as
+  long as it has not drifted (`pipeline.drift`).
 
 Arrays cannot hold ids or texts. There they are represented by keys: 64 bits of `records.content_id`.
 """
@@ -12,14 +13,11 @@ Arrays cannot hold ids or texts. There they are represented by keys: 64 bits of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.quality import modularity
 from stratarag.models.gate import Gate
 from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Rows, Stored, Vectors
@@ -38,14 +36,6 @@ third to a half new, the modularity of partitions brought up to date is between 
 of new ones, and HiRAG writes up to 41 % fewer reports and summaries on the first two corpora (3 % more on the
 third). With slightly more than half new, HiRAG on lihua_world writes 35 % more and loses 12 % of modularity.
 """
-
-COMPARE_SHARE = 0.01
-"""A partition is compared with one made anew when more than this share of its members changed since."""
-MOST_DRIFT = 0.025
-"""How far it may then differ, in modularity and in the number of communities, so that levels that rest on
-each other stay within twice as much of a build from scratch."""
-DRIFT = "drift"
-"""The array that counts what changed since."""
 
 
 def leading_bits(identity: str) -> int:
@@ -109,46 +99,6 @@ def needs_reclustering(known: NDArray[np.bool_]) -> bool:
         For each member whether it keeps its place from the previous partition, shape (n,).
     """
     return not known.any() or bool(np.count_nonzero(~known) > RECLUSTER_SHARE * len(known))
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How many members of a partition changed since it was last compared with one made anew."""
-
-    members: int
-    changed: int
-
-    @classmethod
-    def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
-        """With what the previous index counted; one of an earlier version is compared at once."""
-        before = int(arrays[DRIFT][0]) if DRIFT in arrays else members
-        return cls(members, before + changed)
-
-    @property
-    def due(self) -> bool:
-        """Whether so much changed that the partition is to be compared (`COMPARE_SHARE`)."""
-        return self.changed > COMPARE_SHARE * self.members
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the next update reads."""
-        return {DRIFT: np.array([0 if self.due else self.changed], np.int64)}
-
-
-def drifted(ends: NDArray[np.integer], weights: NDArray[np.floating], labels: Labels, anew: Labels) -> bool:
-    """Whether a partition is worse than one made anew, or of another size, by more than `MOST_DRIFT`.
-
-    Parameters
-    ----------
-    ends, weights
-        The graph, as for `modularity`.
-    labels, anew
-        Communities of the nodes in both partitions, shape (nodes,).
-    """
-    count, wanted = len(np.unique(labels)), len(np.unique(anew))
-    if abs(count - wanted) > MOST_DRIFT * wanted:
-        return True
-    best = modularity(ends, weights, anew)
-    return best > 0 and modularity(ends, weights, labels) < (1 - MOST_DRIFT) * best
 
 
 def derived_id(members: Iterable[tuple[str, str]], *settings: str) -> str:

@@ -44,7 +44,7 @@ async def build(
     If a `previous` index was clustered by the same recipe, its communities are where the update starts:
     entities that are new, or linked with others than before, may move, and the rest stays. Where too much
     is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
-    (`carryover.drifted`), the level is clustered anew, as all are with `regroup`. Reports on the same members
+    (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Reports on the same members
     and texts are taken over.
     """
     threads = os.cpu_count() or 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from scipy.sparse import csr_array
 from stratarag.kernels.partition import community_graph
 from stratarag.methods.archrag.clustering import Recipe, Weights
 from stratarag.methods.archrag.warm_start import InitialPartition
-from stratarag.pipeline.carryover import Labels, drifted
+from stratarag.pipeline.carryover import Labels
+from stratarag.pipeline.drift import communities_drifted, first_settled
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
@@ -125,19 +127,22 @@ def partition(
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
     Where this is to `compare` itself with a partition made anew and has drifted from it, all nodes may move;
-    if that is not enough, the level is clustered anew.
+    if that is not enough, the level is clustered anew (`pipeline.drift`).
     """
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights)
+
+    def anew() -> Labels:
+        return recipe.clustered(level.vectors, ends, weights)
+
+    def moved(start: InitialPartition, movable: NDArray[np.bool_]) -> Labels:
+        return recipe.moved(ends, weights, start.labels, movable)
+
     if initial is None:
-        labels = recipe.clustered(level.vectors, ends, weights)
+        labels = anew()
     else:
-        labels = recipe.moved(ends, weights, initial.labels, initial.movable)
-        if compare:
-            anew = recipe.clustered(level.vectors, ends, weights)
-            if drifted(ends, weights, labels, anew):
-                labels = recipe.moved(ends, weights, initial.labels, np.ones(level.size, np.bool_))
-            if drifted(ends, weights, labels, anew):
-                labels = anew
+        everything = np.ones(level.size, np.bool_)
+        ways = [partial(moved, initial, initial.movable), partial(moved, initial, everything)]
+        labels = first_settled(ways, anew, partial(communities_drifted, ends, weights), compare=compare)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.pipeline.carryover import (
-    Drift,
     Keys,
     Labels,
     keys_of,
@@ -22,6 +21,7 @@ from stratarag.pipeline.carryover import (
     needs_reclustering,
     previous_labels,
 )
+from stratarag.pipeline.drift import Drift
 from stratarag.protocols import Rows, Stored
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -66,7 +66,7 @@ class WarmStart:
 
     def __init__(self, entities: EntityKeys, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
-        self.drift = Drift(len(entities.keys), 0)
+        self.drift = Drift(len(entities.keys))
         self._initial = None if previous is None else self._of_entities(entities)
 
     def initial(self) -> InitialPartition | None:

@@ -47,7 +47,7 @@ async def build(
     meta = await _meta_types(context)
     layers = await build_layers(context, meta.extra["types"] if meta else config.meta_types or META_TYPES)
     edges = Edges.of(context, layers.entities)
-    communities = await build_communities(context, layers.entities, edges)
+    communities = await build_communities(context, layers.entities, edges, compare=layers.drift.due)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
     nodes = [*layers.entities.nodes, *communities.nodes]
     arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, [node.text for node in nodes])
@@ -128,6 +128,7 @@ def _arrays(
         "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
         "layers.sparsity": np.array(layers.sparsity, np.float64),
         "entities.keys": entities.keys,
+        **layers.drift.arrays(),
         **_community_arrays(communities, len(entities.ids)),
         **cluster_arrays(layers.clusters, keys, context.config),
         **Nearest.index(entities.vectors[:count], "entities"),

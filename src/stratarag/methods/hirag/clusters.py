@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.mixture import soft_clusters
+from stratarag.kernels.quality import cosine_similarity
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
+from stratarag.pipeline.drift import first_settled, other_size, worse
 from stratarag.protocols import Rows, Stored, Vectors
 
+_SMALLEST = 3  # members of a cluster up to which it is not halved
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
 
@@ -64,15 +68,82 @@ class PreviousClusters:
         return Clusters(groups, np.array(lineages, np.uint64)) if groups else None
 
 
-def cluster(vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig) -> Clusters:
-    """The clusters of a layer whose members have these vectors and keys."""
-    if previous is not None:
-        known = np.zeros(len(keys), np.bool_)
-        known[np.concatenate(previous.members)] = True
-        if not needs_reclustering(known):
-            return _updated(vectors, keys, previous, np.flatnonzero(~known), config)
+def cluster(
+    vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig, *, compare: bool = False
+) -> Clusters:
+    """The clusters of a layer whose members have these vectors and keys.
+
+    Where the previous ones are to be compared with clusters made anew and have drifted from them, these are
+    taken (`pipeline.drift`); before that, it is tried with as many clusters as there would be.
+    """
+    anew = cache(partial(_anew, vectors, keys, config))
+    if previous is None:
+        return anew()
+    known = np.zeros(len(keys), np.bool_)
+    known[np.concatenate(previous.members)] = True
+    if needs_reclustering(known):
+        return anew()
+    updated = cache(partial(_updated, vectors, keys, previous, np.flatnonzero(~known), config))
+
+    def as_many() -> Clusters:
+        return _resized(vectors, keys, updated(), len(anew().members), config)
+
+    drifted = partial(_drifted, vectors)
+    settled: Clusters = first_settled([updated, as_many], anew, drifted, compare=compare)
+    return settled
+
+
+def _anew(vectors: Vectors, keys: Keys, config: HiRAGConfig) -> Clusters:
     groups = _mixture(vectors, config)
     return Clusters(groups, _lineages(groups, keys, ()))
+
+
+def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
+    """As many clusters as wanted: the smallest are dissolved, or the largest halved, and the others stay.
+
+    Members of a dissolved cluster that are in no other join the nearest cluster that has room.
+    """
+    order = sorted(range(len(found.members)), key=lambda place: -len(found.members[place]))[:wanted]
+    kept, lineages = [found.members[place] for place in order], found.lineages[order]
+    groups, fit = [rows.tolist() for rows in kept], _Fit(vectors, kept)
+    homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
+    anywhere = np.full(len(kept), -1.0)
+    founded = [np.array([row]) for row in homeless.tolist() if not fit.join(row, groups, anywhere, config)]
+    for place in range(min(wanted - len(groups) - len(founded), len(groups))):
+        if len(groups[place]) > _SMALLEST:
+            groups[place], rest = _halved(vectors, groups[place])
+            founded.append(np.array(rest))
+    lineages = np.concatenate([lineages, _lineages(founded, keys, lineages.tolist())])
+    return _in_order([*(np.array(sorted(rows), np.int64) for rows in groups), *founded], lineages)
+
+
+def _halved(vectors: Vectors, rows: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Members on either side of the median along their principal axis."""
+    places = np.array(rows, np.int64)
+    centred = vectors[places] - vectors[places].mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    side = places[np.argsort(centred @ axis, kind="stable")]
+    half = len(side) // 2
+    return sorted(side[half:].tolist()), sorted(side[:half].tolist())
+
+
+def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
+    order = sorted(range(len(members)), key=lambda place: (members[place].tolist(), int(lineages[place])))
+    return Clusters([members[place] for place in order], lineages[order])
+
+
+def _drifted(vectors: Vectors, found: Clusters, anew: Clusters) -> bool:
+    """Whether there are more or fewer clusters than there would be, or their members are less alike."""
+    if other_size(len(found.members), len(anew.members)):
+        return True
+    return worse(_likeness(vectors, found.members), _likeness(vectors, anew.members))
+
+
+def _likeness(vectors: Vectors, groups: Sequence[Rows]) -> float:
+    """The mean cosine of members to the centre of their cluster."""
+    rows = np.concatenate(groups)
+    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return cosine_similarity(vectors[rows], numbers)
 
 
 def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig) -> dict[str, NDArray[Any]]:
@@ -130,8 +201,7 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
                 founded.append(rows[group])
     lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
     members = [np.array(sorted(rows), np.int64) for rows in groups] + founded
-    order = sorted(range(len(members)), key=lambda place: (members[place].tolist(), int(lineages[place])))
-    return Clusters([members[place] for place in order], lineages[order])
+    return _in_order(members, lineages)
 
 
 class _Fit:

@@ -11,17 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.leiden import hierarchical_leiden, leiden
+from stratarag.kernels.resize import resized
 from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
 from stratarag.methods.hirag.entities import Entities
 from stratarag.methods.hirag.naming import PACKAGE
 from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclustering, previous_labels
+from stratarag.pipeline.drift import communities_drifted, first_settled
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
 from stratarag.pipeline.summarize import Group
@@ -104,9 +107,14 @@ class Edges:
         return cls(ends, np.concatenate([given, np.full(len(hierarchy), usual)]))
 
 
-async def build_communities(context: BuildContext, entities: Entities, edges: Edges) -> Communities:
-    """Partition the entities of all layers, level by level, and report on each community."""
-    labels = await asyncio.to_thread(_partition, context, entities, edges)
+async def build_communities(
+    context: BuildContext, entities: Entities, edges: Edges, *, compare: bool = False
+) -> Communities:
+    """Partition the entities of all layers, level by level, and report on each community.
+
+    `compare`: see `pipeline.drift`.
+    """
+    labels = await asyncio.to_thread(_partition, context, entities, edges, compare)
     count, repeated = len(entities.ids), np.repeat(edges.weights, 2)
     degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
     writer = CommunityWriter(context, entities, degrees)
@@ -116,14 +124,24 @@ async def build_communities(context: BuildContext, entities: Entities, edges: Ed
     return Communities(writer.nodes, writer.members, own, writer.vectors)
 
 
-def _partition(context: BuildContext, entities: Entities, edges: Edges) -> list[Labels]:
+def _partition(context: BuildContext, entities: Entities, edges: Edges, compare: bool) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
     config, count = context.config, len(entities.ids)
     if not count:
         return []
     previous = _previous(context.grouped, entities.keys, config)
-    if len(previous) and not needs_reclustering(previous[0] >= 0):
-        return _updated(previous, edges, count, config)
+    anew = cache(partial(_anew, edges, count, config))
+    if not len(previous) or needs_reclustering(previous[0] >= 0):
+        return anew()
+    updated = partial(_updated, previous, edges, count, config)
+
+    def as_many() -> list[Labels]:
+        return updated([len(np.unique(labels)) for labels in anew()])
+
+    return first_settled([updated, as_many], anew, partial(_drifted, edges), compare=compare)
+
+
+def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
     levels = hierarchical_leiden(
         edges.ends,
         edges.weights,
@@ -146,6 +164,14 @@ def _partition(context: BuildContext, entities: Entities, edges: Edges) -> list[
     return [finest, *(levels[place] for place in kept[1:].tolist())]
 
 
+def _drifted(edges: Edges, found: Sequence[Labels], anew: Sequence[Labels]) -> bool:
+    """Whether any level has drifted from that made anew, or there are more or fewer levels."""
+    if len(found) != len(anew):
+        return True
+    pairs = zip(found, anew, strict=True)
+    return any(communities_drifted(edges.ends, edges.weights, own, wanted) for own, wanted in pairs)
+
+
 def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Sequence[Labels]:
     """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
     if previous is None or not same_settings(previous, config):
@@ -155,8 +181,13 @@ def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Seque
     )
 
 
-def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
-    """The previous communities: new entities join where they gain most modularity, the others stay."""
+def _updated(
+    previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig, wanted: Sequence[int] = ()
+) -> list[Labels]:
+    """The previous communities: new entities join where they gain most modularity, the others stay.
+
+    With numbers of communities that are `wanted`, some of each level are joined or split to have as many.
+    """
     finest = leiden(
         edges.ends,
         edges.weights,
@@ -167,8 +198,10 @@ def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAG
         movable=previous[0] < 0,
         seed=config.seed,
     )
+    if wanted:
+        finest = resized(edges.ends, edges.weights, finest, wanted[0], max_size=config.max_community)
     labels = [finest]
-    for before in previous[1:]:
+    for level, before in enumerate(previous[1:], 1):
         finer = labels[-1]
         groups = int(finer.max()) + 1
         start = _majority(finer, before, groups)
@@ -181,6 +214,8 @@ def _updated(previous: Sequence[Labels], edges: Edges, count: int, config: HiRAG
             movable=start < 0,
             seed=config.seed,
         )
+        if level < len(wanted):
+            upper = resized(finer[edges.ends], edges.weights, upper, wanted[level])
         labels.append(upper[finer])
     return labels
 

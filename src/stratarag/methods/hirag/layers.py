@@ -26,10 +26,11 @@ from stratarag.methods.hirag.naming import (
     summary_task,
 )
 from stratarag.models.gate import CallItem
-from stratarag.pipeline.carryover import derived_id, key
+from stratarag.pipeline.carryover import derived_id, key, lookup
+from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.names.index import canonical
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summary
-from stratarag.protocols import Rows
+from stratarag.protocols import Rows, Stored
 from stratarag.records import Node, content_id
 
 KIND = "summary_entity"
@@ -42,12 +43,16 @@ cluster)."""
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`."""
+    """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`.
+
+    `drift` counts the entities that changed since clusters and communities were compared with new ones.
+    """
 
     entities: Entities
     members: Sequence[Rows]
     clusters: Sequence[Clusters]
     sparsity: Sequence[float]
+    drift: Drift
 
 
 async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
@@ -55,6 +60,7 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph)
     known = await asyncio.to_thread(_known_summaries, context)
+    drift = _drift(context.grouped, entities)
     previous = PreviousClusters(context.grouped, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
@@ -62,7 +68,8 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     layer = np.flatnonzero(entities.vectors.any(axis=1))
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
         vectors, keys = entities.vectors[layer], entities.keys[layer]
-        found = await asyncio.to_thread(cluster, vectors, keys, previous.layer(len(clusters), keys), config)
+        before = previous.layer(len(clusters), keys)
+        found = await asyncio.to_thread(cluster, vectors, keys, before, config, compare=drift.due)
         sizes = [len(rows) for rows in found.members]
         now = sparsity(sizes, len(layer))
         if max(sizes) < 2 or _settled([*sparsities, now], config.stop_change):
@@ -75,7 +82,16 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
             break
         layer = above
     _store_summaries(entities)
-    return Layers(entities, members, clusters, sparsities)
+    return Layers(entities, members, clusters, sparsities, drift)
+
+
+def _drift(previous: Stored | None, entities: Entities) -> Drift:
+    """How many entities of the basic graph came or went since the last comparison."""
+    if previous is None:
+        return Drift(len(entities.keys))
+    before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
+    stayed = np.count_nonzero(lookup(entities.keys, previous.arrays["entities.keys"][:before]) >= 0)
+    return Drift.since(previous.arrays, len(entities.keys), len(entities.keys) + before - 2 * int(stayed))
 
 
 def _settled(sparsities: Sequence[float], bound: float) -> bool:

@@ -76,9 +76,8 @@ async def build(
         keys = _community_keys(inputs, important.rows)
         owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(
-            detect_communities, ends, keys, config, None if regroup else previous
-        )
+        grouped = None if regroup else previous
+        labels, drift = await asyncio.to_thread(detect_communities, ends, keys, config, grouped)
         large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
     elements = await write_elements(large, attributes, carry, inputs, gate, config)
 
@@ -93,6 +92,7 @@ async def build(
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config)
     arrays |= {"communities.keys": keys, "communities.labels": labels.astype(np.int32)}
+    arrays |= drift.arrays()
     arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
     arrays |= {UNIT_KEYS: await asyncio.to_thread(text_keys, inputs.units)}
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}

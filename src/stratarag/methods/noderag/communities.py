@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +14,23 @@ from stratarag.kernels.leiden import leiden
 from stratarag.methods.base import Stored
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
-from stratarag.pipeline.carryover import Keys, needs_reclustering, previous_labels
+from stratarag.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
+from stratarag.pipeline.drift import Drift, communities_drifted, first_settled
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
 
 _NAMES = 3
 
 
-def detect_communities(ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None) -> Rows:
-    """The community of each entity, relation, unit and attribute, shape (nodes,).
+def detect_communities(
+    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None
+) -> tuple[Labels, Drift]:
+    """The community of each entity, relation, unit and attribute, shape (nodes,), and how far it drifted.
 
     Nodes that were in the `previous` index stay in their communities, so that communities of which nothing
-    changed keep their members; new ones join the community where they gain most modularity. Where too much
-    is new, all are partitioned anew.
+    changed keep their members; new ones join the community where they gain most modularity. Where these
+    communities have drifted from those made anew, all nodes may move (`pipeline.drift`); where too much is
+    new, all are partitioned anew.
 
     Parameters
     ----------
@@ -34,15 +39,30 @@ def detect_communities(ends: Rows, keys: Keys, config: NodeRAGConfig, previous: 
     keys
         The key of each node, shape (nodes,).
     """
-    settings = {"resolution": config.resolution, "max_size": config.max_community, "seed": config.seed}
-    initial = np.full(len(keys), -1, np.int64)
+    detect = partial(
+        leiden,
+        ends,
+        None,
+        len(keys),
+        resolution=config.resolution,
+        max_size=config.max_community,
+        seed=config.seed,
+    )
+    initial, drift = np.full(len(keys), -1, np.int64), Drift(len(keys))
     if previous is not None:
-        arrays = previous.arrays
-        initial = previous_labels(keys, arrays["communities.keys"], arrays["communities.labels"])
+        before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
+        initial = previous_labels(keys, before, labels)
+        stayed = int(np.count_nonzero(initial >= 0))
+        drift = Drift.since(previous.arrays, len(keys), len(keys) + len(before) - 2 * stayed)
     if needs_reclustering(initial >= 0):
-        return leiden(ends, None, len(keys), **settings)  # type: ignore[arg-type]
-    fixed = np.zeros(len(keys), np.bool_)
-    return leiden(ends, None, len(keys), initial=initial, movable=fixed, **settings)  # type: ignore[arg-type]
+        return detect(), Drift(len(keys))
+
+    def moved(movable: bool) -> Labels:
+        return detect(initial=initial, movable=np.full(len(keys), movable))
+
+    ways = [partial(moved, False), partial(moved, True)]
+    drifted = partial(communities_drifted, ends, None)
+    return first_settled(ways, detect, drifted, compare=drift.due), drift
 
 
 @dataclass(frozen=True, slots=True)
