@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from stratarag import _sync
+from stratarag import _locks, _sync
 
 flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
 
@@ -111,12 +111,12 @@ def test_a_forked_child_finds_locks_free_and_remakes_its_own() -> None:
     class Pool:
         def __init__(self) -> None:
             self.owner = os.getpid()
-            _sync.after_fork(self.start)
+            _locks.after_fork(self.start)
 
         def start(self) -> None:
             self.owner = os.getpid()
 
-    lock, pool = _sync.Lock(), Pool()
+    lock, pool = _locks.Lock(), Pool()
     with lock:
         child = os.fork()
         if child == 0:

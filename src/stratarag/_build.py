@@ -19,11 +19,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from stratarag._checks import check_all, not_finite
 from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._gates import Models
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
-from stratarag.errors import Damaged, IndexExists
+from stratarag.errors import Damaged, IndexExists, StrataragError
 from stratarag.methods import get_method
 from stratarag.models.gate import ModelGate
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
@@ -43,6 +44,8 @@ TAKING = ("build", "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
+_UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels and methods raise over numbers that cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,12 @@ async def update(target: Target, change: Change) -> BuildReport:
             return await _Update(target, change, staging, stop).run()
 
 
+def _blame(before: Snapshot, error: Exception) -> None:
+    """Find what damage behind an error is not found when arrays are checked: that needs all vectors read."""
+    for found in not_finite(before):
+        raise Damaged(f"{found}. Restore the folder from a copy, or build again") from error
+
+
 class _Update:
     """One update under way."""
 
@@ -134,6 +143,16 @@ class _Update:
                 self._refuse_other(self._before)
             if self._nothing_to_do(self._before):
                 return self._report(self._before, self._before.manifest.generation)
+            await in_thread(check_all, self._before)
+        try:
+            return await self._made()
+        except _UNNAMED as error:
+            if self._before is not None and not isinstance(error, StrataragError):
+                await in_thread(_blame, self._before, error)
+            raise
+
+    async def _made(self) -> BuildReport:
+        """The next generation, of documents that were taken in."""
         await in_thread(self._staging.assemble, removed=self._removed)
         await self._embed()
         await self._lay_out_graph()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.config import Config
 from stratarag.errors import EmbedderMismatch
 from stratarag.models.budget import Budget

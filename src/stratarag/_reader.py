@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._checks import check_method, checked_graph
+from stratarag._locks import Lock, cached_property
 from stratarag._repeats import grouped
-from stratarag._sync import Lock
 from stratarag.errors import MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
@@ -24,8 +24,6 @@ from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.graph_checks import check_arrays as check_graph
-from stratarag.pipeline.graph_checks import check_corpus
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
 from stratarag.pipeline.walk import PassageWalk
@@ -129,10 +127,7 @@ class Reader:
 
     @cached_property
     def _graph(self) -> Graph:
-        snapshot, part = self.snapshot, self.snapshot.part(GRAPH)
-        check_corpus(snapshot.vectors, snapshot.chunk_documents(), snapshot.size, snapshot.document_count)
-        check_graph(part.arrays, *snapshot.vectors.shape)
-        return Graph(part)
+        return checked_graph(self.snapshot)
 
     @cached_property
     def _nearest(self) -> Nearest:
@@ -179,9 +174,8 @@ class Reader:
         Damaged
             If an array does not fit the others; it is named.
         """
-        part = self.snapshot.part(method)
-        get_method(method).check(part.arrays, self._graph, *self.snapshot.vectors.shape)
-        return Opened(self.snapshot, self._graph, self._nearest, part)
+        check_method(self.snapshot, self._graph, method)
+        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
@@ -287,7 +281,7 @@ class Reader:
                 score=float(score),
                 sources=sources,
                 documents=documents,
-                metadata=node.extra if user is None else {"source": user, **node.extra},
+                metadata={**({} if user is None else {"source": user}), **node.extra},
             )
             for node, score, (sources, documents), user in zip(
                 nodes, found.scores[places], origins, users, strict=True

@@ -12,11 +12,11 @@ import contextvars
 import functools
 import os
 import threading
-import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
+from stratarag._locks import Lock
 from stratarag.errors import StrataragError
 
 T = TypeVar("T")
@@ -30,44 +30,6 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="stratarag", daemon=True)
         self.thread.start()
-
-
-class Lock:
-    """A reentrant lock that a forked child finds free: whoever held it in the parent is not in the child."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
-_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
-_remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
-
-
-def after_fork(remake: Callable[[], None]) -> None:
-    """Have a method called in forked children, for as long as its object lives.
-
-    For whatever has threads, or counts what threads hold: a child has none of its parent's threads.
-    """
-    _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
-
-
-def _remake() -> None:
-    for lock in list(_locks):
-        lock._lock = threading.RLock()
-    for reference in list(_remakers):
-        if (remake := reference()) is not None:
-            remake()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_remake)
 
 
 _lock = Lock()

@@ -326,7 +326,7 @@ def stats(index: str, output: Output) -> None:
 @command
 def verify(index: str, output: Output) -> None:
     """Check every file of INDEX; exit code 1 if something is wrong."""
-    from stratarag.store.verify import verify_folder
+    from stratarag._inspection import verify_folder
 
     problems = verify_folder(Path(index))
     output.show({"problems": problems}, lambda: iter(problems or ["sound: every file is as it was written"]))

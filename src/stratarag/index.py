@@ -16,6 +16,7 @@ from stratarag._browsing import MOST, TABLES, Browser
 from stratarag._build import Change, Target, settings_of, update
 from stratarag._documents import Documents
 from stratarag._gates import Models
+from stratarag._inspection import inspected
 from stratarag._reader import Reader
 from stratarag.config import Config
 from stratarag.export import export
@@ -595,9 +596,11 @@ class Index:
     def verify(self) -> list[str]:
         """Check every file of the index against its checksum and its meaning.
 
-        Returns the problems found, one readable line each; an empty list means the index is sound.
+        Where all files are as they were written, also whether settings are valid, arrays lead somewhere,
+        every node can be read, and each method answers. Returns the problems found, one readable line each;
+        an empty list means the index is sound.
         """
-        return self._folder.verify()
+        return self._folder.verify(inspected)
 
     async def averify(self) -> list[str]:
         """See `verify`."""

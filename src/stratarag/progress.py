@@ -6,6 +6,8 @@ import sys
 import threading
 from typing import Any, TextIO
 
+from stratarag._locks import Lock, after_fork
+
 
 class NoProgress:
     """Shows nothing."""
@@ -35,7 +37,16 @@ class TqdmProgress:
         self._file = file
         self._leave = leave
         self._bars: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
+        after_fork(self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """Bars that are open are the parent's, and so may be the lock by which tqdm draws one at a time."""
+        if self._bars:
+            for bar in self._bars.values():
+                bar.disable = True  # or it would be drawn once more when it is forgotten
+            next(iter(self._bars.values())).set_lock(threading.RLock())
+            self._bars = {}
 
     def start(self, stage: str, total: int | None) -> None:
         """Open the stage's bar."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import os
@@ -10,12 +11,13 @@ import select
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import stratarag as sr
 from stratarag.errors import StrataragError
@@ -136,22 +138,26 @@ class Outcome:
 def tried(work: Callable[[], Any]) -> Outcome:
     """Do something in a child of its own, with little time and memory, and say how it ended."""
     reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _child(work, writing)
-    os.close(writing)
-    told, late = _told(reading, child)
-    _, status = os.waitpid(child, 0)
-    if not told or os.WIFSIGNALED(status):
+    with tempfile.TemporaryFile() as stacks:
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _child(work, writing, stacks)
+        os.close(writing)
+        told, late = _told(reading, child)
+        _, status = os.waitpid(child, 0)
+        if told and not os.WIFSIGNALED(status):
+            return Outcome(**json.loads(told))
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         hung = late or number == signal.SIGXCPU
-        return Outcome("hang" if hung else "crash", False, None, f"signal {number}")
-    return Outcome(**json.loads(told))
+        stacks.seek(0)
+        where = stacks.read().decode(errors="replace")
+        return Outcome("hang" if hung else "crash", False, None, f"signal {number} {where}".strip())
 
 
-def _child(work: Callable[[], Any], writing: int) -> None:
+def _child(work: Callable[[], Any], writing: int, stacks: IO[bytes]) -> None:
     try:
+        faulthandler.dump_traceback_later(0.75 * WALL, file=stacks)  # of what hangs
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         used = int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (used + PATIENCE + 1, used + PATIENCE + 2))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from stratarag._locks import Lock
 from stratarag.errors import NativeUnavailable
 from stratarag.kernels._chnsw_layer import Array, Layer, Matrix, Nodes
 from stratarag.kernels._chnsw_numpy import Flat
@@ -39,7 +39,7 @@ class Linked:
         ]
         self._ef: list[int] = [LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
-        self._writing = threading.Lock()
+        self._writing = Lock()
         self._flat: list[Flat | None] = [None] * layers
         if self._backend == "native":
             paper = options.mode == "paper"

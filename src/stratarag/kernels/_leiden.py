@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import threading
 
 import numpy as np
 
+from stratarag._locks import Lock
 from stratarag.kernels._edges import Edges, Labels, Weights
 
 _ITERATIONS = 2
@@ -14,7 +14,7 @@ _ITERATIONS_IF_SMALL = 3
 _SMALL = 100_000
 """Up to so many edges a third iteration costs little; above, it finds next to nothing."""
 
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME = Lock()
 
 
 def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:

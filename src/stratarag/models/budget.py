@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.records import Usage
 
 Sleep = Callable[[float], Awaitable[object]]

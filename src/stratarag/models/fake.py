@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from stratarag._locks import Lock
 from stratarag.protocols import Vectors
 from stratarag.records import content_id
 
@@ -104,7 +104,7 @@ class BlockingChatModel:
         self._cycle = cycle
         self._stall = stall
         self._at_once = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def calls(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.records import Usage
 
 

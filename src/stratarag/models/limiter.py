@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stratarag._sync import Lock, after_fork
+from stratarag._locks import Lock, after_fork
 from stratarag.errors import CallFailed
 from stratarag.models.budget import Limits, Sleep
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stratarag.errors import MissingExtra
-from stratarag.models.clients import PerLoop
+from stratarag.models.clients import PerLoop, PerProcess
 from stratarag.models.completion import Completion
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import sent_schema
@@ -42,16 +41,12 @@ class _Client:
         except ImportError as error:
             raise MissingExtra("the client for Ollama", "openai") from error
         self.address = (base_url or DEFAULT_URL).rstrip("/")
-        self._httpx = httpx
         self._keywords: dict[str, Any] = {"base_url": self.address, "timeout": _TIMEOUT}
         self.in_loop: PerLoop[httpx.AsyncClient] = PerLoop(lambda: httpx.AsyncClient(**self._keywords))
-
-    @cached_property
-    def blocking(self) -> httpx.Client:
-        return self._httpx.Client(**self._keywords)
+        self.blocking: PerProcess[httpx.Client] = PerProcess(lambda: httpx.Client(**self._keywords))
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return _checked(self.blocking.post(path, json=body))
+        return _checked(self.blocking.get().post(path, json=body))
 
     async def apost(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         return _checked(await self.in_loop.get().post(path, json=body))
@@ -113,7 +108,7 @@ class OllamaChatModel:
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
         body = self._request(prompt, None, stream=True)
-        with self._client.blocking.stream("POST", "/api/chat", json=body) as response:
+        with self._client.blocking.get().stream("POST", "/api/chat", json=body) as response:
             if response.status_code >= 300:
                 response.read()
                 raise OllamaError(response)

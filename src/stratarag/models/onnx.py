@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag._sync import Lock, after_fork
+from stratarag._locks import Lock, after_fork
 from stratarag.errors import EmbedderError, MissingExtra
 from stratarag.protocols import Vectors
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stratarag.errors import MissingExtra, ModelError
-from stratarag.models.clients import PerLoop
+from stratarag.models.clients import PerLoop, PerProcess
 from stratarag.models.completion import Completion, from_openai
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import response_format
@@ -29,12 +28,8 @@ class _Client:
         if key is None and base_url is None:
             raise ModelError(f"model {model!r} of OpenAI needs a key: set OPENAI_API_KEY")
         self._keywords: dict[str, Any] = {"base_url": base_url, "api_key": key or "none", "max_retries": 0}
-        self._openai = openai
         self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(lambda: openai.AsyncOpenAI(**self._keywords))
-
-    @cached_property
-    def blocking(self) -> OpenAI:
-        return self._openai.OpenAI(**self._keywords)
+        self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords))
 
 
 class OpenAIChatModel:
@@ -81,7 +76,7 @@ class OpenAIChatModel:
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where there is a `schema`."""
         request = self._request(prompt, schema)
-        return _answer(self._client.blocking.chat.completions.create(**request))
+        return _answer(self._client.blocking.get().chat.completions.create(**request))
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The async twin of `complete`."""
@@ -90,7 +85,7 @@ class OpenAIChatModel:
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
-        for chunk in self._client.blocking.chat.completions.create(
+        for chunk in self._client.blocking.get().chat.completions.create(
             **self._request(prompt, None), stream=True
         ):
             yield _piece(chunk)
@@ -136,7 +131,7 @@ class OpenAIEmbedder:
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""
-        return _vectors(self._client.blocking.embeddings.create(**self._request(texts)))
+        return _vectors(self._client.blocking.get().embeddings.create(**self._request(texts)))
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """The async twin of `embed_documents`."""

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from stratarag import _sync
+from stratarag._locks import Lock, after_fork
 from stratarag.errors import CallFailed, ModelError
 from stratarag.models.budget import Limits
 from stratarag.models.completion import Completion
@@ -34,7 +35,7 @@ class Threads:
     def __init__(self, limits: Limits) -> None:
         self._count = limits.concurrency + limits.embed_concurrency
         self._start()
-        _sync.after_fork(self._start)
+        after_fork(self._start)
 
     def _start(self) -> None:
         self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratarag-model")
@@ -116,7 +117,7 @@ class Chat:
         self.context_tokens = getattr(model, "context_tokens", None)
         self.settings = getattr(model, "settings", None) or {}
         self.dropped_temperature = False
-        self._lock = _sync.Lock()
+        self._lock = Lock()
         self._threads = threads
         self._refused = refused
         self._model = model

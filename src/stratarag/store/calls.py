@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import sqlite3
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.errors import FormatTooNew, StoreError
 from stratarag.store.database import (
     Database,
@@ -30,7 +31,7 @@ from stratarag.store.layout import CALLS
 from stratarag.store.lock import now
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
-VERSION = 1
+VERSION = 2
 PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off
 
 _SCHEMA = """
@@ -44,7 +45,11 @@ CREATE TABLE IF NOT EXISTS call_sources (
 CREATE INDEX IF NOT EXISTS calls_by_chunk ON call_sources (chunk);
 CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
 """
-_EXPECTED = schema_of(_SCHEMA)
+_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (number INTEGER PRIMARY KEY, checksum BLOB NOT NULL);"
+_EXPECTED = {1: schema_of(_SCHEMA), 2: schema_of(_SCHEMA + _CHECKSUMS)}
+"""The tables of each version; the first kept no checksums."""
+_GET = "SELECT answer FROM calls WHERE key = ?"
+_GET_CHECKED = "SELECT answer, checksum FROM calls LEFT JOIN checksums USING (number) WHERE key = ?"
 _PUT = """
 INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
@@ -58,6 +63,9 @@ class SqliteCalls:
     The file is made by the first `put`, and opened by the first `get` that finds it. An answer is safe
     from a killed process as soon as `put` returns. Where the file cannot be written (a read-only
     folder) what it holds is used and nothing is added; one warning says so.
+
+    Each answer has a checksum. One that is not as it was stored counts as not there, so that the model is
+    asked again; a warning says so once. What the first version of the file holds has none, and is believed.
 
     Parameters
     ----------
@@ -80,6 +88,8 @@ class SqliteCalls:
         self._folder = folder
         self._database: Database | None = None
         self._read_only = False
+        self._has_checksums = False
+        self._warned = False
         self._opening = Lock()
 
     @classmethod
@@ -92,12 +102,28 @@ class SqliteCalls:
         return self.path.exists() if self._folder is None else self._folder.status(CALLS) is not None
 
     def get(self, key: str) -> str | None:
-        """The answer stored under the key."""
+        """The answer stored under the key, if it is as it was stored."""
         database = self._open(create=False)
         if database is None:
             return None
-        found = database.rows("SELECT answer FROM calls WHERE key = ?", (key,))
-        return str(found[0][0]) if found else None
+        found = database.rows(_GET_CHECKED if self._has_checksums else _GET, (key,))
+        if not found:
+            return None
+        answer, checksum = (*found[0], None)[:2]
+        if checksum is not None and checksum != _checksum(key, answer):
+            self._warn_of_damage()
+            return None
+        return str(answer)
+
+    def _warn_of_damage(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self.path}: a stored answer is not as it was written, and is asked for again; verify() "
+                "lists all of them",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
         """Store an answer. `sources` are the chunks whose text went into the question.
@@ -109,6 +135,9 @@ class SqliteCalls:
             return
         with database.transaction() as connection:
             number = connection.execute(_PUT, (key, answer, task, model, now())).fetchone()[0]
+            connection.execute(
+                "INSERT OR REPLACE INTO checksums VALUES (?, ?)", (number, _checksum(key, answer))
+            )
             connection.executemany(
                 "INSERT OR IGNORE INTO call_sources VALUES (?, ?)", ((number, chunk) for chunk in sources)
             )
@@ -190,13 +219,17 @@ class SqliteCalls:
             own.close()
 
     def check(self) -> list[str]:
-        """What SQLite's own integrity check finds wrong; empty if the file is sound or absent."""
+        """What is wrong: by SQLite's own integrity check, and answers that are not as they were stored."""
         try:
             database = self._open(create=False)
-            found = [] if database is None else database.rows("PRAGMA integrity_check(5)")
+            if database is None:
+                return []
+            found = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
+            if not found and self._has_checksums:
+                found = list(_altered(database))
         except (StoreError, OSError) as error:
             return [str(error)]
-        return [f"{self.path.name}: {problem}" for (problem,) in found if problem != "ok"]
+        return [f"{self.path.name}: {problem}" for problem in found]
 
     def close(self) -> None:
         """Close the file; using it again opens it again."""
@@ -220,7 +253,9 @@ class SqliteCalls:
         try:
             if self._folder is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            return Database(self.path, partial(_connect_writable, self.path), reopen=True)
+            database = Database(self.path, partial(_connect_writable, self.path), reopen=True)
+            self._has_checksums = True
+            return database
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
@@ -228,7 +263,9 @@ class SqliteCalls:
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
         if not self.exists():
             return None
-        return Database(self.path, partial(_connect_frozen, self.path), reopen=False)
+        database = Database(self.path, partial(_connect_frozen, self.path), reopen=False)
+        self._has_checksums = database.rows("PRAGMA user_version")[0][0] > 1
+        return database
 
 
 def _connect_frozen(path: Path) -> sqlite3.Connection:
@@ -250,12 +287,16 @@ def _connect_writable(path: Path) -> sqlite3.Connection:
     connection = connect_shared(path)
     with named_errors(path):
         try:
-            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            if (
+                application != APPLICATION
+                or connection.execute("PRAGMA user_version").fetchone()[0] < VERSION
+            ):
                 connection.executescript(
-                    f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
+                    f"BEGIN IMMEDIATE; {_SCHEMA} {_CHECKSUMS} PRAGMA application_id = {APPLICATION};"
                     f"PRAGMA user_version = {VERSION}; COMMIT;"
                 )
-            require_schema(connection, path, _EXPECTED)
+            require_schema(connection, path, _EXPECTED[VERSION])
         except BaseException:
             connection.close()
             raise
@@ -271,7 +312,7 @@ def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
     if version > VERSION:
         raise FormatTooNew(f"{path}: a cache of format {version}; this version reads up to {VERSION}")
     if application == APPLICATION:
-        require_schema(probe, path, _EXPECTED)
+        require_schema(probe, path, _EXPECTED.get(version, _EXPECTED[VERSION]))
 
 
 def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
@@ -284,6 +325,21 @@ def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
     for batch in batches(numbers):
         connection.execute(f"DELETE FROM calls WHERE number IN ({marks(len(batch))})", batch)
         connection.execute(f"DELETE FROM call_sources WHERE number IN ({marks(len(batch))})", batch)
+        connection.execute(f"DELETE FROM checksums WHERE number IN ({marks(len(batch))})", batch)
     if numbers:
         connection.execute("INSERT OR IGNORE INTO unswept VALUES (1)")
     return len(numbers)
+
+
+def _checksum(key: str, answer: str) -> bytes:
+    """Of an answer and the question that it belongs to: a damaged index may lead to another question's."""
+    return hashlib.blake2b(f"{key}\0{answer}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _altered(database: Database) -> Iterator[str]:
+    """The answers that are not as they were stored, in a line each."""
+    with database.use() as connection:
+        sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
+        for number, task, key, answer, checksum in connection.execute(sql):
+            if checksum != _checksum(str(key), str(answer)):
+                yield f"answer {number} (of {task}) is not as it was stored; it will be asked for again"

@@ -136,7 +136,7 @@ def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator
         or indptr.dtype != np.int64
         or int(indptr[0]) != 0
         or indices.shape != (int(indptr[-1]),)
-        or (np.diff(indptr) < 0).any()
+        or (indptr[1:] < indptr[:-1]).any()  # a difference may overflow
     ):
         yield f"{contents.files[part, INDPTR]}: does not divide the sources among {nodes} nodes"
     if indices.dtype not in (np.int32, np.int64) or not _within(indices, chunks):

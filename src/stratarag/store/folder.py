@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.errors import ClosedIndex, Damaged, Locked, StoreError
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, as_check
@@ -21,7 +21,7 @@ from stratarag.store.layout import Layout, found_layout, made_layout
 from stratarag.store.lock import WriterLock
 from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
-from stratarag.store.verify import verify
+from stratarag.store.verify import Inspect, verify
 
 DEFAULT_CHECK: Check = "sampled"
 _RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
@@ -244,10 +244,13 @@ class IndexFolder:
                     sizes.append(os.lstat(os.path.join(folder, name)).st_size)
         return sum(sizes)
 
-    def verify(self) -> list[str]:
-        """Check every file against its checksum and its meaning; one line per problem, none if sound."""
+    def verify(self, inspect: Inspect | None = None) -> list[str]:
+        """Check every file against its checksum and its meaning; one line per problem, none if sound.
+
+        What searches and settings ask of a generation beyond that is for `inspect` to say.
+        """
         self._require_open()
-        return verify(self._layout, self.calls)
+        return verify(self._layout, self.calls, inspect)
 
     def copy_to(self, path: Path) -> None:
         """Copy the generation that is published now, and the cache of calls, to another folder.

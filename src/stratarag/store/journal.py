@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stratarag._sync import Lock
+from stratarag._locks import Lock
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
 from stratarag.store.database import (

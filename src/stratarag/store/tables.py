@@ -114,6 +114,20 @@ def _valid(value: Any) -> Any:
     return value
 
 
+class _Extra(dict[str, Any]):
+    """A node's own values; to ask for one that was never written tells of damage."""
+
+    def __init__(self, owner: str, values: Metadata) -> None:
+        super().__init__(values)
+        self._owner = owner
+
+    def __missing__(self, key: str) -> Any:
+        raise Damaged(
+            f"{self._owner} has no {key!r}, although every node of its kind is written with one. Restore the "
+            "folder from a copy, or build again"
+        )
+
+
 class Tables:
     """Reads the tables of one generation. Rows and numbers count from 0.
 
@@ -193,7 +207,10 @@ class Tables:
         """Records (row, id, kind, level, text, extra) of a part's nodes by row."""
         columns = "row, id, kind, level, text, extra"
         found = self._by_row(columns, "nodes", rows, size, part)
-        return [(*found[row][:-1], self._metadata(found[row][-1])) for row in _plain(rows)]
+        return [(*found[row][:-1], self._extra(*found[row])) for row in _plain(rows)]
+
+    def _extra(self, row: int, identity: str, *values: Any) -> Metadata:
+        return _Extra(f"{self.database.path}: row {row}, node {identity[:80]!r},", self._metadata(values[-1]))
 
     def node_rows(self, part: str, ids: Sequence[str]) -> dict[str, int]:
         """Rows of a part's nodes by id; ids that are not there are left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -11,21 +11,37 @@ from stratarag.errors import Damaged, Locked, StrataragError
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
 from stratarag.store.contents import Contents, infinite, meanings, opened
-from stratarag.store.database import named_errors
+from stratarag.store.database import SIDE_FILES, named_errors
 from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
-from stratarag.store.layout import CORPUS, CURRENT, Layout, found_layout
-from stratarag.store.lock import WriterLock
+from stratarag.store.layout import CALLS, CORPUS, CURRENT, JOURNAL, MARKER, Layout, found_layout
+from stratarag.store.lock import LOCK, NOTE, WriterLock
 from stratarag.store.manifest import Manifest
-from stratarag.store.snapshot import connect_corpus
+from stratarag.store.snapshot import Snapshot, connect_corpus
+
+Inspect = Callable[[Snapshot], Iterator[str]]
+"""What the store does not know: whether settings are valid, and arrays what searches can follow."""
+_FILES = (
+    *(MARKER, CURRENT, f"{CURRENT}.tmp", LOCK, NOTE, f"{NOTE}.tmp"),
+    *(database + suffix for database in (CALLS, JOURNAL) for suffix in ("", *SIDE_FILES)),
+)
 
 
-def verify(layout: Layout, calls: SqliteCalls) -> list[str]:
-    """The problems of a folder, all of them, one readable line each, with the file's name first."""
-    return [*_told(_generation(layout)), *_told(iter(calls.check())), *_told(_journal(layout))]
+def verify(layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None) -> list[str]:
+    """The problems of a folder, all of them, one readable line each, with the file's name first.
+
+    A generation whose files are all as they were written is given to `inspect`.
+    """
+    found = [
+        *_told(_kinds(layout.root)),
+        *_told(_generation(layout, inspect)),
+        *_told(iter(calls.check())),
+        *_told(_journal(layout)),
+    ]
+    return list(dict.fromkeys(found))  # a file may be met in several ways
 
 
-def verify_folder(path: Path) -> list[str]:
+def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
     """`verify` of an index so damaged that it may not open.
 
     Raises
@@ -39,7 +55,7 @@ def verify_folder(path: Path) -> list[str]:
         return [str(error)]
     calls = SqliteCalls.of(layout.root)
     try:
-        return verify(layout, calls)
+        return verify(layout, calls, inspect)
     finally:
         calls.close()
         layout.root.close()
@@ -55,6 +71,15 @@ def _told(problems: Iterator[str]) -> Iterator[str]:
         yield str(error)
 
 
+def _kinds(root: Directory) -> Iterator[str]:
+    """Links, pipes and the like in the places of files, of those too that nobody may ever open."""
+    for name in _FILES:
+        try:
+            root.plain_status(name)
+        except Damaged as error:
+            yield str(error)
+
+
 def _journal(layout: Layout) -> Iterator[str]:
     """An unfinished operation is none; nor is one that is under way."""
     journal = Journal(layout.root)
@@ -67,7 +92,7 @@ def _journal(layout: Layout) -> Iterator[str]:
     yield from ()
 
 
-def _generation(layout: Layout) -> Iterator[str]:
+def _generation(layout: Layout, inspect: Inspect | None) -> Iterator[str]:
     current = layout.current()
     if current == 0:
         yield f"{CURRENT}: missing; no generation was ever published"
@@ -86,6 +111,16 @@ def _generation(layout: Layout) -> Iterator[str]:
         yield from _vectors(contents)
         if CORPUS not in wrong:
             yield from _told(_tables(directory, manifest))
+        if inspect is not None and not wrong:
+            yield from _told(_inspected(layout, directory, current, inspect))
+
+
+def _inspected(layout: Layout, directory: Directory, number: int, inspect: Inspect) -> Iterator[str]:
+    snapshot = Snapshot(layout.path, directory, number, "sizes")
+    try:
+        yield from inspect(snapshot)
+    finally:
+        snapshot.close()
 
 
 def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._locks import cached_property
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.topk import TopK, top_k
 from stratarag.methods.archrag.abstractness import judge_by_rule
@@ -193,7 +193,7 @@ class HierarchySearcher:
             ):
                 behind = indices[indptr[row] : indptr[row + 1]]
                 chunks.append(behind)
-                shares.append(np.full(len(behind), COMMUNITY_SHARE * share / len(behind)))
+                shares.append(np.full(len(behind), COMMUNITY_SHARE * share / max(len(behind), 1)))
         return Seeds(np.concatenate(chunks), np.concatenate(shares), entities, entity_weights)
 
 

@@ -11,8 +11,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
+from stratarag.errors import Damaged
 from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.extraction import by_spacy
 from stratarag.pipeline.extraction.by_model import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
@@ -353,6 +355,7 @@ def to_json(extraction: Extraction) -> str:
 def from_json(text: str) -> Extraction:
     """The extraction that `to_json` wrote."""
     value = json.loads(text)
+    _check_types(value)
     return Extraction(
         units=tuple(SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]),
         entities=tuple(EntityMention(*entity) for entity in value["entities"]),
@@ -361,9 +364,22 @@ def from_json(text: str) -> Extraction:
     )
 
 
+def _check_types(value: Mapping[str, Sequence[Any]]) -> None:
+    """Whether all is of the type that it was written as; `TypeError` if not."""
+    named = (each[:3] for each in (*value["entities"], *value["relations"]))
+    "".join(chain(*value["units"], *named, value["terms"]))
+    sum(chain(*(each[3:] for each in value["relations"])))
+
+
 def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
     """All stored extractions with their chunk rows, a batch at a time."""
     for start in range(0, size, _BATCH):
         rows = range(start, min(start + _BATCH, size))
         for row, node in zip(rows, stored.nodes(rows), strict=True):
-            yield row, from_json(node.text)
+            try:
+                yield row, from_json(node.text)
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                raise Damaged(
+                    f"the extraction of chunk {node.id!r} (row {row} in corpus.sqlite) is damaged ({error!r}); "
+                    "restore the folder from a copy, or build again"
+                ) from error

@@ -1,0 +1,78 @@
+"""The full check of an index folder, with what only those know who read it: settings, arrays, nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from stratarag import _listing
+from stratarag._build import settings_of
+from stratarag._checks import checked_graph
+from stratarag._reader import Reader
+from stratarag._search_options import check_search_options
+from stratarag.config import Config
+from stratarag.errors import StrataragError
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.question import Question, View
+from stratarag.store import verify
+from stratarag.store.contents import part_file
+from stratarag.store.layout import CORPUS
+from stratarag.store.snapshot import Snapshot
+
+_LONGEST = 200  # characters of a question that is asked to see whether one can be
+
+
+def verify_folder(path: Path) -> list[str]:
+    """The problems of an index in a line each, one that cannot even be opened included; none if it is sound.
+
+    Raises
+    ------
+    NotAnIndex
+        If the folder holds no finished index at all.
+    """
+    return verify.verify_folder(path, inspected)
+
+
+def inspected(snapshot: Snapshot) -> Iterator[str]:
+    """What is wrong with a generation whose files are all as they were written, in a line each.
+
+    Settings that are not valid, arrays that lead nowhere, nodes that cannot be read, methods that fail to
+    answer. Nothing is raised.
+    """
+    yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
+    yield from _tried(CORPUS, partial(_read, _listing.extractions, snapshot))
+    unsound = list(_tried(part_file(GRAPH), lambda: checked_graph(snapshot)))
+    yield from unsound
+    if unsound:
+        return  # whatever follows stands on the graph
+    for listing in (_listing.entities, _listing.relations, _listing.units):
+        yield from _tried(CORPUS, partial(_read, listing, snapshot))
+    reader = Reader(snapshot)
+    for method in reader.methods:
+        yield from _tried(part_file(method), partial(_asked, reader, method))
+        yield from _tried(CORPUS, partial(_read, _listing.method_nodes, snapshot, method))
+
+
+def _tried(file: str, work: Callable[[], Any]) -> Iterator[str]:
+    try:
+        work()
+    except StrataragError as error:
+        yield str(error) if file in str(error) else f"{file}: {error}"
+    except Exception as error:  # damage that no check knows of
+        yield f"{file}: {type(error).__name__}: {error}"
+
+
+def _read(listing: Callable[..., Iterator[Any]], *arguments: Any) -> None:
+    deque(listing(*arguments), maxlen=0)
+
+
+def _asked(reader: Reader, method: str) -> None:
+    """Ask for what is like the first chunk, so that all is opened that a search opens."""
+    text, vector = reader.snapshot.texts([0])[0][:_LONGEST], np.array(reader.snapshot.vectors[0])
+    for view in get_args(View):
+        reader.search(Question(text, vector, 1, view, method, check_search_options(method, {})))

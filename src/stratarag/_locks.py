@@ -1,0 +1,63 @@
+"""Locks that a forked child finds free, and what else must be made anew there.
+
+A child has none of its parent's threads but the one that forked: a lock that another of them held would stay
+locked in the child for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Lock:
+    """A reentrant lock that a forked child finds free: whoever held it in the parent is not in the child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801  # as the one that it stands in for
+    """`functools.cached_property`, whose lock (Python 3.11 has one for all instances) outlasts a fork."""
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        super().__init__(func)
+        if "lock" in vars(self):
+            vars(self)["lock"] = Lock()
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
+
+
+def after_fork(remake: Callable[[], None]) -> None:
+    """Have a method called in forked children, for as long as its object lives.
+
+    For whatever has threads, or counts what threads hold: a child has none of its parent's threads.
+    """
+    _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
+
+
+def _remake() -> None:
+    for lock in list(_locks):
+        lock._lock = threading.RLock()
+    for reference in list(_remakers):
+        if (remake := reference()) is not None:
+            remake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_remake)
