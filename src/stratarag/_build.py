@@ -270,6 +270,7 @@ class _Update:
             previous=self._previous(EXTRACTION),
             use_llm=use_llm,
             given=self._change.extraction,
+            may_load=self._target.models.spacy == config.spacy,
         )
         await self._put(EXTRACTION, extracted)
         graph = await build_graph(

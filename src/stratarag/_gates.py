@@ -8,7 +8,7 @@ from typing import Any
 
 from stratarag._locks import Lock
 from stratarag.config import Config
-from stratarag.errors import EmbedderMismatch
+from stratarag.errors import Damaged, EmbedderMismatch
 from stratarag.models.budget import Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
@@ -64,6 +64,8 @@ class Models:
     ----------
     llm, embedder, budget, cache, progress, resolve_rule
         As `build_index` takes them.
+    spacy
+        The spaCy pipeline that the caller named; no other is loaded.
     recorded
         The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
     """
@@ -78,12 +80,14 @@ class Models:
         progress: bool | Progress = False,
         recorded: Manifest | None = None,
         resolve_rule: Rule | None = None,
+        spacy: str | None = None,
     ) -> None:
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
         self._chosen = embedder is not None
         self.llm = as_chat_model(llm)
         self.resolve_rule = resolve_rule or default_rule
+        self.spacy = spacy
         self.embedder = _embedder(embedder, recorded)
         self.recent_vectors = RecentVectors()
         self._budget = budget
@@ -180,8 +184,19 @@ def _embedder(given: Any, recorded: Manifest | None) -> Any:
     if isinstance(given, AnyEmbedder):
         return given
     if given is None:
+        if recorded is not None:
+            _check_hashing(recorded)
         return default_embedder(None if recorded is None else recorded.embedder)
     return as_embedder(given)
+
+
+def _check_hashing(recorded: Manifest) -> None:
+    """Refuse a number of dimensions that the vectors do not have: it would be allocated."""
+    if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
+        raise Damaged(
+            f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "
+            f"but vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
+        )
 
 
 def _progress(progress: bool | Progress) -> Progress | None:

@@ -54,8 +54,8 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
         yield from _tried(CORPUS, partial(_read, listing, snapshot))
     reader = Reader(snapshot)
     for method in reader.methods:
-        yield from _tried(part_file(method), partial(_asked, reader, method))
-        yield from _tried(CORPUS, partial(_read, _listing.method_nodes, snapshot, method))
+        unsound = list(_tried(part_file(method), partial(_asked, reader, method)))
+        yield from unsound or _tried(CORPUS, partial(_read, _listing.method_nodes, snapshot, method))
 
 
 def _tried(file: str, work: Callable[[], Any]) -> Iterator[str]:

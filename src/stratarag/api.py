@@ -52,6 +52,7 @@ async def abuild_index(
             progress=progress,
             recorded=recorded,
             resolve_rule=resolve_rule,
+            spacy=settings.extraction.spacy,
         )
         models.prefer_tokenizer(settings.tokenizer)
         index = Index(folder, models, settings)
@@ -153,6 +154,7 @@ async def aopen_index(
     limits: Limits | None = None,
     resolve_rule: Rule | None = None,
     check: Check = DEFAULT_CHECK,
+    spacy: str | None = None,
 ) -> Index:
     """Open an index; see `open_index`."""
     folder = await in_thread(IndexFolder.open, Path(path), check)
@@ -166,6 +168,7 @@ async def aopen_index(
             progress=progress,
             recorded=manifest,
             resolve_rule=resolve_rule,
+            spacy=spacy,
         )
         models.check_embedder(manifest, Path(path))
         index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
@@ -187,6 +190,7 @@ def open_index(
     limits: Limits | None = None,
     resolve_rule: Rule | None = None,
     check: Check = DEFAULT_CHECK,
+    spacy: str | None = None,
 ) -> Index:
     """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
 
@@ -194,6 +198,8 @@ def open_index(
     say how models are called from now on, and `resolve_rule`, which is not kept there. `check` says how much
     of the files is held against their checksums, now and when later generations are opened: `"sizes"` looks
     at the sizes of large ones, `"sampled"` at parts of them, `"full"` at every byte (as `Index.verify` does).
+    An index whose settings name a spaCy pipeline (`ExtractionConfig.spacy`) takes new documents only if it is
+    opened with the same name in `spacy`, which agrees to that: what only a folder names is not loaded.
 
     Raises
     ------
@@ -213,6 +219,7 @@ def open_index(
             limits=limits,
             resolve_rule=resolve_rule,
             check=check,
+            spacy=spacy,
         )
     )
 
@@ -228,7 +235,7 @@ async def aestimate(
 ) -> Estimate:
     """What a build would cost; see `estimate`."""
     settings = as_config(config)
-    models = Models(llm, None, cache=cache, progress=False)
+    models = Models(llm, None, cache=cache, progress=False, spacy=settings.extraction.spacy)
     models.prefer_tokenizer(settings.tokenizer)
     index = Index(IndexFolder.create(None), models, settings)
     change = Change(

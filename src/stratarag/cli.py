@@ -167,6 +167,7 @@ def _show_report(index: sr.Index, imported: sr.Imported | None, path: str, outpu
 @budget_options
 @cache_option
 @extraction_option
+@click.option("--spacy", metavar="NAME", help="Agree to load the spaCy pipeline that INDEX was built with.")
 @command
 def insert(
     index: str,
@@ -177,6 +178,7 @@ def insert(
     max_tokens: int | None,
     cache: str | None,
     extraction: str | None,
+    spacy: str | None,
     output: Output,
 ) -> None:
     """Add INPUTS to INDEX; documents whose id is there already are updated.
@@ -186,7 +188,7 @@ def insert(
     imported = None if extraction is None else sr.read_openie(extraction)
     spend = budget(max_calls, max_tokens)
     with sr.open_index(
-        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
+        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json, spacy=spacy
     ) as opened:
         documents = read(inputs, output, index, extraction, cache=cache)
         opened.insert(documents, extraction=None if imported is None else imported.extractions)

@@ -9,13 +9,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stratarag.errors import Damaged, StoreError
-from stratarag.store.calls import SqliteCalls
+from stratarag.store.calls import _SCHEMA, APPLICATION, SqliteCalls, _connect_frozen
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.journal import Journal
@@ -34,6 +35,60 @@ def test_calls_are_found_again_and_replaced(tmp_path: Path) -> None:
     assert calls.purge(["a"]) == 1
     assert calls.get("k") is None
     assert calls.check() == []
+
+
+def test_an_answer_that_is_not_as_it_was_stored_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    calls = SqliteCalls(path)
+    for key in ("k", "other"):
+        calls.put(key, f"answer to {key}", task="t", model="m", sources=["a"])
+    calls.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE calls SET answer = 'answer to j' WHERE key = 'k'")
+    with pytest.warns(RuntimeWarning, match=r"calls\.sqlite"):
+        assert calls.get("k") is None
+    assert calls.get("k") is None  # and says so once
+    assert calls.get("other") == "answer to other"
+    (problem,) = calls.check()
+    assert problem.startswith("calls.sqlite: answer 1 (of t)")
+    calls.put("k", "answer anew", task="t", model="m", sources=[])
+    assert calls.get("k") == "answer anew"
+    assert calls.check() == []
+
+
+def test_an_answer_is_not_taken_for_that_to_another_question(tmp_path: Path) -> None:
+    calls = SqliteCalls(tmp_path / "calls.sqlite")
+    for key in ("one", "two"):
+        calls.put(key, f"answer to {key}", task="t", model="m", sources=[])
+    calls.close()
+    with closing(sqlite3.connect(calls.path)) as connection, connection:
+        connection.execute("UPDATE calls SET answer = 'answer to one' WHERE key = 'two'")
+        connection.execute(
+            "UPDATE checksums SET checksum = (SELECT checksum FROM checksums WHERE number = 1)"
+        )
+    with pytest.warns(RuntimeWarning):
+        assert calls.get("two") is None
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_cache_of_the_first_version_is_read_and_purged(tmp_path: Path, writable: bool) -> None:
+    path = tmp_path / "calls.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{_SCHEMA} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 1;")
+        connection.execute("INSERT INTO calls VALUES (1, 'old', 'an answer', 't', 'm', 'now')")
+        connection.execute("INSERT INTO call_sources VALUES (1, 'a')")
+        connection.commit()
+    if not writable:
+        connection = _connect_frozen(path)
+        connection.close()
+        return
+    calls = SqliteCalls(path)
+    assert calls.get("old") == "an answer"
+    calls.put("new", "another", task="t", model="m", sources=["a"])
+    assert calls.check() == []
+    assert SqliteCalls(path).get("old") == "an answer"
+    assert calls.purge(["a"]) == 2
+    assert calls.get("old") is None
 
 
 def test_what_is_forgotten_lets_go_of_its_files_at_once(tmp_path: Path) -> None:

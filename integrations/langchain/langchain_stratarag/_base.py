@@ -210,8 +210,18 @@ class IndexRetriever(BaseRetriever):
         return await cls.afrom_documents(_documents(texts, metadatas, ids), **arguments)
 
     @classmethod
-    def load(cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any) -> Self:
+    def load(
+        cls,
+        path: StrPath,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        spacy: str | None = None,
+        **settings: Any,
+    ) -> Self:
         """Open an index folder, whoever wrote it. `llm` is needed for `add_documents` and `delete` only.
+
+        So is `spacy`, the pipeline that the folder's settings name, if they name one.
 
         Raises
         ------
@@ -219,15 +229,22 @@ class IndexRetriever(BaseRetriever):
             If the folder does not hold this retriever's method; and as `stratarag.open_index` does.
         """
         cls._check(settings)
-        return cls._over(open_index(path, to_chat_model(llm), embedding), settings)
+        return cls._over(open_index(path, to_chat_model(llm), embedding, spacy=spacy), settings)
 
     @classmethod
     async def aload(
-        cls, path: StrPath, *, llm: LLM = None, embedding: Embedding = None, **settings: Any
+        cls,
+        path: StrPath,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        spacy: str | None = None,
+        **settings: Any,
     ) -> Self:
         """The async twin of `load`."""
         cls._check(settings)
-        return cls._over(await aopen_index(path, to_chat_model(llm), embedding), settings)
+        core = await aopen_index(path, to_chat_model(llm), embedding, spacy=spacy)
+        return cls._over(core, settings)
 
     @classmethod
     def _check(cls, settings: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from llama_index_stratarag import _corpus
 from llama_index_stratarag._models import to_chat_model, to_embedder
 from stratarag import Chunk, Index, abuild_index, aopen_index, build_index, open_index
+from stratarag.config import as_config
 from stratarag.errors import IndexExists
 
 StrPath = str | os.PathLike[str]
@@ -56,11 +57,15 @@ class Setup:
 
     def open(self, path: StrPath | None = None) -> Index:
         """Open a folder: the one given, else `self.path`."""
-        return open_index(path or self.path or "", **self._opening())
+        return open_index(path or self.path or "", **self._opening(), spacy=self._spacy())
 
     async def aopen(self, path: StrPath | None = None) -> Index:
         """The async twin of `open`."""
-        return await aopen_index(path or self.path or "", **self._opening())
+        return await aopen_index(path or self.path or "", **self._opening(), spacy=self._spacy())
+
+    def _spacy(self) -> str | None:
+        """The spaCy pipeline in the caller's own settings; one that only a folder names is not loaded."""
+        return as_config(self.config).extraction.spacy
 
     def _building(self) -> dict[str, Any]:
         return {"method": self.method, "path": self.path, "config": self.config} | self._opening()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
-from stratarag.errors import Damaged
+from stratarag.errors import Damaged, StoreError
 from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.extraction import by_spacy
 from stratarag.pipeline.extraction.by_model import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
@@ -108,8 +108,12 @@ async def extract_corpus(
     previous: Stored | None,
     use_llm: bool,
     given: Given | None = None,
+    may_load: bool = True,
 ) -> Built:
     """The extraction of every chunk: taken over from `previous`, given, or made now.
+
+    `may_load` says whether the caller named the spaCy pipeline in `config`, or agreed to it: one that only a
+    folder names is not loaded, since a pipeline may run code of its own.
 
     A chunk for which the model fails is extracted without it, is marked so, and is tried again by the
     next update; the failure is in the gate's list.
@@ -120,7 +124,7 @@ async def extract_corpus(
     with gate.stage("extract", corpus.size):
         for start in range(0, corpus.size, _BATCH):
             rows = range(start, min(start + _BATCH, corpus.size))
-            nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given_rows)
+            nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given_rows, may_load)
     maker = _maker(config, config.gleaning)
     for node in nodes:
         notes.update(node.extra.get("notes", {}))
@@ -142,6 +146,7 @@ async def _batch(
     previous: Stored | None,
     use_llm: bool,
     given: Mapping[int, Extraction],
+    may_load: bool,
 ) -> list[Node]:
     chunks = corpus.chunks(rows)
     made = _known(previous, rows, chunks, config, use_llm)
@@ -150,6 +155,12 @@ async def _batch(
             made[row] = _node(row, chunk, given[row], GIVEN)
     todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
     if todo and config.spacy:  # what is not installed is said before a model is asked
+        if not may_load:
+            raise StoreError(
+                f"the settings of the folder name the spaCy pipeline {config.spacy!r}, and loading it may "
+                "run code of its own. If you trust it, open the index with "
+                f"open_index(..., spacy={config.spacy!r}) and insert again"
+            )
         await asyncio.to_thread(by_spacy.load, config.spacy)
     if use_llm:
         made |= await _by_model(todo, gate, config)
@@ -380,6 +391,6 @@ def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
                 yield row, from_json(node.text)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise Damaged(
-                    f"the extraction of chunk {node.id!r} (row {row} in corpus.sqlite) is damaged ({error!r}); "
-                    "restore the folder from a copy, or build again"
+                    f"the extraction of chunk {node.id!r} (row {row} in corpus.sqlite) is damaged: "
+                    f"{error!r}. Restore the folder from a copy, or build again"
                 ) from error

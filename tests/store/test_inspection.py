@@ -1,0 +1,142 @@
+"""What `verify` and updates say of folders whose checksums are right and whose content is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag._inspection import verify_folder
+from stratarag.errors import Damaged, StoreError
+from stratarag.store.arrays import open_arrays, write_arrays
+from stratarag.store.files import Directory
+from stratarag.testing import FakeEmbedder
+from tests.campaigns.hostile import signed
+from tests.campaigns.trials import documents
+
+METHODS = ("archrag", "hirag", "noderag", "lshtree")
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "idx"
+    made = sr.build_index(documents(), METHODS, path, embedder=FakeEmbedder(), progress=False)
+    made.insert(documents(8, 9))  # generation 2, as `signed` expects
+    made.close()
+    return path
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "idx"))
+
+
+def altered(folder: Path, file: str, array: str, change: Callable[[Array], Array]) -> None:
+    """Another array in a file of the generation, with checksums that are right."""
+    path = folder / "generations" / "2" / file
+    with Directory.open(path.parent) as directory:
+        descriptor = directory.descriptor(path.name)
+        arrays = {name: each.copy() for name, each in open_arrays(directory, path.name, descriptor).items()}
+        os.close(descriptor)
+        path.unlink()
+        write_arrays(directory, path.name, {**arrays, array: change(arrays[array])})
+    signed(folder, lambda content: None)
+
+
+def with_nan(array: Array) -> Array:
+    array[len(array) // 2 :] = np.nan
+    return array
+
+
+def test_arrays_with_right_checksums_are_asked(folder: Path) -> None:
+    altered(folder, "parts/noderag.arrays", "walk.indices", lambda array: array + 10**6)
+    altered(folder, "parts/lshtree.arrays", "children.indices", lambda array: array + 10**6)
+    problems = verify_folder(folder)
+    assert [each.partition(":")[0] for each in problems] == ["parts/noderag.arrays", "parts/lshtree.arrays"]
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        assert index.verify() == problems
+
+
+def test_settings_that_are_not_valid_are_a_problem(folder: Path) -> None:
+    signed(folder, lambda content: content["config"]["chunking"].update(size=-1))
+    (problem,) = verify_folder(folder)
+    assert "manifest.json" in problem
+    assert "size" in problem
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("name", ["lock", "calls.sqlite-wal", "stratarag-index"])
+def test_what_is_no_file_is_a_problem(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert verify_folder(folder) == [f"{folder / name}: a named pipe, where a file of the index should be"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_vectors_of_no_numbers_are_damage_to_an_update(folder: Path, method: str) -> None:
+    altered(folder, f"parts/{method}.arrays", "vectors", with_nan)
+    altered(folder, "parts/graph.arrays", "vectors", with_nan)
+    assert any("parts/graph.arrays" in problem for problem in verify_folder(folder))
+    index = sr.open_index(folder, embedder=FakeEmbedder())
+    with index, contextlib.suppress(Damaged):  # a bare error, or a crash, would end the test
+        index.insert(documents(30, 40))
+
+
+def test_arrays_are_checked_before_an_update_follows_them(folder: Path) -> None:
+    altered(folder, "parts/hirag.arrays", "clusters.indptr", lambda array: np.roll(array, 1))
+    index = sr.open_index(folder, embedder=FakeEmbedder())
+    with index, pytest.raises(Damaged, match=r"clusters\.indptr"):
+        index.insert(documents(30, 31))
+
+
+@pytest.mark.parametrize("extra", ['{"title": 1}', "{}", '{"name": 5, "type": [], "description": {}}'])
+def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> None:
+    with closing(sqlite3.connect(folder / "generations" / "2" / "corpus.sqlite")) as connection, connection:
+        connection.execute("UPDATE nodes SET extra = ? WHERE method = 'graph' AND kind = 'entity'", (extra,))
+    signed(folder, lambda content: None)
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        assert any("corpus.sqlite" in problem for problem in index.verify())
+        with pytest.raises(Damaged, match="name"):
+            list(index.entities())
+
+
+def test_a_foreign_number_of_dimensions_is_not_allocated(folder: Path) -> None:
+    signed(folder, lambda content: content.update(embedder="hashing-" + "9" * 5000))
+    with pytest.raises(Damaged, match="hashing-999"):
+        sr.open_index(folder)
+
+
+def test_a_pipeline_that_only_a_folder_names_is_not_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    class Spacy:
+        @staticmethod
+        def load(name: str) -> None:
+            loaded.append(name)
+            raise OSError("not here")
+
+    monkeypatch.setitem(sys.modules, "spacy", Spacy)
+    signed(folder, lambda content: content["config"]["extraction"].update(spacy="strangers_pipeline"))
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.retrieve("Who steers the Aurora?")
+        for operation in (index.insert, index.estimate):
+            with pytest.raises(StoreError, match=r"spacy='strangers_pipeline'"):
+                operation(documents(30, 31))
+    assert loaded == []
+    index = sr.open_index(folder, embedder=FakeEmbedder(), spacy="strangers_pipeline")
+    with index, pytest.raises(ValueError, match="strangers_pipeline"):
+        index.insert(documents(30, 31))
+    assert loaded == ["strangers_pipeline"]
