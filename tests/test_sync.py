@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -124,3 +125,26 @@ def test_a_forked_child_finds_locks_free_and_remakes_its_own() -> None:
                 os._exit(0 if pool.owner == os.getpid() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert pool.owner == os.getpid()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_property_that_is_computed_during_a_fork_can_be_computed_in_the_child() -> None:
+    computing, done = threading.Event(), threading.Event()
+
+    class Slow:
+        @_locks.cached_property
+        def value(self) -> int:
+            computing.set()
+            return int(done.wait(30))
+
+    thread = threading.Thread(target=lambda: Slow().value)
+    thread.start()
+    computing.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)  # it hangs where the lock is the one of Python 3.11
+        done.set()
+        os._exit(0 if Slow().value else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    thread.join()

@@ -29,7 +29,7 @@ class BlockingEmbedder:
 
 
 def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
-    """Fork while others ask; the child's answers must be the parent's."""
+    """Fork while others ask, some with a filter that is made anew; the child's answers must be the parent's."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
     index = sr.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
@@ -38,6 +38,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
     def ask() -> None:
         while not stop.is_set():
             index.retrieve("Who steers the Aurora?", k=3)
+            index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
