@@ -29,7 +29,7 @@ class BlockingEmbedder:
 
 
 def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
-    """Fork while others ask, some with a filter that is made anew; the child's answers must be the parent's."""
+    """Fork while others ask, some with a filter made anew; the child's answers must be the parent's."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
     index = sr.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
