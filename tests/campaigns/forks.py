@@ -29,7 +29,7 @@ class BlockingEmbedder:
 
 
 def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
-    """Fork while others ask, some with a filter made anew; the child's answers must be the parent's."""
+    """Fork while others open and ask an index, some with filters; the child's answers must be right."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
     index = sr.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
@@ -40,7 +40,12 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
             index.retrieve("Who steers the Aurora?", k=3)
             index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
+    def open_and_ask() -> None:
+        while not stop.is_set():
+            with sr.open_index(work / "idx", embedder=BlockingEmbedder()) as own:
+                own.retrieve("Who steers the Aurora?", k=3)
+
+    threads = [threading.Thread(target=each) for each in (ask, ask, open_and_ask)]
     for thread in threads:
         thread.start()
     try:
@@ -61,5 +66,6 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
 
 def _asked(index: sr.Index, kind: str) -> Any:
     if kind == "ask":
+        index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
         return answers(index)
     return index.insert(documents(os.getpid() % 500, os.getpid() % 500 + 1)).documents
