@@ -12,7 +12,10 @@ from pathlib import Path
 
 from tests.campaigns.trials import TALLIES, table
 
-NAMES = ("damage", "hostile", "kills", "full_disk", "power_cuts", "cancellations", "forks", "traces")
+NAMES = (
+    *("adapters", "caches", "cancellations", "damage", "forks", "full_disk", "hostile", "kills"),
+    *("power_cuts", "traces"),
+)
 
 
 def main() -> int:
@@ -21,6 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=NAMES)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--numpy", action="store_true", help="without the compiled kernels")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # one that is stopped shows what it has
     began = time.monotonic()

@@ -13,6 +13,8 @@ from tests.campaigns.interrupted import available
 ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
+    "adapters": 18,
+    "caches": 3,
     "cancellations": 10,
     "damage": 14,
     "forks": 5,
@@ -30,6 +32,15 @@ def test_a_campaign_finds_nothing(name: str, request: pytest.FixtureRequest) -> 
     if name in ("full_disk", "kills", "power_cuts") and not available():
         pytest.skip("the shim below the file system needs a C compiler")
     trials = SMALL[name] * request.config.getoption("--trials")
-    command = [sys.executable, "-m", "tests.campaigns", name, "--trials", str(trials)]
+    _run(name, "--trials", str(trials))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="trials are forked and limited as on Linux")
+def test_a_campaign_without_compiled_kernels_finds_nothing(request: pytest.FixtureRequest) -> None:
+    _run("damage", "--numpy", "--trials", str(7 * request.config.getoption("--trials")))
+
+
+def _run(*arguments: str) -> None:
+    command = [sys.executable, "-m", "tests.campaigns", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
