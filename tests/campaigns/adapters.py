@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import random
 import shutil
 import signal
@@ -147,6 +148,8 @@ FRAMEWORKS: dict[str, Framework] = {"LangChain": LangChain(), "LlamaIndex": Llam
 def campaign(work: Path, trials: int, seed: int = 9) -> list[Tally]:
     """A third of the trials each: a damaged folder, a killed insert, cancelled inserts."""
     rows = []
+    for module in ("langchain_stratarag", "llama_index_stratarag", "llama_index.core"):
+        importlib.import_module(module)  # here, and not in each child
     for name, framework in FRAMEWORKS.items():
         chance, place = random.Random(seed), work / name
         place.mkdir()
