@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from stratarag.errors import Locked, NotAnIndex
+from stratarag.store import forks
 from stratarag.store.folder import IndexFolder
 from tests.store.support import contents, fill, manifest, publish
 
@@ -226,3 +227,27 @@ def test_leaving_without_publishing_discards(tmp_path: Path) -> None:
         staging.publish(manifest())
         with pytest.raises(RuntimeError, match="already"):
             staging.publish(manifest())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_waits_for_what_other_threads_do_in_sqlite(tmp_path: Path) -> None:
+    inside, order = threading.Event(), []
+
+    def work() -> None:
+        with forks.inside_sqlite(), forks.inside_sqlite():
+            inside.set()
+            time.sleep(0.2)
+            order.append("left")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        with forks.inside_sqlite():
+            os._exit(0 if order == ["left"] else 1)
+    order.append("forked")
+    thread.join()
+    with forks.inside_sqlite():
+        assert os.waitpid(child, 0)[1] == 0
+    assert order == ["left", "forked"]

@@ -213,7 +213,11 @@ class SqliteCalls:
                 return
             path = folder.path / CALLS
             require_plain(folder, CALLS)
-            with closing(_connect_writable(path)) as target, database.use() as source, named_errors(path):
+            with (
+                database.use() as source,
+                named_errors(path),
+                closing(_connect_writable(path)) as target,
+            ):
                 source.backup(target)
         finally:
             own.close()

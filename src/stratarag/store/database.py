@@ -7,7 +7,6 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import Any
 
 from stratarag.errors import ClosedIndex, Damaged, StoreError
 from stratarag.store.files import Directory
+from stratarag.store.forks import inside_sqlite
 
 SIDE_FILES = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 PARAMETERS = 500  # SQLite accepts 999 in its oldest builds; below that, more gains nothing
@@ -227,30 +227,6 @@ def marks(count: int) -> str:
     return ",".join("?" * count)
 
 
-FORK_PATIENCE = 5.0  # seconds that a fork waits for a statement of another thread
-_databases: weakref.WeakSet[Database] = weakref.WeakSet()
-_held: list[Database] = []
-_forking = threading.RLock()
-
-
-def _before_fork() -> None:
-    """Let no thread be inside of SQLite: what it locks there would stay locked in the child for ever."""
-    _forking.acquire()
-    deadline = time.monotonic() + FORK_PATIENCE
-    for database in list(_databases):
-        if database._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            _held.append(database)
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop()._lock.release()
-    _forking.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
-
 _abandoned: list[sqlite3.Connection] = []  # inherited by a fork; to close them would disturb the parent
 
 
@@ -275,24 +251,25 @@ class Database:
         self.path = path
         self._connect = connect
         self._reopen = reopen
-        self._connection = connect()
+        with inside_sqlite():
+            self._connection = connect()
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        _databases.add(self)
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone while the block lasts."""
         if self._pid != os.getpid():
             self._after_fork()
-        with self._lock, named_errors(self.path):
+        with self._lock, inside_sqlite(), named_errors(self.path):
             yield self._connection
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()  # the parent's may have been held by a thread that is not here
         if self._reopen:
             _abandoned.append(self._connection)
-            self._connection = self._connect()
+            with inside_sqlite():
+                self._connection = self._connect()
         self._pid = os.getpid()
 
     def rows(
@@ -324,9 +301,10 @@ class Database:
     def close(self) -> None:
         """Close the connection; harmless when closed already."""
         if self._pid == os.getpid():
-            with self._lock:
+            with self._lock, inside_sqlite():
                 self._connection.close()
 
     def __del__(self) -> None:
         if getattr(self, "_pid", None) == os.getpid():
-            self._connection.close()
+            with inside_sqlite():
+                self._connection.close()

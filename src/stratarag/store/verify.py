@@ -13,6 +13,7 @@ from stratarag.store.checksums import problem
 from stratarag.store.contents import Contents, infinite, meanings, opened
 from stratarag.store.database import SIDE_FILES, named_errors
 from stratarag.store.files import Directory
+from stratarag.store.forks import inside_sqlite
 from stratarag.store.journal import Journal
 from stratarag.store.layout import CALLS, CORPUS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratarag.store.lock import LOCK, NOTE, WriterLock
@@ -142,7 +143,8 @@ def _vectors(contents: Contents) -> Iterator[str]:
 
 
 def _tables(directory: Directory, manifest: Manifest) -> Iterator[str]:
-    with named_errors(directory.path / CORPUS), closing(connect_corpus(directory)) as connection:
+    corpus = directory.path / CORPUS
+    with inside_sqlite(), named_errors(corpus), closing(connect_corpus(directory)) as connection:
         unsound = [each for (each,) in connection.execute("PRAGMA integrity_check(5)") if each != "ok"]
         yield from (f"{CORPUS}: {each}" for each in unsound)
         if unsound:
