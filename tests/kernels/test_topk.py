@@ -100,6 +100,41 @@ def test_bad_arguments(k, query, mask, reason):
         Sketch.build(vectors).search(query, k, vectors=vectors, mask=mask)
 
 
+@pytest.fixture(params=["native", "numpy"])
+def backend(request, monkeypatch):
+    if request.param == "numpy":
+        monkeypatch.setattr(topk, "native_available", lambda: False)
+    elif not topk.native_available():
+        pytest.skip("installed without the native kernels")
+
+
+@pytest.mark.usefixtures("backend")
+class TestShortlist:
+    @pytest.mark.parametrize("words", [1, 5, 8])
+    @pytest.mark.parametrize("share", [None, 0.0, 0.02, 0.6])
+    def test_the_nearest_codes_of_equals_the_lower_rows(self, words, share):
+        rng = np.random.default_rng(words)
+        codes = rng.integers(0, 2**64, (700, words), np.uint64)
+        codes[rng.integers(0, 700, 300)] = codes[0]
+        mask = None if share is None else rng.random(700) < share
+        bits = np.unpackbits((codes ^ codes[0]).view(np.uint8), axis=1).sum(axis=1)
+        admitted = [row for row in range(700) if mask is None or mask[row]]
+        for size in (1, 50, 400, 700, 10**6):
+            expected = sorted(sorted(admitted, key=lambda row: (bits[row], row))[:size])
+            assert topk.shortlist(codes[0], codes, size, mask=mask).tolist() == expected
+
+    def test_a_search_is_the_same_by_both(self, monkeypatch):
+        monkeypatch.setattr(topk, "SCAN_LIMIT", 500)
+        rng = np.random.default_rng(8)
+        vectors = clustered(rng, 3000, 37)
+        sketch, query = Sketch.build(vectors), unit(rng, 37)
+        found = sketch.search(query, 30, vectors=vectors)
+        monkeypatch.setattr(topk, "native_available", lambda: False)
+        assert np.array_equal(found, sketch.search(query, 30, vectors=vectors))
+        turned = np.asfortranarray(vectors)
+        assert np.array_equal(found, sketch.search(query, 30, vectors=turned))
+
+
 class TestSketch:
     @pytest.fixture(autouse=True)
     def small_limits(self, monkeypatch):

@@ -26,6 +26,7 @@ FLAGS = {
 }
 LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 TESTS = [
+    "test_bm25.py",
     "test_chnsw.py",
     "test_chnsw_input.py",
     "test_hamming.py",

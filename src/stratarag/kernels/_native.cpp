@@ -60,17 +60,21 @@ void hamming(Code query, Codes codes, Distances out) {
 
 }  // namespace
 
+void bind_bm25(nb::module_ &module);
 void bind_chnsw(nb::module_ &module);
 void bind_paths(nb::module_ &module);
 void bind_ppr(nb::module_ &module);
+void bind_topk(nb::module_ &module);
 void bind_words(nb::module_ &module);
 
 NB_MODULE(_native, module) {
     module.doc() = "Native twins of the numpy kernels.";
     nb::set_leak_warnings(false);  // an index that is open when Python ends is not a user's mistake
+    bind_bm25(module);
     bind_chnsw(module);
     bind_paths(module);
     bind_ppr(module);
+    bind_topk(module);
     bind_words(module);
     module.def("hamming", &hamming, "query"_a.noconvert(), "codes"_a.noconvert(), "out"_a.noconvert(),
                "Write the Hamming distance from `query` (words,) to each of `codes` (n, words) to `out` (n,).");

@@ -2,6 +2,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 def hamming(query: NDArray[np.uint64], codes: NDArray[np.uint64], out: NDArray[np.uint16]) -> None: ...
+def bm25(
+    rows: NDArray[np.int32],
+    counts: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    rarity: NDArray[np.float32],
+    norms: NDArray[np.float32],
+    mask: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def products(
+    vectors: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.int64]
+) -> NDArray[np.float32]: ...
+def shortlist(
+    query: NDArray[np.uint64], codes: NDArray[np.uint64], mask: NDArray[np.bool_], size: int
+) -> NDArray[np.int64]: ...
 def walks(
     offsets: NDArray[np.generic],
     targets: NDArray[np.generic],

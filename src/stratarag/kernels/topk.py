@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
-from stratarag.kernels.hamming import Codes, hamming, pack
+from stratarag.kernels.hamming import Codes, hamming, native_available, pack
 from stratarag.kernels.lsh import hyperplanes
+
+if native_available():
+    from stratarag.kernels import _native
 
 Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -29,6 +32,7 @@ SHORTLIST = 1024
 _PER_RESULT = 16
 _ROUNDING = 1e-5
 _SEED = 0
+_ALL: Mask = np.zeros(0, np.bool_)
 
 
 def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -> TopK:
@@ -145,19 +149,49 @@ class Sketch:
         size = max(SHORTLIST, _PER_RESULT * k)
         if admitted <= max(SCAN_LIMIT, size):
             return top_k(vectors, query, k, mask=mask)
-        distances = hamming(_encode(query[None], self.mean)[0], self.codes)
-        if mask is not None:
-            distances[~mask] = np.iinfo(distances.dtype).max
-        rows = _nearest(distances, size)
-        return _best(vectors, query, k, rows, np.asarray(vectors[rows]) @ query)
+        rows = shortlist(_encode(query[None], self.mean)[0], self.codes, size, mask=mask)
+        return _best(vectors, query, k, rows, _products(vectors, query, rows))
 
 
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:
     return pack((vectors - mean) @ _planes(len(mean)) > 0)
 
 
-def _nearest(distances: NDArray[np.uint16], size: int) -> Rows:
+def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:
+    """The rows whose codes differ in the fewest bits from a code, of equals the lower rows, ascending.
+
+    Parameters
+    ----------
+    code
+        Shape (words,).
+    codes
+        Shape (n, words); may be memory-mapped.
+    size
+        How many rows, where so many are admitted.
+    mask
+        Admitted rows, shape (n,); None admits all.
+    """
+    if native_available():
+        return _native.shortlist(code, np.ascontiguousarray(codes), _ALL if mask is None else mask, size)
+    distances = hamming(code, codes)
+    admitted = len(codes)
+    if mask is not None:
+        distances[~mask] = np.iinfo(distances.dtype).max
+        admitted = int(np.count_nonzero(mask))
+    return _smallest(distances, min(size, admitted))
+
+
+def _products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+    """Inner products of chosen rows, which are read where they lie."""
+    if native_available() and vectors.dtype == query.dtype == np.float32 and vectors.flags.c_contiguous:
+        return _native.products(vectors, np.ascontiguousarray(query), rows)
+    return np.asarray(vectors[rows]) @ query
+
+
+def _smallest(distances: NDArray[np.uint16], size: int) -> Rows:
     """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
+    if not size:
+        return np.zeros(0, np.int64)
     border = np.partition(distances, size - 1)[size - 1]
     below, at = np.flatnonzero(distances < border), np.flatnonzero(distances == border)
     return np.sort(np.concatenate([below, at[: size - len(below)]]))

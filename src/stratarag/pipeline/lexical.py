@@ -1,7 +1,7 @@
 """Words of passages: BM25 over arrays that are stored with the graph, memory-mapped and asked by mask.
 
 A passage p of a corpus of n has, for the distinct terms t of a question (Robertson et al. 1994, in the form
-that Lucene computes; Kamphuis et al. 2020 compare the forms),
+that Lucene computes; Kamphuis et al. 2020 compare the forms; `kernels.bm25` computes it),
 
     score(p) = sum over t of  idf(t) * tf / (tf + k1 * (1 - b + b * |p| / mean |p|)),
     idf(t) = ln(1 + (n - df + 0.5) / (df + 0.5)),
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels.bm25 import Postings, bm25
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Rows
@@ -40,7 +40,6 @@ MOST_POSTINGS = 200_000
 of a million passages, and what is common in a question of a megabyte."""
 
 _NO_ROWS: Rows = np.zeros(0, np.int64)
-_NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
 _MOST_OFTEN = 255  # occurrences in a passage that are told apart
 
 Arrays = dict[str, NDArray[Any]]
@@ -98,13 +97,11 @@ class LexicalIndex:
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._norms: NDArray[np.float32] = arrays["norms"]
         self._keys: NDArray[np.uint64] = arrays["keys"]
         self._starts: NDArray[np.int64] = arrays["starts"]
-        self._rows: NDArray[np.int32] = arrays["rows"]
-        self._counts: NDArray[np.uint8] = arrays["counts"]
+        self._all = Postings(arrays["rows"], arrays["counts"], arrays["norms"])
         self.language = bytes(arrays["language"]).decode("ascii", "replace")
-        if len(self._starts) != len(self._keys) + 1 or len(self._rows) != len(self._counts):
+        if len(self._starts) != len(self._keys) + 1 or len(self._all.rows) != len(self._all.counts):
             raise ValueError("the arrays of the words are damaged: their lengths do not fit each other")
 
     @staticmethod
@@ -127,20 +124,7 @@ class LexicalIndex:
         ValueError
             If the arrays are damaged where the question's terms stand.
         """
-        starts, counts = self._postings(question)
-        places = ranges(starts, counts)
-        if not len(places):
-            return Scored(_NO_ROWS, _NO_SCORES)
-        rows = self._rows[places].astype(np.int64)
-        size = len(self._norms)
-        if rows.min() < 0 or rows.max() >= size:
-            raise ValueError(f"the postings are damaged: a row is not one of {size} passages")
-        often = self._counts[places].astype(np.float32)
-        rarity = np.log1p((size - counts + 0.5) / (counts + 0.5)).astype(np.float32)
-        parts = np.repeat(rarity, counts) * often / (often + self._norms[rows])
-        if allowed is not None:
-            rows, parts = rows[allowed[rows]], parts[allowed[rows]]
-        return _summed(rows, parts, size)
+        return Scored(*bm25(self._all, *self._postings(question), allowed))
 
     def _postings(self, question: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the postings of the question's terms start and how many they are, the rarest terms first."""
@@ -152,9 +136,7 @@ class LexicalIndex:
         places = places[self._keys[places] == keys]
         starts = self._starts[places].astype(np.int64)
         counts = self._starts[places + 1].astype(np.int64) - starts
-        if np.any(
-            (starts < 0) | (counts < 1) | (counts > len(self._norms)) | (starts + counts > len(self._rows))
-        ):
+        if np.any((counts < 1) | (counts > len(self._all.norms))):
             raise ValueError("the postings are damaged: those of a term are out of bounds")
         order = np.argsort(counts, kind="stable")
         order = order[np.cumsum(counts[order]) <= MOST_POSTINGS]
@@ -175,16 +157,6 @@ def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
         rows, scores = rows[likely], scores[likely]
     order = np.lexsort((rows, -scores))[:k]
     return Scored(rows[order], scores[order])
-
-
-def _summed(rows: Rows, parts: NDArray[np.float32], size: int) -> Scored:
-    """The sum for each row, at the cost of the postings and not of the corpus."""
-    if 8 * len(rows) > size:
-        total = np.bincount(rows, parts, minlength=size)
-        distinct = np.flatnonzero(total)
-        return Scored(distinct, total[distinct].astype(np.float32))
-    distinct, place = np.unique(rows, return_inverse=True)
-    return Scored(distinct, np.bincount(place, parts, minlength=len(distinct)).astype(np.float32))
 
 
 class _Stemmers(threading.local):

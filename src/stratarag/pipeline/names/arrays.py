@@ -68,6 +68,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
     _check_postings(checks, "keys", np.uint64, "key_starts", "key_rows", count)
     vocabulary = checks.of("vocabulary", np.uint64, (None,))
     check_ascending(vocabulary, "vocabulary", strictly=True)
+    if len(vocabulary) > len(checks.any("keys")):  # every word of a name is a key
+        raise ValueError(f"array 'vocabulary' has {len(vocabulary)} words, more than 'keys'")
     checks.of("gram_counts", np.uint16, vocabulary.shape)
     _check_postings(checks, "grams", np.uint32, "gram_starts", "gram_words", len(vocabulary))
 

@@ -182,12 +182,15 @@ class NameIndex:
         dice = 2 * shared / (self._arrays["gram_counts"][places] + wanted.size)
         best = np.argsort(-dice, kind="stable")[:_SIMILAR_WORDS]
         best = best[dice[best] >= _SIMILAR]
-        rows = [_NONE]
-        for code in self._arrays["vocabulary"][places[best]]:
-            rows.append(self._postings(np.array([code]))[:_POSTINGS].astype(np.int64))
-        similar = np.repeat(dice[best], [part.size for part in rows[1:]])
-        unique, first = np.unique(np.concatenate(rows), return_index=True)
-        return unique, similar[first]
+        codes = self._arrays["vocabulary"][places[best]]
+        at = np.searchsorted(self._arrays["keys"], codes)
+        at[at == len(self._arrays["keys"])] = 0
+        best, at = best[self._arrays["keys"][at] == codes], at[self._arrays["keys"][at] == codes]
+        starts = self._arrays["key_starts"][at]
+        counts = np.minimum(self._arrays["key_starts"][at + 1] - starts, _POSTINGS)
+        rows = self._arrays["key_rows"][ranges(starts, counts)].astype(np.int64)
+        unique, first = np.unique(rows, return_index=True)
+        return unique, np.repeat(dice[best], counts)[first]
 
 
 def _capitalised(span: Sequence[str], question: str) -> bool:

@@ -1,0 +1,184 @@
+// The rows of a sketch that are nearest to a code, and the inner products of chosen rows. The numpy twins are
+// in topk.py.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+using Code = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Codes = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define STRATARAG_DISPATCH 1
+#define STRATARAG_INLINE inline __attribute__((always_inline))
+#else
+#define STRATARAG_INLINE inline
+#endif
+
+namespace {
+
+constexpr size_t MOST_WORDS = 1023;
+constexpr uint16_t LEFT_OUT = UINT16_MAX;
+
+// What a scan notes of its thread, kept for the next one unless it is large.
+struct Noted {
+    std::vector<uint16_t> distances;
+    std::vector<size_t> counts;
+
+    void release() {
+        if (distances.capacity() > KEPT)
+            distances = std::vector<uint16_t>();
+    }
+
+  private:
+    static constexpr size_t KEPT = size_t{1} << 24;
+};
+
+STRATARAG_INLINE void scan(const uint64_t *query, const uint64_t *codes, const bool *mask, size_t count, size_t words,
+                           Noted &noted) {
+    for (size_t row = 0; row < count; ++row, codes += words) {
+        if (mask && !mask[row]) {
+            noted.distances[row] = LEFT_OUT;
+            continue;
+        }
+        int total = 0;
+        for (size_t word = 0; word < words; ++word)
+            total += std::popcount(query[word] ^ codes[word]);
+        noted.distances[row] = static_cast<uint16_t>(total);
+        ++noted.counts[static_cast<size_t>(total)];
+    }
+}
+
+#ifdef STRATARAG_DISPATCH
+__attribute__((target("popcnt"))) void scan_popcnt(const uint64_t *query, const uint64_t *codes, const bool *mask,
+                                                   size_t count, size_t words, Noted &noted) {
+    if (words == 8)  // a sketch: the inner loop is unrolled
+        return scan(query, codes, mask, count, 8, noted);
+    scan(query, codes, mask, count, words, noted);
+}
+#endif
+
+// The rows of the smallest distances, of equals the lower rows, ascending.
+std::vector<int64_t> chosen(const Noted &noted, size_t count, size_t size) {
+    size_t below = 0, border = 0;
+    while (border < noted.counts.size() && below + noted.counts[border] < size)
+        below += noted.counts[border++];
+    size_t at_border = size > below ? size - below : 0;
+    std::vector<int64_t> rows;
+    rows.reserve(size);
+    for (size_t row = 0; row < count; ++row) {
+        const uint16_t distance = noted.distances[row];
+        if (distance < border)
+            rows.push_back(static_cast<int64_t>(row));
+        else if (distance == border && distance != LEFT_OUT && at_border) {
+            --at_border;
+            rows.push_back(static_cast<int64_t>(row));
+        }
+    }
+    return rows;
+}
+
+template <typename T> nb::object to_array(std::vector<T> &&values) {
+    auto *kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void *pointer) noexcept { delete static_cast<std::vector<T> *>(pointer); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+nb::object shortlist(Code query, Codes codes, Mask mask, size_t size) {
+    const size_t count = codes.shape(0), words = codes.shape(1);
+    if (query.shape(0) != words || words > MOST_WORDS)
+        throw nb::value_error("query and codes differ in their number of words, or have too many");
+    if (mask.shape(0) != 0 && mask.shape(0) != count)
+        throw nb::value_error("the mask must have one element per code, or none");
+    std::vector<int64_t> rows;
+    {
+        nb::gil_scoped_release release;
+        thread_local Noted noted;
+        noted.distances.resize(count);
+        noted.counts.assign(64 * words + 1, 0);
+        const bool *admitted = mask.shape(0) ? mask.data() : nullptr;
+#ifdef STRATARAG_DISPATCH
+        if (__builtin_cpu_supports("popcnt"))
+            scan_popcnt(query.data(), codes.data(), admitted, count, words, noted);
+        else
+#endif
+            scan(query.data(), codes.data(), admitted, count, words, noted);
+        rows = chosen(noted, count, size < count ? size : count);
+        noted.release();
+    }
+    return to_array(std::move(rows));
+}
+
+// Eight sums side by side, which compilers turn into vector instructions without changing the order of additions.
+STRATARAG_INLINE float dot(const float *left, const float *right, size_t dimension) {
+    float sums[8] = {};
+    size_t at = 0;
+    for (; at + 8 <= dimension; at += 8)
+        for (size_t lane = 0; lane < 8; ++lane)
+            sums[lane] += left[at + lane] * right[at + lane];
+    float total = 0.0f;
+    for (; at < dimension; ++at)
+        total += left[at] * right[at];
+    for (float sum : sums)
+        total += sum;
+    return total;
+}
+
+#ifdef STRATARAG_DISPATCH
+__attribute__((target("avx2,fma"))) float dot_avx2(const float *left, const float *right, size_t dimension) {
+    return dot(left, right, dimension);
+}
+#endif
+
+nb::object products(Matrix vectors, Vector query, Rows rows) {
+    const size_t dimension = vectors.shape(1);
+    if (query.shape(0) != dimension)
+        throw nb::value_error("query and vectors differ in their dimension");
+    std::vector<float> scores(rows.shape(0));
+    bool inside = true;
+    {
+        nb::gil_scoped_release release;
+        bool wide = false;
+#ifdef STRATARAG_DISPATCH
+        wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+        for (size_t i = 0; i < scores.size() && inside; ++i) {
+            const int64_t row = rows.data()[i];
+            inside = row >= 0 && static_cast<size_t>(row) < vectors.shape(0);
+            if (!inside)
+                break;
+            const float *vector = vectors.data() + static_cast<size_t>(row) * dimension;
+#ifdef STRATARAG_DISPATCH
+            if (wide) {
+                scores[i] = dot_avx2(vector, query.data(), dimension);
+                continue;
+            }
+#endif
+            scores[i] = dot(vector, query.data(), dimension);
+        }
+        (void)wide;
+    }
+    if (!inside)
+        throw nb::value_error("a row is not one of the vectors'");
+    return to_array(std::move(scores));
+}
+
+}  // namespace
+
+void bind_topk(nb::module_ &module) {
+    module.def("shortlist", &shortlist, "query"_a.noconvert(), "codes"_a.noconvert(), "mask"_a.noconvert(), "size"_a,
+               "The `size` rows of smallest Hamming distance to `query`, ascending; an empty mask admits all.");
+    module.def("products", &products, "vectors"_a.noconvert(), "query"_a.noconvert(), "rows"_a.noconvert(),
+               "Inner products of `query` with chosen rows of `vectors`.");
+}

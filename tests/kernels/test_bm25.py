@@ -1,0 +1,94 @@
+"""BM25 over postings: against the formula, with masks, by both backends, over damaged postings."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratarag.kernels import bm25 as kernel
+from stratarag.kernels.bm25 import Postings, bm25
+
+
+@pytest.fixture(params=["native", "numpy"], autouse=True)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        monkeypatch.setattr(kernel, "native_available", lambda: False)
+    elif not kernel.native_available():
+        pytest.skip("installed without the native kernels")
+
+
+def made(passages: int, terms: int, seed: int) -> tuple[Postings, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, passages + 1, terms)
+    rows = [np.sort(rng.choice(passages, size, replace=False)) for size in lengths]
+    every = np.concatenate(rows).astype(np.int32)
+    counts = rng.integers(1, 256, len(every)).astype(np.uint8)
+    norms = rng.uniform(0.3, 5, passages).astype(np.float32)
+    return Postings(every, counts, norms), np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
+
+
+def expected(
+    postings: Postings, starts: np.ndarray, lengths: np.ndarray, mask: np.ndarray | None
+) -> dict[int, float]:
+    """The formula, one posting at a time."""
+    n, scores = len(postings.norms), dict[int, float]()
+    for start, df in zip(starts.tolist(), lengths.tolist(), strict=True):
+        for at in range(start, start + df):
+            row, tf = int(postings.rows[at]), int(postings.counts[at])
+            if mask is None or mask[row]:
+                part = np.log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + float(postings.norms[row]))
+                scores[row] = scores.get(row, 0.0) + part
+    return scores
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 6), st.booleans(), st.integers(0, 10**6))
+def test_it_is_the_formula(passages: int, terms: int, masked: bool, seed: int) -> None:
+    postings, starts, lengths = made(passages, terms, seed)
+    mask = np.random.default_rng(seed).random(passages) < 0.5 if masked else None
+    rows, scores = bm25(postings, starts, lengths, mask)
+    wanted = expected(postings, starts, lengths, mask)
+    assert rows.tolist() == sorted(wanted)
+    assert (rows.dtype, scores.dtype) == (np.int64, np.float32)
+    np.testing.assert_allclose(scores, [wanted[row] for row in rows.tolist()], rtol=1e-5)
+
+
+def test_one_question_leaves_nothing_for_the_next() -> None:
+    large, small = made(5000, 4, 1), made(70, 2, 2)
+    alone = [bm25(*large), bm25(*small)]
+    for _ in range(3):
+        for question, (rows, scores) in zip((large, small), alone, strict=True):
+            again = bm25(*question)
+            assert np.array_equal(again[0], rows)
+            assert np.array_equal(again[1], scores)
+    with ThreadPoolExecutor(4) as pool:
+        for rows, scores in pool.map(lambda _: bm25(*large), range(12)):
+            assert np.array_equal(rows, alone[0][0])
+            assert np.array_equal(scores, alone[0][1])
+
+
+def test_no_terms_and_no_passages() -> None:
+    postings, _, _ = made(9, 2, 3)
+    nothing = np.zeros(0, np.int64)
+    assert bm25(postings, nothing, nothing)[0].tolist() == []
+    empty = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.float32))
+    assert bm25(empty, nothing, nothing)[0].tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("starts", "lengths", "row"),
+    [([-1], [2], 0), ([0], [99], 0), ([90], [1], 0), ([0], [3], 9), ([0], [3], -1)],
+)
+def test_damaged_postings_are_an_error_and_leave_no_trace(
+    starts: list[int], lengths: list[int], row: int
+) -> None:
+    rows = np.array([0, 1, row], np.int32)
+    postings = Postings(rows, np.ones(3, np.uint8), np.ones(9, np.float32))
+    with pytest.raises(ValueError, match="the postings are damaged"):
+        bm25(postings, np.array(starts), np.array(lengths))
+    sound = Postings(np.array([4], np.int32), np.ones(1, np.uint8), np.ones(9, np.float32))
+    assert bm25(sound, np.array([0]), np.array([1]))[0].tolist() == [4]
