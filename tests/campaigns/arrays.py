@@ -46,6 +46,7 @@ from stratarag.kernels import _chnsw_options, topk
 from stratarag.pipeline import nearest
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
+from tests.campaigns.trials import limit_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("archrag", "noderag", "hirag", "lshtree")
@@ -321,7 +322,7 @@ def bounded(work: Callable[[], tuple[str, str]], seconds: float, memory: int) ->
     child = os.fork()
     if child == 0:
         os.close(read)
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        limit_memory(memory)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.alarm(round(20 * seconds))

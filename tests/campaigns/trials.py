@@ -26,7 +26,7 @@ from stratarag.testing import FakeEmbedder
 
 PATIENCE = 5  # seconds of CPU that a trial may take
 WALL = 40.0  # seconds on the clock: a trial may wait for a machine that is busy
-MEMORY = 8 << 30  # bytes of addresses
+MEMORY = 8 << 30  # bytes of addresses, beyond those that the process has before the trial
 METHODS = ("noderag", "lshtree")
 PROBLEMS = ("crashes", "hangs", "foreign", "silent", "unnamed")
 """What must not happen: files outside touched, wrong answers without a word, errors that are not ours."""
@@ -161,7 +161,7 @@ def _child(work: Callable[[], Any], writing: int, stacks: IO[bytes]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         used = int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (used + PATIENCE + 1, used + PATIENCE + 2))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        limit_memory(MEMORY)
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 2)
         try:
@@ -173,6 +173,17 @@ def _child(work: Callable[[], Any], writing: int, stacks: IO[bytes]) -> None:
         os.write(writing, json.dumps(told).encode())
     finally:
         os._exit(0)
+
+
+def limit_memory(size: int) -> None:
+    """Let this process take `size` bytes of addresses beyond those that it has.
+
+    A limit on all of them would starve the child of a large process: where not even a thread's stack can be
+    had, `Thread.start` waits for ever, which looks like a hang of the code under trial.
+    """
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    bound = pages * resource.getpagesize() + size
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 
 
 def _told(reading: int, child: int) -> tuple[bytes, bool]:
