@@ -145,9 +145,9 @@ class LexicalIndex:
 
 def content_words(question: str, language: str) -> list[str]:
     """A question's different words, without those of grammar unless it has no others."""
-    spoken = dict.fromkeys(words(question))
+    distinct = dict.fromkeys(words(question))
     stops = ENGLISH if language == "english" else FUNCTION
-    return [word for word in spoken if word not in stops] or list(spoken)
+    return [word for word in distinct if word not in stops] or list(distinct)
 
 
 def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
@@ -212,13 +212,14 @@ def _build(passages: Iterable[str]) -> Arrays:
     rows = np.repeat(np.arange(len(owners), dtype=np.int32), owners)
     return {
         "language": np.frombuffer(language.encode("ascii"), np.uint8),
-        "norms": _norms(np.array(lengths, np.float64)),
+        "norms": norms_of(np.array(lengths, np.float64)),
         "keys": keys,
         **_inverted(term[np.concatenate(numbers)], rows, np.concatenate(counts), len(keys)),
     }
 
 
-def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float32]:
+def norms_of(lengths: NDArray[np.float64]) -> NDArray[np.float32]:
+    """What the lengths of passages, in words, add to the number of times that a term stands in them."""
     mean = max(float(lengths.mean()) if len(lengths) else 0.0, 1.0)
     return np.asarray(K1 * (1 - B + B * lengths / mean), np.float32)
 

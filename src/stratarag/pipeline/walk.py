@@ -209,7 +209,7 @@ class PassageWalk:
             language = "" if self._graph.lexical is None else self._graph.lexical.language
             asked = len(content_words(question, language))
             return self._walked(evidence, linked, asked, seeds or Seeds())
-        return self._told(evidence, *_without_a_graph(evidence, rank), rank, None)
+        return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
 
     def _words(self, question: str, allowed: NDArray[np.bool_] | None, rank: str) -> Scored:
         """BM25 scores; none in an older folder, whose walks do without, unless they alone are asked for."""
@@ -242,7 +242,7 @@ class PassageWalk:
             mass *= 1 + gate.boost * (evidence.words_of(rows) / words[0]) ** BOOST_POWER
         mass = repeats_damped(self._documents[rows], rows, mass)
         rows, mass = best(rows, mass, evidence.k)
-        return self._told(evidence, rows, mass, "walk", gate)
+        return self._described(evidence, rows, mass, "walk", gate)
 
     def _reached(
         self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
@@ -258,7 +258,7 @@ class PassageWalk:
             passages[passages] = allowed[reached[passages]]
         return reached[passages], mass[passages]
 
-    def _told(
+    def _described(
         self, evidence: _Evidence, rows: Rows, scores: NDArray[np.float32], by: str, gate: Gate | None
     ) -> RankedPassages:
         """The first `k`; where a walk reaches fewer, the most similar others follow with a score of 0."""

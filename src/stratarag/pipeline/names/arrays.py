@@ -82,10 +82,10 @@ def _check_postings(checks: Checks, keys: str, dtype: DTypeLike, starts: str, ro
     checks.borders(starts, len(postings), len(table))
 
 
-def hash_words(spoken: Sequence[str]) -> Codes:
+def hash_words(tokens: Sequence[str]) -> Codes:
     """One hash per word."""
     digests = b"".join(
-        hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in spoken
+        hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in tokens
     )
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
@@ -103,14 +103,14 @@ def sequence_keys(codes: Codes, starts: NDArray[np.int64]) -> Codes:
     return keys
 
 
-def trigrams(spoken: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
+def trigrams(tokens: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
     """Hashes of the character trigrams of words, with their borders, and the place of each one's word."""
-    padded = "".join(f"\0{word}\0" for word in spoken)
+    padded = "".join(f"\0{word}\0" for word in tokens)
     letters = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), "<u4")
     if letters.size < 3:
         return np.empty(0, np.uint32), np.empty(0, np.int64)
-    sizes = np.fromiter(map(len, spoken), np.int64, len(spoken)) + 2
-    owner = np.repeat(np.arange(len(spoken)), sizes)
+    sizes = np.fromiter(map(len, tokens), np.int64, len(tokens)) + 2
+    owner = np.repeat(np.arange(len(tokens)), sizes)
     whole = owner[2:] == owner[:-2]
     wide = letters.astype(np.uint64)
     mixed = ((wide[:-2] * np.uint64(BASE) + wide[1:-1]) * np.uint64(BASE) + wide[2:]) * np.uint64(BASE)
@@ -124,12 +124,12 @@ def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[
     grams = [np.empty(0, np.uint32)]
     known = 0
     for start in range(0, len(names), _BATCH):
-        spoken = [name_words(name) for name in names[start : start + _BATCH]]
+        tokens = [name_words(name) for name in names[start : start + _BATCH]]
         place: dict[str, int] = {}
-        flat = [place.setdefault(word, len(place)) for name in spoken for word in name]
+        flat = [place.setdefault(word, len(place)) for name in tokens for word in name]
         hashes = hash_words(list(place))
         codes.append(hashes[np.array(flat, dtype=np.int64)])
-        lengths.append(np.fromiter(map(len, spoken), np.int64, len(spoken)))
+        lengths.append(np.fromiter(map(len, tokens), np.int64, len(tokens)))
         found, owner = trigrams(list(place))
         distinct.append(hashes)
         grams.append(found)

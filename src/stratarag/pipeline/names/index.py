@@ -79,14 +79,14 @@ class NameIndex:
 
     def find(self, question: str) -> NameMatches:
         """As `lookup`, with the place of every occurrence, counted in `words(question)`."""
-        spoken = words(question)
-        keys, starts, sizes = self._stretches(hash_words(spoken))
+        tokens = words(question)
+        keys, starts, sizes = self._stretches(hash_words(tokens))
         left = np.searchsorted(self._arrays["name_keys"], keys, "left")
         counts = np.searchsorted(self._arrays["name_keys"], keys, "right") - left
         hits = np.flatnonzero(counts)
         if hits.size:
             stops = stop_words(question)
-            spans = [spoken[starts[hit] : starts[hit] + sizes[hit]] for hit in hits]
+            spans = [tokens[starts[hit] : starts[hit] + sizes[hit]] for hit in hits]
             hits = hits[[not stops.issuperset(span) or _capitalised(span, question) for span in spans]]
         each = np.repeat(hits, counts[hits])
         rows = self._arrays["name_rows"][ranges(left[hits], counts[hits])]
@@ -118,12 +118,12 @@ class NameIndex:
         Rows and scores in (0, 1], best first. The score is the mean over words of the best Dice coefficient,
         where a word that only one of the two has counts 0.
         """
-        spoken = name_words(entity)
-        alike = [self._names_like(word) for word in spoken]
+        tokens = name_words(entity)
+        alike = [self._names_like(word) for word in tokens]
         rows = np.concatenate([_NONE, *(rows for rows, _ in alike)])
         similar = np.concatenate([np.empty(0), *(similar for _, similar in alike)])
         unique, inverse = np.unique(rows, return_inverse=True)
-        lengths = np.maximum(self._arrays["lengths"][unique], len(spoken))
+        lengths = np.maximum(self._arrays["lengths"][unique], len(tokens))
         scores = (np.bincount(inverse, similar, unique.size) / lengths).astype(np.float32)
         best = np.lexsort((unique, -scores))[:limit]
         return unique[best], scores[best]
@@ -161,25 +161,25 @@ class NameIndex:
         starts = self._arrays["starts"][rows]
         lengths = self._arrays["starts"][rows + 1] - starts
         owner = np.repeat(np.arange(rows.size), lengths)
-        spoken = self._arrays["sequence"][ranges(starts, lengths)]
-        last = spoken.size - codes.size + 1
+        sequence = self._arrays["sequence"][ranges(starts, lengths)]
+        last = sequence.size - codes.size + 1
         here = owner[:last] == owner[codes.size - 1 :]
         for at, code in enumerate(codes.astype(np.uint32)):
-            here &= spoken[at : at + last] == code
+            here &= sequence[at : at + last] == code
         found = np.zeros(rows.size, np.bool_)
         found[owner[:last][here]] = True
         return found
 
     def _names_like(self, word: str) -> tuple[Rows, NDArray[np.float64]]:
         """Names with a word spelt like `word`, and how alike the most similar one is."""
-        wanted = np.unique(trigrams([word])[0])
-        at = np.searchsorted(self._arrays["grams"], wanted)
+        grams = np.unique(trigrams([word])[0])
+        at = np.searchsorted(self._arrays["grams"], grams)
         known = at < len(self._arrays["grams"])
-        at = at[known][self._arrays["grams"][at[known]] == wanted[known]]
+        at = at[known][self._arrays["grams"][at[known]] == grams[known]]
         starts = self._arrays["gram_starts"][at]
         postings = self._arrays["gram_words"][ranges(starts, self._arrays["gram_starts"][at + 1] - starts)]
         places, shared = np.unique(postings, return_counts=True)
-        dice = 2 * shared / (self._arrays["gram_counts"][places] + wanted.size)
+        dice = 2 * shared / (self._arrays["gram_counts"][places] + grams.size)
         best = np.argsort(-dice, kind="stable")[:_SIMILAR_WORDS]
         best = best[dice[best] >= _SIMILAR]
         codes = self._arrays["vocabulary"][places[best]]

@@ -81,20 +81,20 @@ def link(
     frequency
         In how many chunks each entity is, shape (n,): by it namesakes share their name's weight.
     """
-    spoken = words(question)
+    tokens = words(question)
     found = index.find(question)
-    outer = _outermost(found, len(spoken))
+    outer = _outermost(found, len(tokens))
     names = question_entities(question) if entities is None else entities
-    places = {name: _place(spoken, words(name)) for name in names}
-    about = np.zeros(len(spoken) + 1, np.int64)
+    places = {name: _place(tokens, words(name)) for name in names}
+    about = np.zeros(len(tokens) + 1, np.int64)
     for place in places.values():
         about[1:] |= place
     about = np.cumsum(about)
     about_them = about[found.starts + found.sizes] > about[found.starts]
     stretches = zip(found.starts, found.sizes, strict=True)
-    alone = [_stands_alone(spoken[start : start + size], question) for start, size in stretches]
+    alone = [_stands_alone(tokens[start : start + size], question) for start, size in stretches]
     named = outer & (about_them | np.array(alone, np.bool_))
-    met = _covered(found, named, len(spoken))
+    met = _covered(found, named, len(tokens))
     known, missed = [found.rows[named]], []
     for name, place in places.items():
         if not place.any():
@@ -145,12 +145,12 @@ def _covered(found: NameMatches, chosen: _Mask, count: int) -> _Mask:
     return covered
 
 
-def _place(spoken: list[str], part: list[str]) -> _Mask:
+def _place(tokens: list[str], part: list[str]) -> _Mask:
     """Which words of the question are the content words of a name in it."""
-    place = np.zeros(len(spoken), np.bool_)
+    place = np.zeros(len(tokens), np.bool_)
     content = [word not in ENGLISH for word in part]
-    for start in range(len(spoken) - len(part) + 1):
-        if spoken[start : start + len(part)] == part:
+    for start in range(len(tokens) - len(part) + 1):
+        if tokens[start : start + len(part)] == part:
             place[start : start + len(part)] = content
     return place
 

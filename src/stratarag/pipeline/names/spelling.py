@@ -87,10 +87,10 @@ def words(text: str) -> list[str]:
 
 def name_words(name: str) -> list[str]:
     """The words of `canonical(name)`."""
-    spoken = words(name)
-    if spoken and (spoken[0] in _FRONT or len(spoken[0]) == 1):
+    parts = words(name)
+    if parts and (parts[0] in _FRONT or len(parts[0]) == 1):
         return words(canonical(name))
-    return spoken
+    return parts
 
 
 def _fold(text: str) -> str:
