@@ -14,7 +14,7 @@ import stratarag as sr
 from langchain_stratarag import TreeRetriever
 from llama_index_stratarag import LSHTreeIndex
 from stratarag.errors import BudgetExceeded, ModelError
-from stratarag.pipeline.subquestions import MOST
+from stratarag.pipeline.subquestions import MOST, STEP_CONSTANT
 from stratarag.testing import FakeEmbedder, ScriptedChatModel
 from stratarag.testing.contract import documents
 
@@ -86,7 +86,7 @@ def test_each_step_is_searched_for_and_the_rankings_are_fused(
             each.query: place for each in alone for place, other in enumerate(each, 1) if other.id == hit.id
         }
         assert trace["questions"] == expected
-        assert hit.score == pytest.approx(sum(1 / (60 + place) for place in expected.values()))
+        assert hit.score == pytest.approx(sum(1 / (STEP_CONSTANT + place) for place in expected.values()))
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 

@@ -45,6 +45,10 @@ LEXICAL_POWER = 4
 """Power of a passage's BM25 relative to the best one, among seeds."""
 BOOST_POWER = 2
 """The same where the walk's mass gains by it."""
+HEAVIEST = 512
+"""Passages of largest mass that are ordered at first, and where more are wanted"""
+HEAVIEST_PER_RESULT = 16
+"""so many for each of them."""
 FUSED_PASSAGES = 100
 """Places of each ranking that are fused, at least."""
 NEAR_SHARE = 0.25
@@ -128,6 +132,11 @@ class _Evidence:
     def lexical(self, k: int) -> tuple[Rows, NDArray[np.float32]]:
         """The passages that have the question's words best, best first."""
         return best(*self.words, k)
+
+    def relative_words_of(self, rows: Rows) -> NDArray[np.float32]:
+        """BM25 scores of passages, as parts of the best one's."""
+        relative: NDArray[np.float32] = self.words_of(rows) / self.words.scores.max()
+        return relative
 
     def words_of(self, rows: Rows) -> NDArray[np.float32]:
         """BM25 scores of passages, 0 for those without any of the words."""
@@ -238,11 +247,25 @@ class PassageWalk:
             ]
         )
         rows, mass = self._reached(nodes, weights, evidence.allowed)
-        if len(words):
-            mass *= 1 + gate.boost * (evidence.words_of(rows) / words[0]) ** BOOST_POWER
-        mass = repeats_damped(self._documents[rows], rows, mass)
-        rows, mass = best(rows, mass, evidence.k)
+        rows, mass = self._best(rows, mass, evidence, gate.boost if len(words) else 0.0)
         return self._described(evidence, rows, mass, "walk", gate)
+
+    def _best(self, rows: Rows, mass: NDArray[np.float32], evidence: _Evidence, boost: float) -> Scored:
+        """The `k` best of what was reached, once their words count and repeats of a document are damped.
+
+        Exact, though only the heaviest are looked at: what is left has at most `1 + boost` times its mass.
+        """
+        size = max(HEAVIEST, HEAVIEST_PER_RESULT * evidence.k)
+        while True:
+            some, lighter = _heaviest_of(mass, size)
+            scores = mass[some]
+            if boost:
+                scores *= 1 + boost * evidence.relative_words_of(rows[some]) ** BOOST_POWER
+            scores = repeats_damped(self._documents[rows[some]], rows[some], scores)
+            found = best(rows[some], scores, evidence.k)
+            if len(some) == len(rows) or found.scores[-1] > lighter * (1 + boost):
+                return found
+            size *= 8
 
     def _reached(
         self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
@@ -287,6 +310,14 @@ def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, 
     order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
     order = order[weights[order] > 0]
     return nodes[order], weights[order]
+
+
+def _heaviest_of(mass: NDArray[np.float32], size: int) -> tuple[NDArray[np.intp], float]:
+    """The places of the `size` largest masses, and the largest of the others; 0 where there are none."""
+    if size >= len(mass):
+        return np.arange(len(mass)), 0.0
+    order = np.argpartition(mass, len(mass) - size)
+    return order[-size:], float(mass[order[:-size]].max())
 
 
 def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:
