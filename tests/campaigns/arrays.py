@@ -5,7 +5,8 @@
 An index is built with all four methods, small, but with the sketches and links that large ones have. Every
 alteration gets a process of its own, with bounds on its CPU time and memory. There an array of an opened
 generation is replaced in memory (so that no checksum is in the way), and questions are asked of all methods
-that read it, in both views, with and without a filter. The outcomes, from bad to good:
+that read it, in both views, with and without a filter; then a document is inserted into a copy, without a
+question before. The outcomes, from bad to good:
 
 crash      the process ended by a signal
 hang       it took more CPU time than allowed
@@ -25,6 +26,7 @@ import itertools
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -298,6 +300,22 @@ def asked(folder: str, methods: tuple[str, ...]) -> tuple[list[Any], list[str]]:
     return answers, errors
 
 
+def inserted(folder: str) -> list[str]:
+    """The error that comes of an insert into a copy of the folder, if one does."""
+    with tempfile.TemporaryDirectory(prefix="arrays-") as work:
+        path = shutil.copytree(folder, Path(work) / "idx")
+        try:
+            with sr.open_index(path, embedder=FakeEmbedder()) as index:
+                index.insert([sr.Document("late", "Olaf Strand hung a lantern in the harbour of Note 8.")])
+        except StrataragError as error:
+            return [f"named {type(error).__name__}: {error}"]
+        except MemoryError:
+            return ["memory"]
+        except Exception as error:
+            return [f"foreign {type(error).__name__} at insert: {error}"]
+    return []
+
+
 def hits(found: sr.Retrieval) -> list[Any]:
     """What an answer is compared by."""
     return [(hit.id, round(hit.score, 5), hit.sources) for hit in found.hits]
@@ -309,6 +327,7 @@ def outcome(folder: str, item: Alteration, expected: dict[str, list[Any]]) -> tu
     install(item)
     methods = METHODS if item.part in SHARED else (item.part,)
     answers, errors = asked(folder, methods)
+    errors += inserted(folder)
     for kind in ("memory", "foreign", "named"):
         for error in errors:
             if error.startswith(kind):
