@@ -104,27 +104,33 @@ def forged(copy: Path, outside: Outside, chance: random.Random) -> str:
 
     def change(content: dict[str, Any]) -> None:
         for _ in range(chance.choice((1, 1, 2))):
-            place: Any = content
-            path = []
-            while True:
-                key = chance.choice(sorted(place) if isinstance(place, dict) else range(len(place)))
-                path.append(str(key))
-                if not (isinstance(place[key], dict | list) and place[key]) or chance.random() < 0.4:
-                    break
-                place = place[key]
-            action = chance.choice(("value", "value", "remove", "rename"))
-            told.append(f"{action} {'.'.join(path)}")
-            if action == "value":
-                place[key] = chance.choice(VALUES)
-            elif action == "remove":
-                del place[key]
-            elif isinstance(place, dict):
-                place[str(chance.choice(VALUES))] = place.pop(key)
+            told.append(_alter(content, chance))
             if not content:
                 return
 
     signed(copy, change)
     return "; ".join(told)
+
+
+def _alter(content: Any, chance: random.Random) -> str:
+    """Give something in JSON another value or another name, or take it away; what was done."""
+    if not content:
+        return "nothing"
+    place, path = content, []
+    while True:
+        key = chance.choice(sorted(place) if isinstance(place, dict) else range(len(place)))
+        path.append(str(key))
+        if not (isinstance(place[key], dict | list) and place[key]) or chance.random() < 0.4:
+            break
+        place = place[key]
+    action = chance.choice(("value", "value", "remove", "rename"))
+    if action == "value":
+        place[key] = chance.choice(VALUES)
+    elif action == "remove":
+        del place[key]
+    elif isinstance(place, dict):
+        place[str(chance.choice(VALUES))] = place.pop(key)
+    return f"{action} {'.'.join(path)}"
 
 
 def deep(copy: Path, outside: Outside, chance: random.Random) -> str:
@@ -186,7 +192,35 @@ def _spoil(connection: sqlite3.Connection, table: str, kind: str) -> None:
             )
 
 
-KINDS = {"links and types": linked, "manifests": forged, "nesting": deep, "SQLite": sqlite}
+def odd_values(copy: Path, outside: Outside, chance: random.Random) -> str:
+    """JSON of other types than were written, in the tables of a generation, with right checksums."""
+    column, table, only = chance.choice(
+        (
+            ("extra", "nodes", "extra != '{}'"),
+            ("text", "nodes", "method = 'extraction'"),
+            ("metadata", "documents", "1"),
+            ("metadata", "chunks", "1"),
+        )
+    )
+    told = []
+    with closing(sqlite3.connect(copy / "generations" / "2" / "corpus.sqlite")) as connection, connection:
+        rows = connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {only}").fetchall()
+        for row, text in chance.sample(rows, min(len(rows), chance.choice((1, 1, 5, 1000)))):
+            content = json.loads(text)
+            told.append(_alter(content, chance))
+            sql = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"
+            connection.execute(sql, (json.dumps(content), row))
+    signed(copy, lambda content: None)
+    return f"{table}.{column}: {'; '.join(told)[:150]}"
+
+
+KINDS = {
+    "links and types": linked,
+    "manifests": forged,
+    "nesting": deep,
+    "SQLite": sqlite,
+    "odd values": odd_values,
+}
 
 
 def campaign(work: Path, trials: int, seed: int = 2) -> list[Tally]:
@@ -197,7 +231,7 @@ def campaign(work: Path, trials: int, seed: int = 2) -> list[Tally]:
     outside = Outside(work / "outside")
     rows = {kind: Tally(f"hostile: {kind}") for kind in KINDS}
     for number in range(trials):
-        kind = list(KINDS)[number % len(KINDS)] if number % 8 != 2 else "links and types"
+        kind = list(KINDS)[number % len(KINDS)]
         shutil.rmtree(work / "place", ignore_errors=True)
         shutil.copytree(base, copy)
         try:

@@ -20,6 +20,7 @@ from stratarag.store.calls import _SCHEMA, APPLICATION, SqliteCalls, _connect_fr
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.journal import Journal
+from stratarag.store.journal import _checksum as _crc
 from tests.store.support import fill, manifest, publish
 
 
@@ -218,3 +219,18 @@ def test_a_log_without_its_file_is_not_replayed(tmp_path: Path) -> None:
     assert list(journal.get(["a"])) == ["a"]
     journal.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["text", b"", b"12345" + _crc(b"12345"), b"\0\0\xc0\x7f" + _crc(b"\0\0\xc0\x7f"), b"\0\0\0\0wrong"],
+)
+def test_a_vector_that_cannot_be_one_is_made_again(tmp_path: Path, stored: bytes | str) -> None:
+    with Directory.open(tmp_path) as directory:
+        journal = Journal(directory)
+        journal.put(["k", "other"], np.ones((2, 1), dtype=np.float32))
+        journal.close()
+        with closing(sqlite3.connect(journal.path)) as connection, connection:
+            connection.execute("UPDATE vectors SET vector = ? WHERE key = 'k'", (stored,))
+        assert list(journal.get(["k", "other"])) == ["other"]
+        journal.close()

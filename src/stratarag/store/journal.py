@@ -94,9 +94,8 @@ class Journal:
         for batch in batches(keys):
             sql = f"SELECT key, vector FROM vectors WHERE key IN ({marks(len(batch))})"
             for key, stored in self._read(sql, batch):
-                vector = stored[:-_CHECKSUM]
-                if _checksum(vector) == stored[-_CHECKSUM:]:  # else it is damaged, and made again
-                    found[key] = np.frombuffer(vector, dtype=np.dtype("<f4")).astype(np.float32)
+                if (vector := _vector(stored)) is not None:  # else it is damaged, and made again
+                    found[key] = vector
         return found
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
@@ -192,6 +191,18 @@ class Journal:
 
 def _checksum(vector: bytes) -> bytes:
     return zlib.crc32(vector).to_bytes(_CHECKSUM, "little")
+
+
+def _vector(stored: Any) -> Vectors | None:
+    """The vector in a row of the journal, if it is one and as it was written."""
+    if (
+        not isinstance(stored, bytes)
+        or len(stored) % 4
+        or _checksum(stored[:-_CHECKSUM]) != stored[-_CHECKSUM:]
+    ):
+        return None
+    vector = np.frombuffer(stored[:-_CHECKSUM], dtype=np.dtype("<f4")).astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
 
 
 def begun(name: str, generation: int) -> Operation:
