@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.errors import Damaged
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import extractions as stored_extractions
 from stratarag.pipeline.graph import NAME as GRAPH
@@ -66,7 +65,7 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
     """The entities at these rows of the graph."""
     for batch, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
         for _, node in batch:
-            name, kind, description = (_text(node, key) for key in ("name", "type", "description"))
+            name, kind, description = (node.extra[key] for key in ("name", "type", "description"))
             yield GraphEntity(node.id, name, kind, description, *origins.of(node))
 
 
@@ -79,9 +78,7 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
         ends = graph.ends[[row - graph.entities for row, _ in batch]]
         names = _ids(graph.stored, ends.ravel())
         for (_, node), source, target in zip(batch, names[::2], names[1::2], strict=True):
-            yield GraphRelation(
-                node.id, source, target, node.text, _number(node, "weight"), *origins.of(node)
-            )
+            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origins.of(node))
 
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
@@ -124,25 +121,6 @@ def _batches(
         chosen = rows[first : first + BATCH]
         nodes = stored.nodes(chosen)
         yield list(zip(chosen, nodes, strict=True)), known or Origins(snapshot, nodes)
-
-
-def _text(node: Node, key: str) -> str:
-    if not isinstance(value := node.extra[key], str):
-        raise _misfit(node, key, "text")
-    return value
-
-
-def _number(node: Node, key: str) -> float:
-    if not isinstance(value := node.extra[key], int | float):
-        raise _misfit(node, key, "a number")
-    return value
-
-
-def _misfit(node: Node, key: str, expected: str) -> Damaged:
-    return Damaged(
-        f"node {node.id[:80]!r} in corpus.sqlite has {str(node.extra[key])[:40]!r} as its {key}, not "
-        f"{expected}; restore the folder from a copy, or build again"
-    )
 
 
 def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:

@@ -114,17 +114,40 @@ def _valid(value: Any) -> Any:
     return value
 
 
+_TEXT = dict.fromkeys(("by", "description", "digest", "maker", "name", "reason", "title", "type"), str)
+_LISTS = dict.fromkeys(("members", "names", "summaries", "types"), list)
+_TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, float), "weight": (int, float)}
+"""What the values of nodes are that are read again, by their names."""
+_ITEMS = {"members": str, "names": str, "types": str, "summaries": dict}
+
+
 class _Extra(dict[str, Any]):
-    """A node's own values; to ask for one that was never written tells of damage."""
+    """A node's own values. To ask for one that was never written, or is of another type, tells of damage."""
 
     def __init__(self, owner: str, values: Metadata) -> None:
         super().__init__(values)
         self._owner = owner
 
-    def __missing__(self, key: str) -> Any:
-        raise Damaged(
-            f"{self._owner} has no {key!r}, although every node of its kind is written with one. Restore the "
-            "folder from a copy, or build again"
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise self._damage(f"has no {key!r}")
+        value = super().__getitem__(key)
+        items = value if key in _ITEMS and isinstance(value, list) else ()
+        if not isinstance(value, _TYPES.get(key, object)) or not all(
+            isinstance(each, _ITEMS[key]) for each in items
+        ):
+            raise self._damage(f"has {str(value)[:40]!r} as its {key!r}")
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            return default
+        return self[key]
+
+    def _damage(self, what: str) -> Damaged:
+        return Damaged(
+            f"{self._owner} {what}, with which no node of its kind is written. Restore the folder from a "
+            "copy, or build again"
         )
 
 
