@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from stratarag import batch as batch
     from stratarag import errors as errors
     from stratarag._search_options import SearchOption as SearchOption
     from stratarag._search_options import check_search_options as check_search_options
@@ -165,6 +166,7 @@ __all__ = [
     "abuild_index",
     "aestimate",
     "aopen_index",
+    "batch",
     "build_index",
     "check_search_options",
     "errors",
@@ -184,8 +186,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name == "errors":
-        return import_module("stratarag.errors")
+    if name in ("batch", "errors"):
+        return import_module(f"stratarag.{name}")
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value

@@ -157,17 +157,22 @@ class _Update:
         await self._embed()
         await self._lay_out_graph()
         for name in self._methods:
-            built = await get_method(name).build(
-                self._staging,
-                Graph(self._staging.part(GRAPH)),
-                self._gate,
-                config=self._config.method(name),
-                previous=self._previous(name),
-                regroup=self._change.operation == REGROUP and name in self._change.methods,
-            )
-            await self._put(name, built)
+            with self._gate.independently():
+                await self._build_method(name)
+        self._gate.require_answers()
         generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
+
+    async def _build_method(self, name: str) -> None:
+        built = await get_method(name).build(
+            self._staging,
+            Graph(self._staging.part(GRAPH)),
+            self._gate,
+            config=self._config.method(name),
+            previous=self._previous(name),
+            regroup=self._change.operation == REGROUP and name in self._change.methods,
+        )
+        await self._put(name, built)
 
     def _take_in(self) -> Intake:
         if self._change.documents is None:

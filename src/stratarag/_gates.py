@@ -9,12 +9,15 @@ from typing import Any
 from stratarag._locks import Lock
 from stratarag.config import Config
 from stratarag.errors import Damaged, EmbedderMismatch
+from stratarag.models.batchfile import Results
+from stratarag.models.batching import BatchGate
 from stratarag.models.budget import Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
 from stratarag.models.local import default_embedder
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.models.services import Services
+from stratarag.models.stages import models_by_stage
 from stratarag.models.wrap import embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
@@ -141,20 +144,32 @@ class Models:
 
         `llm` stands in for the index's own chat model.
         """
+        if journal:
+            _require_keys(self.llm)
         return ModelGate(
             self.llm if llm is None else as_chat_model(llm),
             self.embedder,
-            cache=self._shared or folder.calls,
-            vectors=folder.journal if journal else None,
             budget=self._budget,
-            limits=config.limits,
-            progress=self._progress if journal else None,
-            count_tokens=self.count_tokens,
-            max_failures=config.max_failures,
-            dimension=self._dimension(folder),
-            prompts=config.prompts,
-            services=self._services_of(config),
+            **self._keywords(folder, config, journal=journal),
         )
+
+    def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
+        """A gate for an operation whose calls are answered in batches."""
+        keywords = self._keywords(folder, config, journal=True)
+        return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
+
+    def _keywords(self, folder: IndexFolder, config: Config, *, journal: bool) -> dict[str, Any]:
+        return {
+            "cache": self._shared or folder.calls,
+            "vectors": folder.journal if journal else None,
+            "limits": config.limits,
+            "progress": self._progress if journal else None,
+            "count_tokens": self.count_tokens,
+            "max_failures": config.max_failures,
+            "dimension": self._dimension(folder),
+            "prompts": config.prompts,
+            "services": self._services_of(config),
+        }
 
     def _services_of(self, config: Config) -> Services:
         """One for all gates of the index: questions asked at once share the limits."""
@@ -177,6 +192,13 @@ class Models:
 
     def _dimension(self, folder: IndexFolder) -> int | None:
         return folder.snapshot().manifest.dimension if folder.generation else None
+
+
+def _require_keys(llm: Any) -> None:
+    """Refuse models that lack their key before anything is done for them."""
+    for model in models_by_stage(llm).values():
+        if hasattr(model, "require_key"):
+            model.require_key()
 
 
 def _embedder(given: Any, recorded: Manifest | None) -> Any:

@@ -1,4 +1,4 @@
-"""The command line: `stratarag demo | estimate | build | insert | delete | query | stats | verify | export`.
+"""The command line: `stratarag demo | estimate | build | insert | delete | query | stats | ...`.
 
 Every command takes `--json` for machines. An error is one line on standard error and exit code 1
 (2 for wrong usage); `--debug` shows the traceback.
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 import stratarag as sr
+from stratarag._cli.batching import batch
 from stratarag._cli.exporting import export
 from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, report_lines, tree_lines
 from stratarag._cli.loading import WrongOption, load_config, load_reranker, load_search_options, load_where
@@ -66,6 +67,7 @@ def main() -> None:
     """
 
 
+main.add_command(batch)
 main.add_command(export)
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.clients import openai
-from tests.clients.faults import reply
+from tests.clients.faults import Reply, reply
 
 
 class Batches:
@@ -66,6 +66,9 @@ class Batches:
         number = server.requests
         server.bodies.append(body)
         found = reply(server.mode_of(number), server.write(prompt))
+        fault = openai.refused(server, body)
+        if fault is not None:
+            found = Reply(status=400, error={"message": fault, "type": "invalid_request_error", "code": None})
         done = {"error": found.error} if found.error else openai.completion(server, body, prompt, found)
         response = {"status_code": found.status, "request_id": "r", "body": done}
         return {"id": f"line-{number}", "custom_id": line["custom_id"], "response": response, "error": None}

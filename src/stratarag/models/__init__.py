@@ -19,6 +19,7 @@
     vectors     checks on what embedders return
     ledger      what each stage cost
     estimate    CountingGate: the same gate, counting instead of calling
+    batching    BatchGate: the same gate, whose answers come later (batchfile: the lines of batch files)
     wrap        the objects that callers give us, sync or async, as one shape
     named       models by name; openai and ollama are the providers, frameworks adapts others' objects
     local       embedders that need no service: onnx, hashing

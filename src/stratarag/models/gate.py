@@ -209,6 +209,14 @@ class ModelGate:
             with self._open(name, total) as scope:
                 yield scope
 
+    @contextmanager
+    def independently(self) -> Iterator[None]:
+        """Around what nothing else of the operation waits for; see `batching.BatchGate`."""
+        yield
+
+    def require_answers(self) -> None:
+        """Stop the operation if answers are missing without which it cannot end; here none ever is."""
+
     def advance(self, stage: str, count: int = 1) -> None:
         """Show that a stage that calls no model goes on."""
         if self._progress is not None:
@@ -382,13 +390,19 @@ class ModelGate:
         self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: str
     ) -> Reply[T]:
         """One answer, and what is wrong with it."""
-        answer = Completion("")  # remains so if a framework read the answer itself and could not
         try:
             answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
+        except ParseFailed as fault:  # a framework read the answer itself, and could not
             self._answered = True
+            return Reply(Completion(""), None, fault)
+        self._answered = True
+        return self._judged(call, answer)
+
+    def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
+        """An answer with its value and what is wrong with it."""
+        try:
             value = self._read(call.task, answer)
         except ParseFailed as fault:
-            self._answered = True
             return Reply(answer, None, fault)
         if not answer.cut_off:
             return Reply(answer, value, None)

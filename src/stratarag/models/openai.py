@@ -24,12 +24,20 @@ class _Client:
             import openai
         except ImportError as error:
             raise MissingExtra("the client of OpenAI", "openai") from error
-        key = api_key or os.environ.get("OPENAI_API_KEY")
-        if key is None and base_url is None:
-            raise ModelError(f"model {model!r} of OpenAI needs a key: set OPENAI_API_KEY")
-        self._keywords: dict[str, Any] = {"base_url": base_url, "api_key": key or "none", "max_retries": 0}
-        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(lambda: openai.AsyncOpenAI(**self._keywords))
-        self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords))
+        self._model = model
+        self._base_url = base_url
+        self._key = api_key or os.environ.get("OPENAI_API_KEY")
+        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(lambda: openai.AsyncOpenAI(**self._keywords()))
+        self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords()))
+
+    def require_key(self) -> None:
+        """Refuse to begin what cannot be paid for; an estimate and a batch file need no key."""
+        if self._key is None and self._base_url is None:
+            raise ModelError(f"model {self._model!r} of OpenAI needs a key: set OPENAI_API_KEY")
+
+    def _keywords(self) -> dict[str, Any]:
+        self.require_key()
+        return {"base_url": self._base_url, "api_key": self._key or "none", "max_retries": 0}
 
 
 class OpenAIChatModel:
@@ -47,6 +55,11 @@ class OpenAIChatModel:
         0 by default, for answers that can be repeated; None: the model's own.
     options
         Further parameters of a request, as `max_tokens` or `seed`.
+
+    Attributes
+    ----------
+    given_name
+        The name that makes this model (see `models.named`); None where that would not say all.
     """
 
     def __init__(
@@ -62,7 +75,13 @@ class OpenAIChatModel:
         self.address = base_url or ""
         self._client = _Client(model, base_url, api_key)
         self._options = options if temperature is None else {"temperature": temperature, **options}
+        plain = not options and temperature == 0.0 and api_key is None
+        self.given_name = f"openai:{model}" + (f"@{base_url}" if base_url else "") if plain else None
         self._given = temperature != 0.0
+
+    def require_key(self) -> None:
+        """Raise `ModelError` where a key is needed and there is none."""
+        self._client.require_key()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -95,6 +114,10 @@ class OpenAIChatModel:
         completions = self._client.in_loop.get().chat.completions
         async for chunk in await completions.create(**self._request(prompt, None), stream=True):
             yield _piece(chunk)
+
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """A request as it would be sent, for a batch file."""
+        return self._request(prompt, schema)
 
     def _request(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         request = {"model": self.name, "messages": [{"role": "user", "content": prompt}], **self._options}

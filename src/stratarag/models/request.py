@@ -87,6 +87,20 @@ class Requests:
         sent = self.chat.accepted(schema)
         return self._count(prompt) + MESSAGE_TOKENS + (self._count(schema_text(sent)) if sent else 0)
 
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """What would be sent."""
+        return self.chat.body(prompt, self.chat.accepted(schema))
+
+    def does_without(self, error: Exception, schema: type[Any] | None) -> bool:
+        """Whether a request was refused for a feature without which it may be sent again."""
+        if refuses_temperature(error) and self.chat.drop_temperature():
+            return True
+        accepted = self.chat.accepted(schema)
+        if accepted is None or not refuses_schema(error):
+            return False
+        self.chat.refuse(accepted)
+        return True
+
     async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
         """The model's answer to one prompt of a task.
 
@@ -194,8 +208,11 @@ class Requests:
             self.account.settle(request.estimate, used)
 
     def _used(self, request: Request, counted: int) -> Usage:
-        """As the provider reports it; where it does not, as counted here."""
         answer = request.answer if request.answer is not None else Completion("".join(request.pieces))
+        return self.reported(answer, counted)
+
+    def reported(self, answer: Completion, counted: int) -> Usage:
+        """What an answer took, as the provider reports it; where it does not, as `counted` here."""
         reported_in, reported_out = answer.input_tokens, answer.output_tokens
         return Usage(
             1,

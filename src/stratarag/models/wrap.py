@@ -26,6 +26,7 @@ from stratarag.models.limiter import Slot
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")
 _END = object()
+_COLD = "temperature 0"
 _Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
@@ -155,6 +156,36 @@ class Chat:
             if not self.dropped_temperature and drop is not None:
                 self.dropped_temperature = bool(drop())
             return self.dropped_temperature
+
+    @property
+    def refused(self) -> set[tuple[str, str]]:
+        """What the model's server refuses, each with the model's name: schemas, and a temperature of 0."""
+        schemas = {(name, schema) for name, schema in self._refused if name == self.name}
+        return schemas | ({(self.name, _COLD)} if self.dropped_temperature else set())
+
+    def do_without(self, refused: set[tuple[str, str]]) -> None:
+        """Take note of what was refused before."""
+        own = {(name, what) for name, what in refused if name == self.name}
+        if (self.name, _COLD) in own:
+            self.drop_temperature()
+        self._refused |= own - {(self.name, _COLD)}
+
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """The body of a request in OpenAI's protocol, for a batch file.
+
+        Raises
+        ------
+        TypeError
+            If the model speaks another one, or nobody can tell which.
+        """
+        make = getattr(self._model, "body", None)
+        if make is None:
+            raise TypeError(
+                f"batch files hold requests in OpenAI's protocol, and llm is {type(self._model).__name__} "
+                f"({self.name!r}): give a name, as 'openai:gpt-4o-mini' or 'openai:NAME@http://127.0.0.1:8000/v1'"
+            )
+        body: dict[str, Any] = make(prompt, schema)
+        return body
 
     async def complete(self, prompt: str, schema: type[Any] | None, slot: Slot) -> Completion:
         """The model's answer. `schema` is passed on only to models that take one."""

@@ -1,7 +1,8 @@
 """What an operation has done before it is published: so that a killed one is resumed, and finished.
 
 It remembers the operation, the vectors that were computed, and which chunks' calls must be purged once
-the new generation is in place. The file exists only while there is something to remember.
+the new generation is in place; of one whose calls are answered in batches, also what it was given and which
+calls failed. The file exists only while there is something to remember.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ CREATE TABLE IF NOT EXISTS operation (
     one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, started TEXT, generation INTEGER
 );
 CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inputs (position INTEGER PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS outcomes (
+    key TEXT PRIMARY KEY, answer TEXT, reason TEXT NOT NULL, usable INTEGER NOT NULL, final INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 """
 _EXPECTED = schema_of(_SCHEMA)
@@ -125,6 +130,37 @@ class Journal:
         """Whether vectors are kept for the next try."""
         return bool(self._read("SELECT 1 FROM vectors LIMIT 1"))
 
+    def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
+        """Keep what an operation was given; without `documents` those that are kept stay."""
+        with self._open().transaction() as connection:
+            if documents is not None:
+                connection.execute("DELETE FROM inputs")
+                connection.executemany(
+                    "INSERT INTO inputs VALUES (?, ?)", ((at, text) for at, text in enumerate(documents, 1))
+                )
+            connection.execute("INSERT OR REPLACE INTO inputs VALUES (0, ?)", (settings,))
+
+    def inputs(self) -> list[str]:
+        """What the unfinished operation was given, settings first; empty if nothing was kept."""
+        return [str(row[0]) for row in self._read("SELECT value FROM inputs ORDER BY position")]
+
+    def keep_outcome(self, key: str, answer: str | None, reason: str, usable: bool, final: bool) -> None:
+        """Keep what became of a call whose answer is not cached (see `models.batching.Outcome`)."""
+        sql = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)"
+        self._write([(sql, key, answer, reason, usable, final)])
+
+    def outcome(self, key: str) -> tuple[str | None, str, bool, bool] | None:
+        """What became of a call; None if nothing was kept."""
+        found = self._read("SELECT answer, reason, usable, final FROM outcomes WHERE key = ?", (key,))
+        if not found:
+            return None
+        answer, reason, usable, final = found[0]
+        return answer, str(reason), bool(usable), bool(final)
+
+    def forget_outcomes(self) -> None:
+        """Let all calls be made that failed."""
+        self._write([("DELETE FROM outcomes",)])
+
     def plan_purge(self, generation: int, chunks: Iterable[str]) -> None:
         """Record that calls of these chunks must go as soon as this generation is the current one.
 
@@ -152,7 +188,8 @@ class Journal:
         """Forget what is done, and remove the file when nothing is left in it."""
         statements: list[tuple[Any, ...]] = [("DELETE FROM purges",)] if purged else []
         if finished:
-            statements += [("DELETE FROM operation",), ("DELETE FROM vectors",)]
+            finished_with = ("operation", "vectors", "inputs", "outcomes")
+            statements += [(f"DELETE FROM {table}",) for table in finished_with]
         self._write(statements)
         if self.operation() is None and not self._read("SELECT 1 FROM purges LIMIT 1"):
             self.remove()
