@@ -104,8 +104,14 @@ def _commands() -> Iterator[str]:
     """The help of every command."""
     context = click.Context(main, info_name="stratarag")
     yield f"# Commands\n\n```text\n{main.get_help(context)}\n```\n"
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
+    yield from _help(context, main)
+
+
+def _help(context: click.Context, group: click.Group, before: str = "") -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         assert command is not None
-        help_text = command.get_help(click.Context(command, parent=context, info_name=name))
-        yield f"## {name}\n\n```text\n{help_text}\n```\n"
+        own = click.Context(command, parent=context, info_name=name)
+        yield f"## {before}{name}\n\n```text\n{command.get_help(own)}\n```\n"
+        if isinstance(command, click.Group):
+            yield from _help(own, command, f"{before}{name} ")

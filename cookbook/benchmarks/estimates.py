@@ -2,27 +2,27 @@
 
 usage: PYTHONPATH=. python cookbook/benchmarks/estimates.py [FOLDER...] [--passages N] [--methods ...]
 
-Without a FOLDER the demo corpus is built; each FOLDER is a corpus (see `stratarag.eval.load_dataset`), of which
-the first N passages are. The server is that of the tests, on loopback: it counts requests and tokens, and its
-model is a stand-in that writes about what each prompt asks for. Where a FOLDER has `openie.jsonl`, the entities
-and triples that a real model found are what it answers for extractions.
+Without a FOLDER the demo corpus is built; each FOLDER is a corpus (see `stratarag.eval.load_dataset`), of
+which the first N passages are. The server is that of the tests, on loopback: it counts requests and tokens,
+and its model is a stand-in that writes about what each prompt asks for. Where a FOLDER has `openie.jsonl`, the
+entities and triples that a real model found are what it answers for extractions.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.clients.server import ModelServer
+from tests.clients.writer import written
+
 import stratarag as sr
 from stratarag import demo
 from stratarag.eval import load_dataset
-from tests.clients.server import ModelServer
-from tests.clients.writer import written
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 _PASSAGE = re.compile(r"<passage((?:-\w+)?)>\n(.*)\n</passage\1>", re.DOTALL)

@@ -25,12 +25,17 @@ class PendingCall:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Around the time in which a request is out."""
+        """Around the time in which a request is out; until `rest`, its answer is not kept yet."""
         self._requesting = True
         try:
             yield
-        finally:
+        except BaseException:
             self._requesting = False
+            raise
+
+    def rest(self) -> None:
+        """Nothing is out, and no answer is waiting to be kept."""
+        self._requesting = False
 
     def give_up(self, error: Exception) -> None:
         """Let those who wait go on with an error, while the request stays out and is recorded if it ends."""

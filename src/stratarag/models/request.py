@@ -109,6 +109,7 @@ class Requests:
         BudgetExceeded, ModelError, CallFailed
             Before the call; for every call; for this one.
         """
+        pending.rest()
         with self._paid(task, prompt, scope) as request:
 
             async def attempt() -> Completion:
