@@ -4,8 +4,8 @@ usage: PYTHONPATH=. python cookbook/benchmarks/estimates.py [FOLDER...] [--passa
 
 Without a FOLDER the demo corpus is built; each FOLDER is a corpus (see `stratarag.eval.load_dataset`), of
 which the first N passages are. The server is that of the tests, on loopback: it counts requests and tokens,
-and its model is a stand-in that writes about what each prompt asks for. Where a FOLDER has `openie.jsonl`, the
-entities and triples that a real model found are what it answers for extractions.
+and its model is a stand-in that writes about what each prompt asks for. Where a FOLDER has `openie.jsonl`,
+the entities and triples that a real model found are what it answers for extractions.
 """
 
 from __future__ import annotations
