@@ -71,6 +71,22 @@ def test_documents_and_their_passages(index: sr.Index) -> None:
     assert passage.text == index.find_chunks(passage.id)[0].text
 
 
+def test_a_page_lies_around_a_passage() -> None:
+    text = " ".join(f"Sentence {n} speaks of crate {n}." for n in range(400))
+    config = sr.Config(chunking=sr.ChunkConfig(size=40, overlap=10))
+    embedder = sr.HashingEmbedder()
+    documents = [sr.Document("a", "One."), sr.Document("b", text), sr.Document("c", "Two.")]
+    with sr.build_index(documents, embedder=embedder, config=config, progress=False) as index:
+        ids = [chunk.id for chunk in index.chunks("b")["b"]]
+        assert len(ids) > 40
+        page = index.browse("passages", within="b", around=ids[20], limit=5)
+        assert ([each.id for each in page.items], page.offset) == (ids[18:23], 18)
+        first = index.browse("passages", within="b", around=ids[0], limit=5)
+        assert ([each.id for each in first.items], first.offset) == (ids[:5], 0)
+        with pytest.raises(KeyError, match="no passage"):
+            index.browse("passages", within="a", around=ids[0])
+
+
 def test_entities_come_by_how_many_passages_name_them(index: sr.Index) -> None:
     entities = index.browse("entities").items
     counts = [each.sources for each in entities]

@@ -62,6 +62,7 @@ class Browser:
         kind: str | None,
         within: str | None,
         text: str,
+        around: str | None,
         offset: int,
         limit: int,
     ) -> Listing:
@@ -73,8 +74,16 @@ class Browser:
         if text.strip():
             admitted = {name: set(self._with_words(name, text).tolist()) for name in {t for t, _ in things}}
             things = [(name, row) for name, row in things if row in admitted[name]]
+        if around is not None:
+            offset = max(0, self._place(things, around) - limit // 2)
         chosen = things[offset : offset + limit]
-        return Listing(tuple(self._listed(chosen)), len(things))
+        return Listing(tuple(self._listed(chosen)), len(things), offset)
+
+    def _place(self, things: Sequence[tuple[str, int]], passage: str) -> int:
+        row = self.snapshot.row_of([passage]).get(passage)
+        if row is None or (PASSAGES, row) not in things:
+            raise KeyError(f"there is no passage {passage!r} in this list")
+        return things.index((PASSAGES, row))
 
     def _rows(self, table: str, level: int | None, kind: str | None, within: str | None) -> Rows:
         if table == DOCUMENTS:

@@ -34,6 +34,7 @@ from stratarag._cli.options import (
     read,
 )
 from stratarag._cli.output import Output, command
+from stratarag._cli.serving import mcp, serve
 from stratarag.question import RANKS, Rank
 
 __all__ = ["command", "main", "models_options"]
@@ -69,6 +70,8 @@ def main() -> None:
 
 main.add_command(batch)
 main.add_command(export)
+main.add_command(serve)
+main.add_command(mcp)
 
 
 @main.command()

@@ -458,6 +458,7 @@ class Index:
         kind: str | None = None,
         within: str | None = None,
         text: str = "",
+        around: str | None = None,
         offset: int = 0,
         limit: int = 50,
     ) -> Listing:
@@ -475,6 +476,8 @@ class Index:
         text
             Words that everything listed has in its text (a document in its id or metadata, an entity
             in its name), in any case.
+        around
+            The id of a passage, which is in the middle of the page; then `offset` does not count.
         offset, limit
             The page: how many to pass over, and how many to list, up to 500. Those with the most sources come
             first, documents and passages in their own order.
@@ -482,7 +485,7 @@ class Index:
         Raises
         ------
         KeyError
-            If there is no node or document of the id `within`.
+            If there is no node or document of the id `within`, or no passage `around`.
         ValueError
             If `offset` is below 0 or `limit` not between 1 and 500.
         MethodMissing
@@ -494,7 +497,14 @@ class Index:
             )
         name = table if table in TABLES else self._serve().method_name(table)
         return self._browse().page(
-            name, level=level, kind=kind, within=within, text=text, offset=offset, limit=limit
+            name,
+            level=level,
+            kind=kind,
+            within=within,
+            text=text,
+            around=around,
+            offset=offset,
+            limit=limit,
         )
 
     def _browse(self) -> Browser:

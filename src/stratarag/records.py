@@ -312,10 +312,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of a list, and how long the whole list is."""
+    """A page of a list, how long the whole list is, and how many are before the page."""
 
     items: tuple[Listed, ...]
     total: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

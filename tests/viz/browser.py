@@ -86,8 +86,8 @@ class Browser:
         while not any(each.get("method") == event for each in self.events):
             self.events.append(self._next(PATIENCE))
 
-    def open(self, page: Path, *, dark: bool = False, width: int = 1100, height: int = 640) -> Page:
-        """Open a file in a new page and wait until it is loaded."""
+    def open(self, page: Path | str, *, dark: bool = False, width: int = 1100, height: int = 640) -> Page:
+        """Open a file or an address in a new page and wait until it is loaded."""
         self._session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -104,7 +104,7 @@ class Browser:
             mobile=False,
         )
         self.events.clear()
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self.wait_for("Page.loadEventFired")
         return Page(self)
 

@@ -5,4 +5,5 @@ options     options that several commands have
 output      JSON or lines; errors
 lines       results for people
 exporting   the command `export`
+serving     the commands `serve` and `mcp`
 """

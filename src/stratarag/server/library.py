@@ -1,0 +1,63 @@
+"""The index that a server serves: opened once, and followed where others write, replace or remove it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import stratarag as sr
+
+OFTEN = 1.0
+"""Seconds between two looks at the folder."""
+
+
+class Library:
+    """An open index. Where the folder has become unreadable, what was read stays, and `problem` says so.
+
+    Parameters
+    ----------
+    path
+        The index folder.
+    open_index
+        Opens it.
+    """
+
+    def __init__(self, path: Path, open_index: Callable[[], sr.Index]) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._open = open_index
+        self._index = open_index()
+        self._identity = self._look()
+        self._looked = time.monotonic()
+        self._lock = asyncio.Lock()
+
+    async def current(self) -> sr.Index:
+        """The index, in its newest generation, but for what happened in the last second."""
+        if time.monotonic() - self._looked > OFTEN and not self._lock.locked():
+            async with self._lock:
+                await asyncio.to_thread(self._follow)
+                self._looked = time.monotonic()
+        return self._index
+
+    def _look(self) -> tuple[int, int]:
+        status = os.stat(self.path)
+        return status.st_dev, status.st_ino
+
+    def _follow(self) -> None:
+        try:
+            identity = self._look()
+            if identity == self._identity:
+                self._index.reload()
+            else:  # another folder has taken the place of the one that was opened
+                self._index, self._identity = self._open(), identity
+        except (sr.errors.StrataragError, OSError, ValueError) as error:
+            self.problem = f"{type(error).__name__}: {error}. What was read before is shown."
+        else:
+            self.problem = None
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self._index.close()

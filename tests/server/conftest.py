@@ -1,0 +1,85 @@
+"""A small index behind a server."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from fastapi.testclient import TestClient
+
+from stratarag.server import Settings, create_app
+
+LONG = " ".join(
+    f"On day {n} the keeper Ansel Morrow counted {n + 3} lamps at Cape Ellery." for n in range(60)
+)
+EVIL = (
+    '<script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'"> & "quotes" \u202e'
+)
+DOCUMENTS = [
+    sr.Document(
+        "ferry.txt",
+        "Mara Quill steered the ferry from Ostra to Bremen.",
+        {"title": "The ferry", "year": 1890},
+    ),
+    sr.Document("quay.txt", "Tomas Weir met the ferry of Mara Quill at the quay of Bremen.", {"year": 1891}),
+    sr.Document("lamps.txt", LONG, {"title": "Lamps"}),
+    sr.Document("<b>evil</b>.txt", f"Ostra said {EVIL} to Mara Quill.", {"title": EVIL, "<i>key</i>": EVIL}),
+    sr.Document("rtl.txt", "القارب يعبر المضيق كل صباح. مارا تقود القارب من أوسترا.", {"title": "القارب"}),
+]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("server") / "idx"
+    config = sr.Config(chunking=sr.ChunkConfig(size=60, overlap=15))
+    embedder = sr.HashingEmbedder()
+    methods = ["lshtree", "hirag"]
+    sr.build_index(DOCUMENTS, methods, path, embedder=embedder, config=config, progress=False).close()
+    return path
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "idx"))
+
+
+Client = Callable[..., TestClient]
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[Client]:
+    opened: list[TestClient] = []
+
+    def make(llm: Any = None, **settings: Any) -> TestClient:
+        app = create_app(
+            folder,
+            lambda progress: sr.open_index(folder, llm, sr.HashingEmbedder(), progress=progress),
+            Settings(**settings),
+        )
+        opened.append(TestClient(app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False))
+        return opened[-1].__enter__()
+
+    yield make
+    for each in opened:
+        each.__exit__(None, None, None)
+
+
+def finished(client: TestClient, job: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
+    """A job once it has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = client.get(f"/api/jobs/{job['id']}").json()
+        if found["state"] in ("done", "failed"):
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not finished after {seconds} s: {found}")

@@ -1,0 +1,248 @@
+"""The API: questions, contents, changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.testing import ScriptedChatModel
+from tests.server.conftest import DOCUMENTS, LONG, Client, finished
+
+QUESTION = {"question": "Who steered the ferry from Ostra to Bremen?"}
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
+def test_hits_tell_why_they_are_there(client: Client) -> None:
+    found = client().post("/api/search", json={**QUESTION, "k": 3}).json()
+    assert (found["method"], len(found["hits"])) == ("lshtree", 3)
+    best = found["hits"][0]
+    assert best["documents"] == ["ferry.txt"]
+    assert best["title"] == "The ferry"
+    assert any(reason.startswith("has its words") for reason in best["why"])
+    assert [hit["number"] for hit in found["hits"]] == [1, 2, 3]
+
+
+def test_filters_and_options_reach_the_search(client: Client) -> None:
+    asked = {**QUESTION, "where": {"year": 1891}, "view": "chunks", "k": 5}
+    found = client().post("/api/search", json=asked).json()
+    assert {name for hit in found["hits"] for name in hit["documents"]} == {"quay.txt"}
+    wrong = client().post("/api/search", json={**QUESTION, "options": {"nothing": 1}})
+    assert wrong.status_code == 422
+    assert "nothing" in wrong.json()["message"]
+
+
+def test_an_answer_cites_places_among_the_hits(client: Client) -> None:
+    told = client().post("/api/answer", json=QUESTION).json()
+    assert told["answer"]["extractive"]
+    assert "Mara Quill" in told["answer"]["text"]
+    number = told["answer"]["citations"][0]
+    assert "Mara Quill" in told["found"]["hits"][number - 1]["text"]
+
+
+def test_an_answer_comes_as_events(client: Client) -> None:
+    answered = client().post("/api/ask", json=QUESTION)
+    assert answered.headers["content-type"].startswith("text/event-stream")
+    told = events(answered.text)
+    assert [name for name, _ in told] == ["hits", "piece", "answer", "graph"]
+    parts = dict(told)
+    assert parts["piece"]["text"] == parts["answer"]["text"]
+    assert parts["graph"]["nodes"][0]["kind"] == "question"
+    assert {link["kind"] for link in parts["graph"]["links"]} >= {"named", "mentions"}
+
+
+def test_a_model_s_answer_comes_in_pieces_and_is_counted(client: Client) -> None:
+    server = client(ScriptedChatModel("Mara Quill steered it [1]."))
+    told = events(server.post("/api/ask", json=QUESTION).text)
+    pieces = [data["text"] for name, data in told if name == "piece"]
+    assert len(pieces) > 2
+    answer = next(data for name, data in told if name == "answer")
+    assert "".join(pieces) == answer["text"] == "Mara Quill steered it [1]."
+    assert (answer["citations"], answer["extractive"], answer["usage"]["calls"]) == ([1], False, 1)
+    costs = {each["operation"]: each for each in server.get("/api/costs").json()}
+    assert (costs["answer"]["count"], costs["answer"]["usage"]["calls"]) == (1, 1)
+
+
+def test_a_model_that_fails_leaves_the_hits(client: Client) -> None:
+    model = ScriptedChatModel("never", faults=["auth"] * 20)
+    told = events(client(model).post("/api/ask", json=QUESTION).text)
+    assert [name for name, _ in told] == ["hits", "error", "graph"]
+    assert dict(told)["error"]["error"] == "ModelError"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("search", {"question": ""}, 422),
+        ("search", {"question": "  "}, 422),
+        ("search", {"question": "x" * 20_001}, 422),
+        ("search", {**QUESTION, "k": 0}, 422),
+        ("search", {**QUESTION, "unknown": 1}, 422),
+        ("search", {**QUESTION, "method": "nothing"}, 422),
+        ("search", {**QUESTION, "method": "archrag"}, 404),
+        ("search", {**QUESTION, "where": {"year": {"$nothing": 1}}}, 422),
+        ("ask", {**QUESTION, "method": "archrag"}, 404),
+        ("documents", [{"id": "a", "text": "b", "metadata": 3}], 422),
+        ("documents", [], 422),
+    ],
+)
+def test_wrong_requests_are_told_what_is_wrong(client: Client, path: str, body: Any, status: int) -> None:
+    answer = client().post(f"/api/{path}", json=body)
+    assert answer.status_code == status
+    assert answer.json()["message"]
+
+
+def test_contents_come_in_pages(client: Client) -> None:
+    server = client()
+    overview = server.get("/api/index").json()
+    assert (overview["documents"], overview["methods"]) == (5, ["lshtree", "hirag"])
+    levels = server.get("/api/levels", params={"method": "lshtree"}).json()
+    assert levels[0]["level"] >= levels[-1]["level"] >= 1
+    top = server.get("/api/browse", params={"level": levels[0]["level"]}).json()
+    assert top["total"] == levels[0]["count"]
+    below = server.get("/api/browse", params={"within": top["items"][0]["id"]}).json()
+    assert below["total"] == top["items"][0]["members"]
+    names = server.get("/api/browse", params={"table": "entities", "text": "mara"}).json()
+    assert names["items"][0]["title"] == "Mara Quill"
+    assert server.get("/api/browse", params={"limit": 201}).status_code == 422
+    assert server.get("/api/browse", params={"within": "nowhere"}).status_code == 404
+    assert server.get("/api/passage", params={"id": "nowhere"}).status_code == 404
+
+
+def test_a_passage_is_read_in_its_document_without_repeats(client: Client) -> None:
+    server = client()
+    passages = server.get("/api/browse", params={"table": "passages", "within": "lamps.txt"}).json()
+    assert passages["total"] > 6
+    middle = passages["items"][3]
+    reading = server.get("/api/passage", params={"id": middle["id"], "limit": 200}).json()
+    cited = [each for each in reading["passages"] if each["cited"]]
+    assert [each["id"] for each in cited] == [middle["id"]]
+    whole = " ".join(each["text"].strip() for each in reading["passages"])
+    assert " ".join(whole.split()) == LONG
+    later = server.get("/api/document", params={"id": "lamps.txt", "offset": 2, "limit": 2}).json()
+    assert [each["id"] for each in later["passages"]] == [each["id"] for each in passages["items"][2:4]]
+
+
+def test_documents_go_in_and_out(client: Client) -> None:
+    server = client()
+    body = [
+        {"id": "new.txt", "text": "Ida Fenn painted the lighthouse of Ostra.", "metadata": {"year": 1900}}
+    ]
+    added = server.post("/api/documents", json=body)
+    assert added.status_code == 202
+    job = finished(server, added.json())
+    assert (job["state"], job["report"]["added"]) == ("done", ["new.txt"])
+    found = server.post("/api/search", json={"question": "Who painted the lighthouse?", "k": 1}).json()
+    assert found["hits"][0]["documents"] == ["new.txt"]
+    gone = finished(server, server.post("/api/documents/delete", json={"ids": ["new.txt"]}).json())
+    assert gone["report"]["deleted"] == ["new.txt"]
+    assert server.get("/api/index").json()["documents"] == 5
+    lost = finished(server, server.post("/api/documents/delete", json={"ids": ["new.txt"]}).json())
+    assert lost["state"] == "failed"
+    assert "new.txt" in lost["error"]
+    assert {each["operation"] for each in server.get("/api/costs").json()} == {"insert", "delete", "search"}
+
+
+@pytest.mark.parametrize("name", ["notes/Ostra & <b>.txt", "../../etc/passwd", "/abs.txt", "C:\\x\\y.txt"])
+def test_files_are_added_under_their_names(client: Client, name: str) -> None:
+    from urllib.parse import quote
+
+    server = client()
+    added = server.put(f"/api/files/{quote(name, safe='')}", content=b"Ida Fenn painted the lighthouse.")
+    job = finished(server, added.json())
+    assert job["state"] == "done"
+    (identity,) = job["report"]["added"]
+    assert identity == {"../../etc/passwd": "etc/passwd", "/abs.txt": "abs.txt"}.get(
+        name, name.replace("\\", "/")
+    )
+    (item,) = server.get("/api/browse", params={"table": "documents", "text": identity}).json()["items"]
+    assert item["metadata"]["source"] == identity
+
+
+def test_a_file_that_is_no_text_is_told_by_its_name(client: Client) -> None:
+    server = client()
+    job = finished(server, server.put("/api/files/photo.txt", content=bytes(range(256)) * 40).json())
+    assert job["state"] == "failed"
+    assert "photo.txt" in job["error"]
+    assert "/tmp" not in job["error"]
+    assert "photo.txt" in job["skipped"]
+
+
+def test_a_reader_may_not_change_anything(client: Client) -> None:
+    server = client(read_only=True)
+    assert server.post("/api/documents", json=[{"id": "a", "text": "b"}]).status_code == 403
+    assert server.put("/api/files/a.txt", content=b"b").status_code == 403
+    assert server.post("/api/documents/delete", json={"ids": ["ferry.txt"]}).status_code == 403
+    assert server.get("/api/index").json()["documents"] == 5
+
+
+def test_another_writer_is_named_and_followed(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    server = client()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def waiting() -> Any:
+        inside.set()
+        go_on.wait(30)
+        yield sr.Document("other.txt", "Ida Fenn painted the lighthouse of Ostra.")
+
+    with sr.open_index(folder, embedder=sr.HashingEmbedder()) as other:
+        thread = threading.Thread(target=other.insert, args=(waiting(),))
+        thread.start()
+        assert inside.wait(30)
+        job = finished(server, server.post("/api/documents", json=[{"id": "a", "text": "b"}]).json())
+        assert (job["state"], job["error"].split(":")[0]) == ("failed", "Locked")
+        go_on.set()
+        thread.join(30)
+    found = server.post("/api/search", json={"question": "Who painted the lighthouse?", "k": 1}).json()
+    assert (found["hits"][0]["documents"], found["generation"]) == (["other.txt"], 2)
+
+
+def test_a_folder_that_is_removed_or_replaced(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    server = client()
+    assert server.get("/api/index").json()["problem"] is None
+    shutil.rmtree(folder)
+    overview = server.get("/api/index").json()
+    assert "FileNotFoundError" in overview["problem"]
+    found = server.post("/api/search", json=QUESTION)
+    assert found.status_code in (200, 503)
+    job = server.post("/api/documents", json=[{"id": "a", "text": "b"}])
+    assert finished(server, job.json())["state"] == "failed"
+    sr.build_index(DOCUMENTS[:2], path=folder, embedder=sr.HashingEmbedder(), progress=False).close()
+    overview = server.get("/api/index").json()
+    assert (overview["problem"], overview["documents"], overview["methods"]) == (None, 2, ["lshtree"])
+    assert server.post("/api/search", json=QUESTION).json()["hits"][0]["documents"] == ["ferry.txt"]
+
+
+def test_the_api_is_described(client: Client) -> None:
+    described = client().get("/api/openapi.json").json()
+    assert set(described["paths"]) == {
+        *(
+            f"/api/{name}"
+            for name in ("search", "graph", "answer", "ask", "index", "stats", "levels", "browse")
+        ),
+        *(f"/api/{name}" for name in ("passage", "document", "costs", "options", "jobs", "jobs/{number}")),
+        *(f"/api/{name}" for name in ("documents", "documents/delete", "files/{name}")),
+    }
+    for path in described["paths"].values():
+        for operation in path.values():
+            assert operation.get("description")
+
+
+def test_options_of_a_method_are_listed(client: Client) -> None:
+    names = [each["name"] for each in client().get("/api/options", params={"method": "hirag"}).json()]
+    assert names == [each.name for each in sr.search_options("hirag")]

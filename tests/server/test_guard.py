@@ -1,0 +1,159 @@
+"""Who may ask a server, how much, and what a browser is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stratarag.server import Settings, checked_token, is_loopback
+from stratarag.server.guard import Rate
+from tests.server.conftest import Client
+
+QUESTION = {"question": "Who steered the ferry?"}
+TOKEN = "a token that is long enough"
+
+
+def test_other_addresses_than_this_machine_s_need_a_token() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost")] == [True] * 4
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.168.1.4", "example.org")] == [False] * 4
+    assert checked_token("127.0.0.1", None) is None
+    assert checked_token("0.0.0.0", "given") == "given"
+    made = checked_token("0.0.0.0", None)
+    assert made is not None
+    assert len(made) > 20
+    assert made != checked_token("0.0.0.0", None)
+    with pytest.raises(ValueError, match="at least 12 characters"):
+        Settings(token="short")
+
+
+def test_a_token_opens_the_api_and_nothing_else_does(client: Client) -> None:
+    server = client(token=TOKEN)
+    assert server.get("/").status_code == 200
+    assert server.get("/app.js").status_code == 200
+    for wrong in (None, "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN, "Bearer  "):
+        headers = {} if wrong is None else {"authorization": wrong}
+        refused = server.get("/api/index", headers=headers)
+        assert refused.status_code == 401, wrong
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert TOKEN not in refused.text
+    assert server.get(f"/api/index?token={TOKEN}").status_code == 401
+    assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_guessing_tokens_is_slowed_down(client: Client) -> None:
+    server = client(token=TOKEN)
+    codes = [
+        server.get("/api/index", headers={"authorization": f"Bearer {n}"}).status_code for n in range(30)
+    ]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+
+
+@pytest.mark.parametrize(
+    ("host", "passes"),
+    [
+        ("127.0.0.1:8765", True),
+        ("localhost", True),
+        ("[::1]:8765", True),
+        ("192.168.1.4:80", True),
+        ("notes.example.org:8765", True),
+        ("evil.example.com", False),
+        ("localhost.evil.example.com:8765", False),
+        ("127.0.0.1.evil.example.com", False),
+        ("", False),
+    ],
+)
+def test_only_our_own_names_are_answered(client: Client, host: str, passes: bool) -> None:
+    server = client(hosts=("notes.example.org",))
+    for path in ("/", "/api/index"):
+        assert server.get(path, headers={"host": host}).status_code == (200 if passes else 421)
+
+
+def test_pages_of_other_sites_change_nothing(client: Client) -> None:
+    server = client()
+    foreign = {"origin": "http://evil.example.com"}
+    assert server.post("/api/search", json=QUESTION, headers=foreign).status_code == 403
+    assert server.put("/api/files/a.txt", content=b"text", headers=foreign).status_code == 403
+    assert server.put("/api/files/a.txt", content=b"text", headers={"origin": "null"}).status_code == 403
+    own = {"origin": "http://127.0.0.1:8765"}
+    assert server.post("/api/search", json=QUESTION, headers=own).status_code == 200
+    read = server.get("/api/index", headers=foreign)
+    assert "access-control-allow-origin" not in read.headers
+
+
+def test_a_site_that_is_allowed_may_ask(client: Client) -> None:
+    server = client(origins=("https://notes.example.org",), token=TOKEN)
+    known = {"origin": "https://notes.example.org"}
+    preflight = server.options("/api/search", headers={**known, "access-control-request-method": "POST"})
+    assert preflight.status_code == 204
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    asked = server.post("/api/search", json=QUESTION, headers={**known, "authorization": f"Bearer {TOKEN}"})
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-origin"] == "https://notes.example.org"
+    assert server.post("/api/search", json=QUESTION, headers=known).status_code == 401
+
+
+def test_every_answer_forbids_what_no_page_needs(client: Client) -> None:
+    server = client()
+    for path in ("/", "/app.js", "/api/index", "/api/nowhere", "/nowhere"):
+        headers = server.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+
+
+def test_bodies_have_limits(client: Client) -> None:
+    server = client(upload_bytes=3 * 2**20)
+
+    def pieces(count: int) -> Iterator[bytes]:
+        yield from [b"x" * 2**16] * count
+
+    assert server.put("/api/files/a.txt", content=b"x" * (4 * 2**20)).status_code == 413
+    assert server.put("/api/files/a.txt", content=pieces(64)).status_code == 413
+    assert server.post("/api/search", content=b" " * 2**21).status_code == 413
+    assert server.post("/api/search", content=pieces(32)).status_code == 413
+    assert "--max-upload" in server.put("/api/files/a.txt", content=pieces(64)).json()["message"]
+    assert server.post("/api/search", json=QUESTION).status_code == 200
+
+
+def test_requests_and_answers_have_rates(client: Client) -> None:
+    server = client(rate=5.0)
+    codes = [server.get("/api/levels").status_code for _ in range(25)]
+    assert codes[0] == 200
+    assert codes[-1] == 429
+    assert int(server.get("/api/levels").headers["retry-after"]) >= 1
+    other = client(answers=4.0)
+    codes = [other.post("/api/answer", json=QUESTION).status_code for _ in range(4)]
+    assert codes == [200, 200, 429, 429]
+    assert other.post("/api/search", json=QUESTION).status_code == 200
+
+
+def test_a_rate_forgets_clients_and_lets_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("stratarag.server.guard.time.monotonic", lambda: now[0])
+    rate = Rate(2.0, 2.0)
+    assert [rate.wait("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+    assert rate.wait("b") == 0.0
+    now[0] = 0.5
+    assert [rate.wait("a"), rate.wait("a") > 0] == [0.0, True]
+    for n in range(5000):
+        rate.wait(str(n))
+    assert len(rate._buckets) <= 4096
+
+
+def test_no_file_outside_the_page_is_served(client: Client) -> None:
+    server = client()
+    for path in (
+        "/../__init__.py",
+        "/%2e%2e/__init__.py",
+        "/..%2f__init__.py",
+        "/d3/../style.css",
+        "//etc/passwd",
+    ):
+        answer = server.get(path)
+        assert answer.status_code == 404 or b"def " not in answer.content
+        assert b"root:x:" not in answer.content

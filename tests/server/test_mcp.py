@@ -1,0 +1,120 @@
+"""An index as tools, asked by the SDK's own client: in this process, over standard input, over HTTP."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+
+pytest.importorskip("mcp")
+pytest.importorskip("fastapi")
+
+from mcp import Client, StdioServerParameters
+
+from stratarag.mcp import create_server
+from tests.server.conftest import LONG
+
+QUESTION = "Who steered the ferry from Ostra to Bremen?"
+COMMAND = [sys.executable, "-c", "from stratarag.cli import main; main()", "mcp"]
+
+
+def opened(folder: Path) -> Any:
+    return create_server(folder, lambda: sr.open_index(folder, embedder=sr.HashingEmbedder()))
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def check(client: Client) -> None:
+    """The way an agent goes: what tools there are, a search, what stands around a hit, an answer."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == {"search", "answer", "read_passage", "list_documents", "explain"}
+    assert all(tool.description and tool.annotations.read_only_hint for tool in tools.values())
+    found = await called(client, "search", question=QUESTION, k=3)
+    best = found["hits"][0]
+    assert (best["documents"], best["number"], len(found["hits"])) == (["ferry.txt"], 1, 3)
+    assert best["why"]
+    reading = await called(client, "read_passage", passage=best["passages"][0])
+    assert (reading["document"], reading["passages"][0]["text"]) == ("ferry.txt", best["text"])
+    answer = await called(client, "answer", question=QUESTION)
+    assert "Mara Quill" in answer["text"]
+    assert f"[{answer['sources'][0]['number']}]" in answer["text"]
+    listed = await called(client, "list_documents", text="lamps")
+    assert [each["id"] for each in listed["documents"]] == ["lamps.txt"]
+    told = await called(client, "explain", question=QUESTION)
+    assert {"Ostra", "Bremen"} <= set(told["named"])
+    assert any({each["source"], each["target"]} == {"Mara Quill", "Ostra"} for each in told["relations"])
+
+
+async def test_tools_within_the_process(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        await check(client)
+
+
+async def test_a_long_document_is_read_in_parts(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        found = await called(client, "search", question="lamps at Cape Ellery on day 30", k=1)
+        reading = await called(client, "read_passage", passage=found["hits"][0]["passages"][0], around=50)
+        text = " ".join(" ".join(each["text"].split()) for each in reading["passages"])
+        assert text == LONG
+
+
+async def test_errors_are_told_to_the_agent(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        for tool, arguments, said in (
+            ("search", {"question": " "}, "blank"),
+            ("search", {"question": QUESTION, "k": 0}, "k"),
+            ("search", {"question": QUESTION, "method": "archrag"}, "archrag"),
+            ("read_passage", {"passage": "nowhere"}, "nowhere"),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error
+            assert said in result.content[0].text
+
+
+async def test_tools_over_standard_input(folder: Path) -> None:
+    arguments = [*COMMAND[1:], str(folder), "--embedder", "hashing"]
+    async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
+        await check(client)
+
+
+@pytest.fixture
+def address(folder: Path) -> Iterator[str]:
+    command = [*COMMAND, str(folder), "--embedder", "hashing", "--http", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("MCP: ").strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+async def test_tools_over_http(address: str) -> None:
+    async with Client(address) as client:
+        await check(client)
+
+
+async def test_http_asks_for_its_token(folder: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from stratarag.mcp import http_app
+    from stratarag.server import Settings
+
+    app = http_app(opened(folder), Settings(token="a token that is long enough"))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with TestClient(app, base_url="http://127.0.0.1:8766") as client:
+        assert client.post("/mcp", json=body).status_code == 401
+        assert client.post("/mcp", json=body, headers={"host": "evil.example.com"}).status_code == 421
+        foreign = {"origin": "http://evil.example.com", "authorization": "Bearer a token that is long enough"}
+        assert client.post("/mcp", json=body, headers=foreign).status_code == 403

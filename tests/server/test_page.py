@@ -1,0 +1,209 @@
+"""The page in a real browser: what a person sees, by mouse and by keys, whatever is in the documents."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.conftest import EVIL
+from tests.viz.browser import Browser, Page, program, running
+
+pytest.importorskip("fastapi")
+SERVE = [sys.executable, "-c", "from stratarag.cli import main; main()", "serve"]
+QUESTION = "Who steered the ferry from Ostra to Bremen?"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = program()
+    if path is None:
+        pytest.skip("no chromium is installed")
+    with running(path) as browser:
+        yield browser
+
+
+@pytest.fixture
+def address(folder: Path) -> Iterator[str]:
+    command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("page: ").strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def wait(page: Page, expression: str, seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not page.run(expression):
+        assert time.monotonic() < until, (expression, page.complaints)
+        time.sleep(0.02)
+
+
+def press(browser: Browser, key: str) -> None:
+    text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, **(text if kind == "keyDown" else {}))
+
+
+def ask(page: Page, question: str) -> None:
+    wait(page, "!!document.querySelector('#question')")
+    page.run(f"document.querySelector('#question').value = {json.dumps(question)}")
+    page.run("document.querySelector('form.question').requestSubmit()")
+    wait(page, "!!document.querySelector('.graph svg') && !document.querySelector('.answer[aria-busy]')")
+
+
+def assert_quiet(page: Page, address: str) -> None:
+    """Nothing was complained about, nothing asked for elsewhere, and no text became markup."""
+    assert page.complaints == []
+    assert [url for url in page.requests if not url.startswith(address)] == []
+    assert page.run("document.title") == "idx · stratarag"
+    assert page.run("document.querySelectorAll('main script, main img, aside img').length") == 0
+
+
+def test_a_question_is_answered_with_its_sources(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    ask(page, QUESTION)
+    assert "Mara Quill steered the ferry" in page.text(".answer")
+    assert "no model wrote this" in page.text(".answer")
+    assert "has its words" in page.text(".hit .why")
+    assert page.run("document.querySelectorAll('.graph g.hit').length") > 0
+    page.click("button.cite")
+    wait(page, "!!document.querySelector('.reader .cited')")
+    assert "Mara Quill steered the ferry" in page.text(".reader .cited")
+    assert "year" in page.text(".reader .metadata")
+    press(browser, "Escape")
+    assert page.run("document.querySelector('#reader').hidden")
+    page.click(".graph g.node.hit circle")
+    assert page.run("document.activeElement.className").startswith("hit")
+    assert_quiet(page, address)
+
+
+def test_kinds_of_hits_are_filtered(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    wait(page, "document.querySelector('select').options.length == 2")
+    page.run("document.querySelector('select').value = 'hirag'")
+    ask(page, QUESTION)
+    chips = page.run("[...document.querySelectorAll('.kinds .chip')].map(e => e.textContent)")
+    assert len(chips) > 2
+    page.click(".kinds .chip", 2)
+    shown = "[...document.querySelectorAll('.hit:not([hidden]) .tag')].map(e => e.textContent)"
+    assert {chips[2].rpartition(" ")[0]} == set(page.run(shown))
+
+
+def test_markup_in_documents_is_text(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    ask(page, "What did Ostra say to Mara Quill?")
+    assert EVIL[:40] in page.run("document.querySelector('.hits').textContent")
+    page.run("location.hash = 'documents'")
+    wait(page, "document.querySelectorAll('.documents li').length == 5")
+    assert "<b>evil</b>.txt" in page.text(".documents")
+    page.click(".documents button.link")
+    wait(page, "!!document.querySelector('.reader .text')")
+    assert EVIL[:40] in page.text(".reader")
+    assert "<i>key</i>" in page.text(".reader .metadata")
+    assert_quiet(page, address)
+
+
+def test_text_runs_in_its_own_direction(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    ask(page, "مارا تقود القارب")
+    found = "[...document.querySelectorAll('.hit .text')].find(e => e.textContent.includes('القارب'))"
+    assert page.run(f"getComputedStyle({found}).direction") == "rtl"
+    assert page.run("getComputedStyle(document.querySelector('.why')).direction") == "ltr"
+    assert_quiet(page, address)
+
+
+def test_the_hierarchy_is_walked_by_keys(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    wait(page, "!!document.querySelector('#facts b')")
+    page.run("document.activeElement.blur()")
+    press(browser, "2")
+    wait(page, "document.querySelectorAll('.column li').length > 0")
+    page.run("document.activeElement.blur()")
+    press(browser, "j")
+    press(browser, "Enter")
+    wait(page, "document.querySelectorAll('.column:nth-child(2) li').length > 0")
+    press(browser, "ArrowRight")
+    assert page.run("!!document.activeElement.closest('.column:nth-child(2)')")
+    press(browser, "Enter")
+    assert page.text(".split .detail h2")
+    press(browser, "ArrowLeft")
+    assert page.run("!!document.activeElement.closest('.column:nth-child(1)')")
+    press(browser, "?")
+    assert page.run("document.querySelector('#keys').open")
+    assert_quiet(page, address)
+
+
+def test_documents_are_added_and_deleted(browser: Browser, address: str) -> None:
+    page = browser.open(address + "#documents")
+    wait(page, "document.querySelectorAll('.documents li').length == 5")
+    page.run(
+        """(() => { const files = new DataTransfer();
+        files.items.add(new File(['Ida Fenn painted the lighthouse.'], 'new & <b>.txt'));
+        const drop = new DragEvent('drop', { dataTransfer: files });
+        document.querySelector('.drop').dispatchEvent(drop); })()"""
+    )
+    wait(page, "document.querySelectorAll('.documents li').length == 6")
+    assert "done in" in page.text(".job")
+    assert "new & <b>.txt" in page.text(".documents")
+    page.run("window.confirm = () => true")
+    at = page.run(
+        "[...document.querySelectorAll('.documents li')].findIndex(e => e.textContent.includes('new &'))"
+    )
+    page.click(".documents .danger", at)
+    wait(page, "document.querySelectorAll('.documents li').length == 5")
+    page.run("location.hash = 'costs'")
+    wait(page, "document.querySelectorAll('#view-costs tbody tr').length > 1")
+    assert "insert" in page.text("#view-costs table")
+    assert_quiet(page, address)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_from_its_ground(browser: Browser, address: str, dark: bool) -> None:
+    """WCAG contrast of at least 4.5 for what is read."""
+    from tests.viz.test_pages import contrast
+
+    page = browser.open(address, dark=dark)
+    ask(page, QUESTION)
+    pairs = page.run(
+        """['.answer .text', 'button.cite', '.hit .text', '.why li', '.tag', '.cost', 'nav a',
+            '.hit button.quiet', '.facts', 'button.primary', '.legend'].map(s => {
+            let e = document.querySelector(s), ink = getComputedStyle(e).color, ground = 'rgba(0, 0, 0, 0)';
+            for (; e && /, 0\\)$|color\\(/.test(ground); e = e.parentElement)
+                ground = getComputedStyle(e).backgroundColor;
+            return [s, ink, ground].map((c, i) => i ? c.match(/[0-9.]+/g).slice(0, 3).map(Number) : c) })"""
+    )
+    weak = {name: contrast(ink, ground) for name, ink, ground in pairs if contrast(ink, ground) < 4.5}
+    assert not weak
+    assert (sum(pairs[0][2]) < 200) == dark
+
+
+def test_a_token_is_asked_for_and_kept(browser: Browser, folder: Path) -> None:
+    command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--token", "a-token-of-some-length"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        shown = process.stdout.readline().removeprefix("page: ").strip()
+        address, _, token = shown.partition("#token=")
+        assert token == "a-token-of-some-length"
+        page = browser.open(address)
+        wait(page, "document.querySelector('#login').open")
+        page.run(f"document.querySelector('#login input').value = '{token}'")
+        page.run("document.querySelector('#login form').requestSubmit()")
+        wait(page, "!!document.querySelector('#facts b')")
+        page = browser.open(shown)
+        wait(page, "!!document.querySelector('#facts b')")
+        assert "token" not in page.run("location.href")
+    finally:
+        process.terminate()
+        process.wait(20)
