@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import io
 import os
 import signal
 import threading
@@ -11,7 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from stratarag import _locks, _sync
+from stratarag import _locks, _sync, progress
+from stratarag.models import clients
 
 flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
 
@@ -148,3 +150,27 @@ def test_a_property_that_is_computed_during_a_fork_can_be_computed_in_the_child(
     assert os.waitpid(child, 0)[1] == 0
     done.set()
     thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_has_a_client_and_bars_of_its_own() -> None:
+    client, shown = clients.PerProcess(object), io.StringIO()
+    bars = progress.TqdmProgress(shown)
+    mine = client.get()
+    assert client.get() is mine
+    bars.start("embed", 10)
+    drawn = shown.getvalue()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        bars.advance("embed")
+        bars.finish("embed")
+        bars.start("summarize", 1)
+        bars.finish("summarize")
+        told = shown.getvalue().removeprefix(drawn)
+        os._exit(0 if client.get() is not mine and "summarize" in told and "embed" not in told else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.get() is mine
+    bars.advance("embed", 10)
+    bars.finish("embed")
+    assert "10/10" in shown.getvalue()
