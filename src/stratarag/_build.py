@@ -25,7 +25,7 @@ from stratarag._gates import Models
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
 from stratarag.errors import Damaged, IndexExists, StrataragError
-from stratarag.methods import get_method
+from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
@@ -81,10 +81,13 @@ class Target:
 
 def settings_of(manifest: Manifest, running: Config) -> Config:
     """The recorded settings, with those of `running` that say how models are called."""
+    where = f"manifest.json of generation {manifest.generation}"
+    if not manifest.methods or set(manifest.methods) - set(NAMES):
+        known = ", ".join(NAMES)
+        raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version knows {known}")
     try:
         recorded = as_config(manifest.config)
     except (TypeError, ValueError) as error:
-        where = f"manifest.json of generation {manifest.generation}"
         raise Damaged(f"{where}: its settings are not valid ({error})") from error
     return replace(recorded, limits=running.limits, max_failures=running.max_failures)
 

@@ -73,6 +73,8 @@ def _read(listing: Callable[..., Iterator[Any]], *arguments: Any) -> None:
 
 def _asked(reader: Reader, method: str) -> None:
     """Ask for what is like the first chunk, so that all is opened that a search opens."""
-    text, vector = reader.snapshot.texts([0])[0][:_LONGEST], np.array(reader.snapshot.vectors[0])
+    corpus = reader.snapshot
+    text = corpus.texts([0])[0][:_LONGEST] if corpus.size else "nothing"
+    vector = np.array(corpus.vectors[0]) if corpus.size else np.ones(corpus.manifest.dimension, np.float32)
     for view in get_args(View):
         reader.search(Question(text, vector, 1, view, method, check_search_options(method, {})))

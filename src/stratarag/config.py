@@ -11,7 +11,7 @@ from stratarag.methods import NAMES, get_method
 from stratarag.models.budget import Limits
 from stratarag.pipeline.chunk import ChunkConfig
 from stratarag.pipeline.extraction.stage import ExtractionConfig
-from stratarag.pipeline.prompts import prompt_names
+from stratarag.pipeline.prompts import check_template, prompt_names
 from stratarag.pipeline.tokens import NAMES as TOKENIZERS
 
 RUNTIME = ("limits", "max_failures")
@@ -62,6 +62,8 @@ class Config:
         unknown = sorted(set(self.prompts) - set(prompt_names()))
         if unknown:
             raise ValueError(f"there is no prompt {unknown[0]!r}; there are {', '.join(prompt_names())}")
+        for name, template in self.prompts.items():
+            check_template(name, template)
         given = {name: _method_config(name, value) for name, value in self.methods.items()}
         object.__setattr__(self, "methods", given)
 

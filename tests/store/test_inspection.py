@@ -75,6 +75,29 @@ def test_settings_that_are_not_valid_are_a_problem(folder: Path) -> None:
     assert "size" in problem
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content.update(methods=[]),
+        lambda content: content.update(methods=["extraction"]),
+        lambda content: content["config"].update(prompts={"lshtree/summarize": "{{passages}} {{secret}}"}),
+        lambda content: content["config"].update(prompts={"lshtree/summarize": 5}),
+        lambda content: content["config"]["extraction"].update(gleaning=10**9),
+    ],
+)
+def test_what_no_version_would_do_is_not_done(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    signed(folder, change)
+    with pytest.raises(Damaged, match=r"manifest\.json"):
+        sr.open_index(folder, embedder=FakeEmbedder())
+    assert any("manifest.json" in problem for problem in verify_folder(folder))
+
+
+def test_an_index_of_nothing_is_sound(tmp_path: Path) -> None:
+    with sr.build_index(documents(0, 2), METHODS, tmp_path, embedder=FakeEmbedder(), progress=False) as index:
+        index.delete(["note-000", "note-001"])
+        assert index.verify() == []
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 @pytest.mark.parametrize("name", ["lock", "calls.sqlite-wal", "stratarag-index"])
 def test_what_is_no_file_is_a_problem(folder: Path, name: str) -> None:

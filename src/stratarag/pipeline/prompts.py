@@ -29,6 +29,25 @@ def prompt_names() -> tuple[str, ...]:
     )
 
 
+def check_template(name: str, template: object) -> None:
+    """Whether a text can stand in for one of our prompts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no text, or asks for a value that there is not.
+    """
+    if not isinstance(template, str):
+        raise TypeError(f"prompt {name!r} must be a text, not {template!r}")
+    folder, _, file = name.partition("/")
+    package = next(each for each in PACKAGES if each.rsplit(".", 1)[-1] == folder)
+    known = load_prompt(package, file).names
+    if strange := sorted(Prompt(name, template).names - known):
+        raise ValueError(
+            f"prompt {name!r} asks for {', '.join(strange)}; it may ask for {', '.join(sorted(known))}"
+        )
+
+
 @cache
 def load_prompt(package: str, name: str) -> Prompt:
     """The prompt `prompts/<name>.md` of a package, known to users as `<last part of package>/<name>`."""

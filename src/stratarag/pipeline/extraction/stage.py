@@ -42,6 +42,8 @@ LOCAL = "without a model: "
 LOCAL_VERSION = "2"
 """Changes when `extract_nlp` does, so that what earlier versions made is made again."""
 NOTHING = "chunks in which nothing was found"
+MOST_GLEANING = 20
+"""Each round is a call per chunk, and settings may be a stranger's."""
 _BATCH = 1024
 
 
@@ -89,8 +91,8 @@ class ExtractionConfig:
             raise TypeError(f"spacy must be the name or folder of a pipeline, not {self.spacy!r}")
         if self.mode not in ("auto", "llm", "nlp"):
             raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
-        if self.gleaning < 0:
-            raise ValueError(f"gleaning must be at least 0, not {self.gleaning}")
+        if not 0 <= self.gleaning <= MOST_GLEANING:
+            raise ValueError(f"gleaning must be from 0 to {MOST_GLEANING}, not {self.gleaning}")
         if self.description_tokens < 20:
             raise ValueError(f"description_tokens must be at least 20, not {self.description_tokens}")
         object.__setattr__(self, "entity_types", tuple(self.entity_types))
