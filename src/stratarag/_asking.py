@@ -322,4 +322,5 @@ def _difference(after: Usage, before: Usage) -> Usage:
         after.output_tokens - before.output_tokens,
         after.embedded_texts - before.embedded_texts,
         after.seconds - before.seconds,
+        after.embedded_tokens - before.embedded_tokens,
     )

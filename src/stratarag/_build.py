@@ -30,8 +30,9 @@ from stratarag.models.gate import ModelGate
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
 from stratarag.pipeline.graph import NAME as GRAPH
-from stratarag.pipeline.graph import Graph, build_graph
-from stratarag.protocols import Stored
+from stratarag.pipeline.graph import Embedded, Graph, build_graph
+from stratarag.pipeline.statements import Pooled
+from stratarag.protocols import Stored, Vectors
 from stratarag.records import BuildReport, Built
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
@@ -120,6 +121,12 @@ class _Update:
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
+        self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
+
+    def _embedded_units(self) -> bool:
+        """Whether semantic units get vectors."""
+        methods = map(get_method, self._methods)
+        return any(method.needs_units or method.needs_vectors for method in methods)
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings that the next generation has."""
@@ -157,7 +164,12 @@ class _Update:
     async def _made(self) -> BuildReport:
         """The next generation, of documents that were taken in."""
         await in_thread(self._staging.assemble, removed=self._removed)
-        await self._embed()
+        if self._pooled is None:  # an embedder that fails is found out before a model is paid
+            await self._embed()
+            await self._extract()
+        else:  # the statements of passages are embedded with them
+            await self._extract()
+            await self._embed()
         await self._lay_out_graph()
         for name in self._methods:
             with self._gate.independently():
@@ -263,24 +275,36 @@ class _Update:
             for start in range(0, len(rows), _EMBED_ROWS):
                 batch = rows[start : start + _EMBED_ROWS]
                 texts = await in_thread(staging.texts, batch.tolist())
-                embedded = await self._gate.embed("embed chunks", texts)
+                embedded = await self._vectors(batch.tolist(), texts)
                 if vectors is None:
                     vectors = await in_thread(staging.create_vectors, embedded.shape[1])
                 vectors[batch] = embedded
 
-    async def _lay_out_graph(self) -> None:
-        """Extract, merge and lay out the graph of the corpus, which all methods share."""
-        config, use_llm = self._config.extraction, self._extracts_by_model()
+    async def _vectors(self, rows: Sequence[int], texts: Sequence[str]) -> Vectors:
+        """Vectors of some chunks, and with them those of what the chunks state, if that is to be had."""
+        if self._pooled is None:
+            return await self._gate.embed("embed chunks", texts)
+        nodes = await in_thread(self._staging.part(EXTRACTION).nodes, rows)
+        return await self._pooled.embed("embed chunks", self._gate, texts, nodes)
+
+    async def _extract(self) -> None:
+        """What each chunk says, for all methods."""
+        config = self._config.extraction
         extracted = await extract_corpus(
             self._staging,
             self._gate,
             config=config,
             previous=self._previous(EXTRACTION),
-            use_llm=use_llm,
+            use_llm=self._extracts_by_model(),
             given=self._change.extraction,
             may_load=self._target.models.spacy == config.spacy,
         )
         await self._put(EXTRACTION, extracted)
+
+    async def _lay_out_graph(self) -> None:
+        """Merge and lay out the graph of the corpus, which all methods share."""
+        config, use_llm = self._config.extraction, self._extracts_by_model()
+        methods = [get_method(name) for name in self._methods]
         graph = await build_graph(
             self._staging,
             self._staging.part(EXTRACTION),
@@ -288,7 +312,11 @@ class _Update:
             config=config,
             previous=self._previous(GRAPH),
             use_llm=use_llm,
-            embed=any(get_method(name).needs_vectors for name in self._methods),
+            embed=Embedded(
+                units=any(method.needs_units for method in methods),
+                entities=any(method.needs_vectors for method in methods),
+                pooled=self._pooled,
+            ),
             rule=self._target.models.resolve_rule,
         )
         await self._put(GRAPH, graph)

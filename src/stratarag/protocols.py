@@ -15,6 +15,8 @@ R = TypeVar("R")
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
+Spans = Sequence[tuple[int, int]]
+"""Parts of a text as character offsets (start, end)."""
 
 
 @runtime_checkable
@@ -44,6 +46,24 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Sequence[float]:
         """The vector of a question."""
+        ...
+
+
+@runtime_checkable
+class SpanEmbedder(Embedder, Protocol):
+    """An embedder that also tells what parts of a text are about, from the same pass over the text.
+
+    A build then runs it over each passage once: vectors of sentences, and of what is made of sentences, are
+    pooled from the vectors of the passage's tokens. `aembed_spans` is used instead where it exists.
+    """
+
+    def embed_spans(
+        self, texts: list[str], spans: list[Spans]
+    ) -> tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]:
+        """The vectors of the texts, as `embed_documents` gives them, and those of all their parts, in order.
+
+        `spans` has a sequence of parts for each text. A part that has no token has the zero vector.
+        """
         ...
 
 

@@ -338,6 +338,7 @@ class Usage:
     output_tokens: int = 0
     embedded_texts: int = 0
     seconds: float = 0.0
+    embedded_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -347,6 +348,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.embedded_texts + other.embedded_texts,
             self.seconds + other.seconds,
+            self.embedded_tokens + other.embedded_tokens,
         )
 
 

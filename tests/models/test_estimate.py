@@ -8,6 +8,7 @@ import pytest
 from stratarag.models.budget import Limits, Prices
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import CallItem, Gate, ModelGate
+from stratarag.models.request import approximate_tokens
 from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from tests.models.tasks import FACT, TEXT, Pauses, items, texts
 
@@ -40,8 +41,10 @@ async def test_an_estimate_is_what_the_build_then_costs() -> None:
         assert (estimated.calls, estimated.cached_calls) == (usage.calls, usage.cached_calls)
         assert (estimated.input_tokens, estimated.output_tokens) == (usage.input_tokens, usage.output_tokens)
         assert estimated.embedded_texts == usage.embedded_texts
+        assert estimated.embedded_tokens == usage.embedded_tokens
     assert real.ledger.stages["describe"].cached_calls == 23
-    assert real.ledger.stages["embed"].embedded_texts == 20
+    assert real.ledger.stages["embed"].embedded_texts == counting.estimate().embedded_texts == 20
+    assert counting.estimate().embedded_tokens == sum(map(approximate_tokens, texts(20)))
 
 
 async def test_the_name_of_a_model_is_enough() -> None:
@@ -72,7 +75,17 @@ async def test_presentation() -> None:
     assert (estimate.calls, estimate.output_tokens) == (31, 310)
     assert estimate.cost == pytest.approx((estimate.input_tokens * 1_000 + 310 * 2_000) / 1e6)
     table = str(estimate).splitlines()
-    assert table[0].split() == ["stage", "calls", "cached", "tokens", "in", "tokens", "out", "embedded"]
+    assert table[0].split() == [
+        "stage",
+        "calls",
+        "cached",
+        "tokens",
+        "in",
+        "tokens",
+        "out",
+        "embedded",
+        "tokens",
+    ]
     assert [line.split()[0] for line in table] == ["stage", "describe", "embed", "total", "cost:"]
     assert len({len(line) for line in table[:-1]}) == 1
     assert json.loads(json.dumps(estimate.to_dict()))["stages"]["describe"]["calls"] == 31

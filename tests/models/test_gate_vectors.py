@@ -53,6 +53,65 @@ async def test_unit_rows_in_order_each_distinct_text_once() -> None:
     assert (await through.embed("chunks", [])).shape == (0, 16)
 
 
+class Spans(FakeEmbedder):
+    """Vectors of parts of texts too; whoever embeds a text by itself is counted apart."""
+
+    def __init__(self, dimension: int = 16) -> None:
+        super().__init__(dimension)
+        self.passages: list[str] = []
+
+    def embed_spans(self, given: list[str], spans: list[Any]) -> tuple[Any, Any]:
+        self.passages += given  # one without parts may be embedded as any text
+        parts = [text[start:end] for text, own in zip(given, spans, strict=True) for start, end in own]
+        return self.vectors(given), self.vectors(parts)
+
+    def vectors(self, given: list[str]) -> list[Any]:
+        return [self.embed_query(text) for text in given]
+
+
+async def test_parts_come_with_their_texts_from_one_pass() -> None:
+    embedder, kept = Spans(), MemoryVectors()
+    through = gate(embedder, vectors=kept)
+    assert through.offers_spans
+    assert not gate(FakeEmbedder()).offers_spans
+    given = ["one two three", "four", "one two three"]
+    spans = [[(0, 3), (4, 7)], [], [(0, 3), (4, 7)]]
+    vectors, parts = await through.embed_spans("chunks", given, spans)
+    assert vectors.shape == (3, 16)
+    assert [each.shape for each in parts] == [(2, 16), (0, 16), (2, 16)]
+    np.testing.assert_allclose(parts[0][1], embedder.embed_query("two"), rtol=1e-5)
+    np.testing.assert_array_equal(parts[0], parts[2])
+    assert embedder.passages.count("one two three") == 1
+    assert through.ledger.stages["chunks"].embedded_texts == 2
+
+    again = gate(embedder, vectors=kept)
+    resumed, inner = await again.embed_spans("chunks", given, spans)
+    np.testing.assert_array_equal(resumed, vectors)
+    np.testing.assert_array_equal(inner[0], parts[0])
+    assert embedder.passages.count("one two three") == 1
+    assert (await again.embed_spans("chunks", [], []))[0].shape == (0, 16)
+    await again.embed_spans("chunks", given[:1], [[(8, 13)]])
+    assert embedder.passages[-1] == given[0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([[1.0, 0.0]], "texts and of their parts"),
+        (([[1.0, 0.0]], []), "0 vectors for 1 texts"),
+        (([[1.0, 0.0]], [[1.0]]), "dimensions"),
+        (([[1.0, 0.0]], [[float("nan"), 1.0]]), "NaN"),
+    ],
+)
+async def test_parts_are_checked(returned: Any, message: str) -> None:
+    class Faulty(Spans):
+        def embed_spans(self, given: list[str], spans: list[Any]) -> Any:
+            return returned
+
+    with pytest.raises(EmbedderError, match=message):
+        await gate(Faulty()).embed_spans("chunks", ["one two"], [[(0, 3)]])
+
+
 @pytest.mark.parametrize(
     ("fault", "what"),
     [

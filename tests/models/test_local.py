@@ -160,6 +160,20 @@ def vectors(minilm):
 
 
 class TestMiniLM:
+    def test_parts_are_pooled_from_the_same_run(self, minilm):
+        long = " ".join(SENTENCES * 12)  # several windows
+        texts = [SENTENCES[5], "", long, SENTENCES[0]]
+        spans = [[(0, 21), (21, 98)], [], [(0, 22), (len(long) - 98, len(long)), (0, len(long))], [(5, 5)]]
+        vectors, parts = minilm.embed_spans(texts, spans)
+        assert np.allclose(vectors, minilm.embed_documents(texts), atol=1e-6)
+        assert parts.shape == (6, 384)
+        assert np.linalg.norm(parts[:5], axis=1) == pytest.approx(1, abs=1e-5)
+        assert parts[4] @ vectors[2] > 0.98
+        food, keeper = minilm.embed_documents([SENTENCES[0], SENTENCES[5]])
+        assert parts[2] @ food > parts[2] @ keeper
+        assert parts[3] @ keeper > parts[3] @ food
+        assert not parts[5].any()
+
     def test_unit_length_and_meaning(self, vectors):
         assert vectors.shape == (len(SENTENCES), 384)
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)

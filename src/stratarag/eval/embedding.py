@@ -15,7 +15,7 @@ from stratarag.models.budget import Limits
 from stratarag.models.gate import ModelGate
 from stratarag.models.local import default_embedder
 from stratarag.models.wrap import embedder_name
-from stratarag.protocols import VectorJournal, Vectors
+from stratarag.protocols import Spans, VectorJournal, Vectors
 
 _TIMED = 20  # questions that are embedded one by one, to see what a question takes
 _STAGE = "embed"
@@ -56,6 +56,8 @@ class SharedEmbedder:
         self._gate = ModelGate(None, self._embedder, vectors=kept, limits=limits)
         self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
+        if self._gate.offers_spans:  # asked for by that name, where it is offered
+            self.aembed_spans = self._spans
 
     @property
     def name(self) -> str:
@@ -69,6 +71,11 @@ class SharedEmbedder:
             vectors = await self._gate.embed(_STAGE, new)
             self._documents.update(zip(new, vectors, strict=True))
         return np.stack([self._documents[text] for text in texts])
+
+    async def _spans(self, texts: list[str], spans: list[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of passages and of their parts; remembered from run to run alone."""
+        vectors, parts = await self._gate.embed_spans(_STAGE, texts, spans)
+        return vectors, np.concatenate(parts)
 
     async def aembed_query(self, text: str) -> Vectors:
         """The unit vector of a question."""

@@ -139,9 +139,9 @@ class Method:
     `build` is pure but for the gate: same corpus, config and answers, same result. `check` looks at the
     arrays of a stored index, and `open` makes it searchable without reading any text. `compose` turns what
     was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one.
-    `needs_graph`: entities and relations are worth asking a model for; `needs_vectors`: the entities are
-    embedded (`Graph.vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1,
-    where passages by the walk are the others.
+    `needs_graph`: entities and relations are worth asking a model for; `needs_vectors`: the entities have
+    vectors (`Graph.vectors`); `needs_units`: the semantic units have (`Graph.unit_vectors`). `node_share`:
+    the part of its own nodes in the default view, from 0 to 1, where passages by the walk are the others.
     """
 
     name: str
@@ -154,4 +154,5 @@ class Method:
     answer_k: int = 10
     needs_graph: bool = True
     needs_vectors: bool = False
+    needs_units: bool = False
     node_share: float = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,24 @@ from stratarag.models.limiter import Slot, Slots
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.retry import translate, with_retries
 from stratarag.models.vectors import Label, excerpt, unit_rows
-from stratarag.models.wrap import Embedding, embedder_name, is_named
-from stratarag.protocols import VectorJournal, Vectors
+from stratarag.models.wrap import Embedding, embedder_name, is_named, offers_spans
+from stratarag.protocols import Spans, VectorJournal, Vectors
 from stratarag.records import content_id
 
 T = TypeVar("T")
-Advance = Callable[[int, int], None]
+Advance = Callable[[int, Sequence[str]], None]
+
+
+class Passage(NamedTuple):
+    """A text to embed, and the parts of it that are wanted from the same pass."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def parts(self) -> list[str]:
+        """The texts of the parts."""
+        return [self.text[start:end] for start, end in self.spans]
 
 
 class Embedder:
@@ -75,55 +87,82 @@ class Embedder:
         vector: Vectors = rows[0]
         return vector
 
-    async def documents(self, stage: str, texts: Sequence[str], advance: Advance) -> Vectors:
-        """Unit vectors, shape (len(texts), dimension).
+    async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
+        """Of each passage an array of unit vectors: its own, then those of its parts.
 
-        `advance` is told of progress as (texts that are done, texts that the embedder was given).
+        `advance` is told of progress as (passages that are done, texts that the embedder was given).
         """
-        if not texts:
-            return np.zeros((0, self.dimension or 0), dtype=np.float32)
-        distinct = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        batch = _Batch(self, stage, list(distinct), _first_places(texts), advance)
+        if not passages:
+            return []
+        distinct = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
+        batch = _Batch(self, stage, list(distinct), _first_places(passages), advance)
         await batch.run()
-        advance(len(texts) - len(distinct), 0)
-        rows: Vectors = np.stack(batch.rows)
-        return rows[[distinct[text] for text in texts]]
+        advance(len(passages) - len(distinct), ())
+        return [batch.rows[distinct[passage]] for passage in passages]
 
-    def keys(self, texts: Sequence[str]) -> list[str]:
-        """The journal's keys of some texts."""
-        return [content_id(self.name, text) for text in texts]
+    @property
+    def offers_spans(self) -> bool:
+        """Whether parts of passages can be had (`protocols.SpanEmbedder`)."""
+        return offers_spans(self._embedding.embedder)
 
-    def remembered(self, texts: Sequence[str]) -> Iterator[tuple[int, Vectors]]:
-        """Index and vector of those texts that the journal holds."""
+    def keys(self, passage: Passage) -> list[str]:
+        """The journal's keys of a passage and its parts."""
+        text = passage.text
+        return [
+            content_id(self.name, text),
+            *(content_id(self.name, text, f"{start}-{end}") for start, end in passage.spans),
+        ]
+
+    def remembered(self, passages: Sequence[Passage]) -> Iterator[tuple[int, Vectors]]:
+        """Index and vectors of those passages that the journal holds with all their parts."""
         # The name of a nameless embedder needs the dimension: until that is known nothing is ours.
         nameless = self.dimension is None and not is_named(self._embedding.embedder)
         if self._journal is None or nameless:
             return
-        keys = self.keys(texts)
-        held = self._journal.get(keys)
-        for index, key in enumerate(keys):
-            vector = held.get(key)
-            if vector is not None and self.dimension in (None, vector.shape[0]):
-                self.dimension = vector.shape[0]
-                yield index, vector
+        keys = [self.keys(passage) for passage in passages]
+        held = self._journal.get([key for own in keys for key in own])
+        for index, own in enumerate(keys):
+            vectors = [held[key] for key in own if key in held]
+            if len(vectors) < len(own) or {self.dimension or len(vectors[0])} != set(map(len, vectors)):
+                continue
+            self.dimension = len(vectors[0])
+            yield index, np.stack(vectors)
 
-    async def fetch(self, texts: list[str], label: Label) -> tuple[Vectors, list[int]]:
-        """Vectors from the embedder itself, checked and journalled, and which of them are zero."""
+    async def fetch(self, passages: list[Passage], label: Label) -> tuple[list[Vectors], list[int]]:
+        """Vectors from the embedder itself, checked and journalled, and which passages' are zero."""
+        texts = [passage.text for passage in passages]
+        spans: list[Spans] = [passage.spans for passage in passages]
+        wanted = any(spans)
 
         def request(slot: Slot) -> Awaitable[Any]:
+            if wanted:
+                return self._embedding.spans(texts, spans, slot)
             return self._embedding.documents(texts, slot)
 
-        async def run(pending: PendingCall) -> tuple[Vectors, list[int]]:
+        async def run(pending: PendingCall) -> tuple[list[Vectors], list[int]]:
             returned = await self._attempt(request, texts, label, pending)
-            rows, zero = unit_rows(returned, texts, label=label, dimension=self.dimension)
+            vectors, parts = _both(returned, label) if wanted else (returned, ())
+            rows, zero = unit_rows(vectors, texts, label=label, dimension=self.dimension)
             self.dimension = rows.shape[1]
+            found = self._with_parts(passages, rows, parts)
             if self._journal is not None:
-                self._journal.put(self.keys(texts), rows)
-            return rows, zero
+                keys = [key for passage in passages for key in self.keys(passage)]
+                self._journal.put(keys, np.concatenate(found))
+            return found, zero
 
         result, _ = await self._pending.share(None, run)
-        rows, zero = result
-        return rows, zero
+        found, zero = result
+        return found, zero
+
+    def _with_parts(self, passages: Sequence[Passage], rows: Vectors, parts: Sequence[Any]) -> list[Vectors]:
+        """For each passage its vector and those of its parts."""
+        texts = [part for passage in passages for part in passage.parts]
+        if not texts:
+            return [row[None] for row in rows]
+        inner, _ = unit_rows(parts, texts, label=lambda at: f"part {at}", dimension=self.dimension)
+        ends = np.cumsum([len(passage.spans) for passage in passages])
+        own = np.split(inner, ends[:-1])
+        return [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
 
     async def spread(self, worker: Callable[[], Any], count: int) -> None:
         """Run workers, no more than there are slots."""
@@ -173,23 +212,29 @@ class Embedder:
             raise EmbedderError(f"{failed} ({label(0)}: {excerpt(texts[0])})") from error
 
 
-def _first_places(texts: Sequence[str]) -> list[int]:
-    places: dict[str, int] = {}
-    for place, text in enumerate(texts):
-        places.setdefault(text, place)
+def _both(returned: Any, label: Label) -> tuple[Sequence[Any], Sequence[Any]]:
+    if not isinstance(returned, Sequence) or len(returned) != 2:
+        raise EmbedderError(f"embed_spans must return vectors of texts and of their parts ({label(0)})")
+    return returned[0], returned[1]
+
+
+def _first_places(passages: Sequence[Passage]) -> list[int]:
+    places: dict[Passage, int] = {}
+    for place, passage in enumerate(passages):
+        places.setdefault(passage, place)
     return list(places.values())
 
 
 class _Batch:
-    """Distinct texts on their way to vectors; `rows` fills up in any order."""
+    """Distinct passages on their way to vectors; `rows` fills up in any order."""
 
     def __init__(
-        self, embedder: Embedder, stage: str, texts: list[str], places: list[int], advance: Advance
+        self, embedder: Embedder, stage: str, passages: list[Passage], places: list[int], advance: Advance
     ) -> None:
-        self.rows: list[Any] = [None] * len(texts)
+        self.rows: list[Any] = [None] * len(passages)
         self._embedder = embedder
         self._stage = stage
-        self._texts = texts
+        self._passages = passages
         self._places = places
         self._advance = advance
 
@@ -214,20 +259,20 @@ class _Batch:
         """Take what the journal holds."""
         missing = [index for index, row in enumerate(self.rows) if row is None]
         found = 0
-        for position, vector in self._embedder.remembered([self._texts[index] for index in missing]):
-            self._take(missing[position], vector, zero=not vector.any())
+        for position, vectors in self._embedder.remembered([self._passages[index] for index in missing]):
+            self._take(missing[position], vectors, zero=not vectors[0].any())
             found += 1
-        self._advance(found, 0)
+        self._advance(found, ())
 
     async def _fetch(self, indices: list[int]) -> None:
-        texts = [self._texts[index] for index in indices]
-        vectors, zero = await self._embedder.fetch(texts, lambda at: f"item {self._places[indices[at]]}")
-        for position, (index, vector) in enumerate(zip(indices, vectors, strict=True)):
-            self._take(index, vector, zero=position in zero)
-        self._advance(len(indices), len(indices))
+        passages = [self._passages[index] for index in indices]
+        found, zero = await self._embedder.fetch(passages, lambda at: f"item {self._places[indices[at]]}")
+        for position, (index, vectors) in enumerate(zip(indices, found, strict=True)):
+            self._take(index, vectors, zero=position in zero)
+        self._advance(len(indices), [passage.text for passage in passages])
 
-    def _take(self, index: int, vector: Vectors, *, zero: bool) -> None:
-        self.rows[index] = vector
+    def _take(self, index: int, vectors: Vectors, *, zero: bool) -> None:
+        self.rows[index] = vectors
         if zero:
-            text = excerpt(self._texts[index])
+            text = excerpt(self._passages[index].text)
             self._embedder.zero_vectors.append(f"{self._stage} {self._places[index]}: {text}")

@@ -13,8 +13,8 @@ from stratarag.models.pending import PendingCall
 from stratarag.models.prices import cost_of
 from stratarag.models.request import CountTokens, approximate_tokens
 from stratarag.models.task import Call
-from stratarag.models.wrap import embedder_name
-from stratarag.protocols import CallCache, Progress, Vectors
+from stratarag.models.wrap import embedder_name, offers_spans
+from stratarag.protocols import CallCache, Progress, Spans, Vectors
 from stratarag.records import Usage
 
 T = TypeVar("T")
@@ -48,6 +48,16 @@ class Estimate:
         return self.usage.input_tokens
 
     @property
+    def embedded_texts(self) -> int:
+        """Texts that the embedder would be given."""
+        return self.usage.embedded_texts
+
+    @property
+    def embedded_tokens(self) -> int:
+        """Tokens of these texts, as the index counts tokens."""
+        return self.usage.embedded_tokens
+
+    @property
     def output_tokens(self) -> int:
         """Tokens in all answers, as expected."""
         return self.usage.output_tokens
@@ -61,7 +71,7 @@ class Estimate:
         }
 
     def __str__(self) -> str:
-        header = ("stage", "calls", "cached", "tokens in", "tokens out", "embedded")
+        header = ("stage", "calls", "cached", "tokens in", "tokens out", "embedded", "tokens")
         rows = [(name, *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING]
         rows.append(("total", *_cells(self.usage)))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
@@ -94,6 +104,7 @@ def _cells(usage: Usage) -> tuple[str, ...]:
             usage.input_tokens,
             usage.output_tokens,
             usage.embedded_texts,
+            usage.embedded_tokens,
         )
     )
 
@@ -132,6 +143,20 @@ class PseudoEmbedder:
         return vector
 
 
+class PseudoSpanEmbedder(PseudoEmbedder):
+    """In the place of an embedder that also gives vectors of parts of texts."""
+
+    async def aembed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of texts and of their parts."""
+        parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
+        return await self.aembed_documents(texts), await self.aembed_documents(parts)
+
+
+def _pseudo(embedder: object, dimension: int) -> PseudoEmbedder:
+    kind = PseudoSpanEmbedder if offers_spans(embedder) else PseudoEmbedder
+    return kind(embedder_name(embedder, dimension), dimension)
+
+
 class CountingGate(ModelGate):
     """A gate that calls nothing and writes nothing.
 
@@ -165,7 +190,7 @@ class CountingGate(ModelGate):
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
             _NamedModel(llm) if isinstance(llm, str) else llm,
-            None if embedder is None else PseudoEmbedder(embedder_name(embedder, size), size),
+            None if embedder is None else _pseudo(embedder, size),
             cache=cache,
             limits=limits,
             progress=progress,

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from stratarag.errors import (
     BudgetExceeded,
     CallFailed,
@@ -25,7 +27,7 @@ from stratarag.errors import (
 )
 from stratarag.models.budget import Account, Budget, Limits, Sleep
 from stratarag.models.completion import Completion
-from stratarag.models.embedding import Embedder
+from stratarag.models.embedding import Embedder, Passage
 from stratarag.models.ledger import Ledger, Scope
 from stratarag.models.log import logger
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
@@ -37,7 +39,7 @@ from stratarag.models.stages import models_by_stage, stage_of
 from stratarag.models.structured import plain_text
 from stratarag.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratarag.models.wrap import Chat, Embedding
-from stratarag.protocols import CallCache, Progress, VectorJournal, Vectors
+from stratarag.protocols import CallCache, Progress, Spans, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
 
 __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
@@ -446,14 +448,41 @@ class ModelGate:
         EmbedderError
             Naming the text for which the embedder did not return a usable vector.
         """
-        embedder = self._need_embedder()
-        with self._within(stage, len(texts), any_name=False) as scope:
+        rows = await self._embedded(stage, [Passage(text) for text in texts])
+        return np.concatenate([np.zeros((0, self.dimension or 0), np.float32), *rows])
 
-            def advance(done: int, embedded: int) -> None:
-                self.ledger.add(stage, Usage(embedded_texts=embedded))
+    async def _embedded(self, stage: str, passages: Sequence[Passage]) -> list[Vectors]:
+        embedder = self._need_embedder()
+        with self._within(stage, len(passages), any_name=False) as scope:
+
+            def advance(done: int, given: Sequence[str]) -> None:
+                tokens = sum(map(self._count_tokens, given))
+                self.ledger.add(stage, Usage(embedded_texts=len(given), embedded_tokens=tokens))
                 self._advance(scope, done)
 
-            return await embedder.documents(stage, texts, advance)
+            return await embedder.passages(stage, passages, advance)
+
+    @property
+    def offers_spans(self) -> bool:
+        """Whether the embedder gives vectors of parts of texts (`embed_spans`)."""
+        return self._embedder is not None and self._embedder.offers_spans
+
+    async def embed_spans(
+        self, stage: str, texts: Sequence[str], spans: Sequence[Spans]
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension).
+
+        Raises
+        ------
+        EmbedderError
+            As `embed`.
+        """
+        passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
+        rows = await self._embedded(stage, passages)
+        vectors = (
+            np.stack([row[0] for row in rows]) if rows else np.zeros((0, self.dimension or 0), np.float32)
+        )
+        return vectors, [row[1:] for row in rows]
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,); checked like all others."""

@@ -16,6 +16,7 @@ from typing import Any
 from stratarag.errors import MissingExtra
 from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.onnx import Encoder, ModelFiles, Pooling
+from stratarag.protocols import Spans
 
 __all__ = ["HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder", "default_embedder"]
 
@@ -61,6 +62,10 @@ class MiniLMEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """Unit vectors as an array, shape (len(texts), 384)."""
         return self._encoder.encode(texts)
+
+    def embed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Any, Any]:
+        """Unit vectors of texts, and of parts of them from the same run (`protocols.SpanEmbedder`)."""
+        return self._encoder.encode_spans(texts, spans)
 
     def embed_query(self, text: str) -> Any:
         """The unit vector of one text, shape (384,)."""

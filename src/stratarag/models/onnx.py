@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stratarag._locks import Lock, after_fork
 from stratarag.errors import EmbedderError, MissingExtra
-from stratarag.protocols import Vectors
+from stratarag.protocols import Spans, Vectors
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -68,8 +68,20 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
+    """Tokens of a text from its token `first` on, with the special ones around them."""
+
     text: int
+    first: int
     ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Tokens `first` to `last` of a text, whose vectors are added to a row of the parts."""
+
+    row: int
+    first: int
+    last: int
 
 
 def _batches(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
@@ -108,34 +120,61 @@ class Encoder:
     @property
     def dimension(self) -> int:
         """Length of the vectors."""
-        shape = self._load().session.get_outputs()[0].shape
-        return shape[-1] if isinstance(shape[-1], int) else self.encode(["dimension"]).shape[1]
+        loaded = self._load()
+        shape = loaded.session.get_outputs()[0].shape
+        if isinstance(shape[-1], int):
+            return int(shape[-1])
+        (window,) = self._windows(loaded, 0, loaded.tokenizer.encode("a", add_special_tokens=False).ids)
+        return int(self._run(loaded, [window.ids])[1].shape[1])
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, shape (len(texts), dimension). What is encoded together makes no difference."""
+        return self.encode_spans(texts, [()] * len(texts))[0]
+
+    def encode_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of texts, and of parts of them by the same run: the means of their tokens' vectors.
+
+        Parameters
+        ----------
+        spans
+            Of each text its parts, as character offsets (start, end).
+
+        Returns
+        -------
+        Shapes (len(texts), dimension) and (parts of all texts, dimension). A part without a token is zero.
+        """
         loaded = self._load()
-        windows = [window for row, text in enumerate(texts) for window in self._windows(loaded, row, text)]
+        windows: list[_Window] = []
+        parts: list[list[_Part]] = []
+        count = 0
+        for row, (text, inside) in enumerate(zip(texts, spans, strict=True)):
+            # One by one: the tokenizer's own batches start threads, which do not survive a fork.
+            tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
+            windows += self._windows(loaded, row, tokens.ids)
+            parts.append(list(_parts(tokens.offsets, inside, count)) if inside else [])
+            count += len(inside)
         # Of like length together, so that little is computed for padding.
         windows.sort(key=lambda window: len(window.ids))
-        sums: Vectors | None = None
+        sums = np.zeros((len(texts), self.dimension), np.float32)
+        pooled = np.zeros((count, self.dimension), np.float32)
         for batch in _batches(windows):
-            vectors = self._run(loaded, [window.ids for window in batch])
-            if sums is None:
-                sums = np.zeros((len(texts), vectors.shape[1]), dtype=np.float32)
-            for window, vector in zip(batch, vectors, strict=True):
-                sums[window.text] += len(window.ids) * vector
-        return np.zeros((len(texts), self.dimension), dtype=np.float32) if sums is None else _unit(sums)
+            output, vectors = self._run(loaded, [window.ids for window in batch])
+            for place, window in enumerate(batch):
+                sums[window.text] += len(window.ids) * vectors[place]
+                if parts[window.text]:
+                    own = output[place, len(loaded.prefix) : len(window.ids) - len(loaded.suffix)]
+                    _add_parts(pooled, own, window.first, parts[window.text])
+        return _unit(sums), _unit(pooled)
 
-    def _windows(self, loaded: _Loaded, row: int, text: str) -> Iterator[_Window]:
-        # One by one: the tokenizer's own batches start threads, which do not survive a fork.
-        ids = loaded.tokenizer.encode(text, add_special_tokens=False).ids
+    def _windows(self, loaded: _Loaded, row: int, ids: list[int]) -> Iterator[_Window]:
         size = self._files.max_tokens - len(loaded.prefix) - len(loaded.suffix)
         count = -(-len(ids) // size)
         for part in range(count):
-            piece = ids[part * len(ids) // count : (part + 1) * len(ids) // count]
-            yield _Window(row, [*loaded.prefix, *piece, *loaded.suffix])
+            first, last = part * len(ids) // count, (part + 1) * len(ids) // count
+            yield _Window(row, first, [*loaded.prefix, *ids[first:last], *loaded.suffix])
 
-    def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> Vectors:
+    def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> tuple[Vectors, Vectors]:
+        """The model's output for a batch of windows, and their unit vectors."""
         shape = len(batch), max(map(len, batch))
         ids, mask = np.full(shape, loaded.padding, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for row, tokens in enumerate(batch):
@@ -144,8 +183,9 @@ class Encoder:
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = {entry.name for entry in loaded.session.get_inputs()}
         with self._lock:  # one run already takes all cores, and each has buffers of its own
-            output = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
-        return _unit(_pooled(np.asarray(output, dtype=np.float32), mask, self._files.pooling))
+            found = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
+        output = np.asarray(found, dtype=np.float32)
+        return output, _unit(_pooled(output, mask, self._files.pooling))
 
     def _load(self) -> _Loaded:
         with self._lock:
@@ -173,6 +213,22 @@ def _loaded(files: ModelFiles) -> _Loaded:
     framed = tokenizer.encode("a")
     own = [place for place, special in enumerate(framed.special_tokens_mask) if not special]
     return _Loaded(session, tokenizer, framed.ids[: own[0]], framed.ids[own[-1] + 1 :], padding)
+
+
+def _parts(offsets: Sequence[tuple[int, int]], spans: Spans, row: int) -> Iterator[_Part]:
+    """The tokens of each span: those that share a character with it."""
+    starts, ends = np.array(offsets, np.int64).reshape(-1, 2).T
+    for start, end in spans:
+        yield _Part(row, int(np.searchsorted(ends, start, "right")), int(np.searchsorted(starts, end)))
+        row += 1
+
+
+def _add_parts(sums: Vectors, tokens: Vectors, first: int, parts: Sequence[_Part]) -> None:
+    """Add the vectors of a window's tokens, which begin with token `first`, to the parts that have them."""
+    for part in parts:
+        begin, end = max(part.first - first, 0), min(part.last - first, len(tokens))
+        if begin < end:
+            sums[part.row] += tokens[begin:end].sum(axis=0)
 
 
 def _verify(path: Path, expected: str) -> None:

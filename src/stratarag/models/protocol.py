@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from stratarag.models.ledger import Ledger
 from stratarag.models.task import CallItem, Prompt, Task
-from stratarag.protocols import Vectors
+from stratarag.protocols import Spans, Vectors
 from stratarag.records import Failure
 
 T = TypeVar("T")
@@ -54,6 +54,17 @@ class Gate(Protocol):
 
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero."""
+        ...
+
+    @property
+    def offers_spans(self) -> bool:
+        """Whether the embedder gives vectors of parts of texts (`embed_spans`)."""
+        ...
+
+    async def embed_spans(
+        self, stage: str, texts: Sequence[str], spans: Sequence[Spans]
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension)."""
         ...
 
     async def embed_query(self, text: str) -> Vectors:

@@ -22,6 +22,7 @@ from stratarag.errors import CallFailed, ModelError
 from stratarag.models.budget import Limits
 from stratarag.models.completion import Completion
 from stratarag.models.limiter import Slot
+from stratarag.protocols import Spans
 
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")
@@ -236,6 +237,11 @@ def _text(answer: object, name: str) -> str:
     raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected{hint}")
 
 
+def offers_spans(embedder: object) -> bool:
+    """Whether an embedder gives vectors of parts of texts (`protocols.SpanEmbedder`)."""
+    return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
+
+
 class Embedding:
     """An embedder. What it cannot do is an error when it is needed: an index may never embed again."""
 
@@ -244,29 +250,34 @@ class Embedding:
         self._threads = threads
         self._many = self._pair("embed_documents")
         self._one = self._pair("embed_query")
+        self._spans = self._pair("embed_spans")
 
     def _pair(self, name: str) -> _Pair:
         return getattr(self.embedder, f"a{name}", None), getattr(self.embedder, name, None)
 
     async def documents(self, texts: list[str], slot: Slot) -> Sequence[Any]:
         """Whatever the embedder returns for these texts."""
-        result: Sequence[Any] = await self._run(self._many, texts, slot)
+        result: Sequence[Any] = await self._run(self._many, slot, texts)
         return result
+
+    async def spans(self, texts: list[str], spans: list[Spans], slot: Slot) -> Any:
+        """Whatever the embedder returns for these texts and the parts of each."""
+        return await self._run(self._spans, slot, texts, spans)
 
     async def query(self, text: str, slot: Slot) -> Any:
         """Whatever the embedder returns for a question."""
         if self._one == (None, None):
             vectors = await self.documents([text], slot)
             return vectors[0]
-        return await self._run(self._one, text, slot)
+        return await self._run(self._one, slot, text)
 
-    async def _run(self, pair: _Pair, given: Any, slot: Slot) -> Any:
+    async def _run(self, pair: _Pair, slot: Slot, *given: Any) -> Any:
         native, blocking = pair
         if blocking is not None and (native is None or _sync.in_background()):
-            return await self._threads.run(slot, blocking, given)
+            return await self._threads.run(slot, blocking, *given)
         if native is None:
             raise TypeError(
                 f"embedder of type {type(self.embedder).__qualname__} has neither embed_documents(texts) "
                 "nor aembed_documents(texts)"
             )
-        return await native(given)
+        return await native(*given)

@@ -26,6 +26,19 @@ from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, me
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.statements import (
+    NAME_CODES,
+    NAME_KEYS,
+    UNIT_KEYS,
+    UNIT_VECTORS,
+    Pooled,
+    Source,
+    described_by_units,
+    entity_vectors,
+    means,
+    name_codes,
+    unit_vectors,
+)
 from stratarag.pipeline.summarize import extractive_summary
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Built, Node, content_id
@@ -39,6 +52,18 @@ MOST_UNITS = 200
 _BATCH = 1024  # texts held at a time
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What of a graph gets vectors: its units, or its units and entities.
+
+    `pooled` has those that came with the passages' own; None if the embedder gives none of parts of texts.
+    """
+
+    units: bool = False
+    entities: bool = False
+    pooled: Pooled | None = None
+
+
 async def build_graph(
     corpus: Corpus,
     extracted: Stored,
@@ -47,13 +72,13 @@ async def build_graph(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
-    embed: bool = False,
+    embed: Embedded = Embedded(),
     rule: Rule = default_rule,
 ) -> Built:
     """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
 
     Long descriptions are condensed by the model, or extractively without one; one whose fragments did
-    not change is taken over from `previous`. `embed` adds a vector for each entity. `rule` decides which
+    not change is taken over from `previous`. `embed` says what gets vectors. `rule` decides which
     alike entities are one, if `config.resolve` asks for that.
     """
     with gate.stage("merge"):
@@ -76,17 +101,59 @@ async def build_graph(
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
     arrays |= Nearest.index(corpus.vectors, "chunks")
     arrays |= await asyncio.to_thread(_lexical, corpus)
-    if embed:
+    source = Source(corpus, extracted, gate, embed.pooled, previous)
+    if embed.units or embed.entities:
+        units = [(unit.text, unit.chunks[0]) for unit in merged.units]
+        vectors, keys = await unit_vectors(source, units)
+        arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
+    if embed.entities:
         texts = [node.text for node in nodes[: len(merged.entities)]]
-        dimension = corpus.vectors.shape[1]
-        arrays[VECTORS] = await CarryOver(previous, gate).embed("embed entities", texts, dimension)
-        arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, texts)
+        arrays |= await _entity_vectors(source, merged, texts, arrays)
     return Built(
         nodes,
         arrays,
         merged.notes,
         complete=all(each.by_model for each in condensed),
     )
+
+
+async def _entity_vectors(
+    source: Source, merged: Merged, texts: Sequence[str], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Vectors of entities: of what units say where they alone describe one, else of its text."""
+    names = _transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
+    said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], names)
+    stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
+    codes, mentions = (
+        np.zeros((len(texts), -(-said.shape[1] // 8)), np.uint8),
+        np.zeros(len(texts), np.uint64),
+    )
+    rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
+    codes[rows], mentions[rows] = await name_codes(source, [merged.entities[row] for row in rows.tolist()])
+    vectors = await asyncio.to_thread(entity_vectors, said, codes, mentions)
+    others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
+    own = [texts[row] for row in others.tolist()]
+    carry = CarryOver(source.previous, source.gate)
+    vectors[others] = await carry.embed("embed entities", own, vectors.shape[1])
+    keys[others] = await asyncio.to_thread(text_keys, own)
+    return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
+
+
+def _stated(merged: Merged) -> NDArray[np.bool_]:
+    """Whether the units that name an entity say all that its description does, shape (entities,)."""
+    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities}
+    for unit in merged.units:
+        for name in unit.entities:
+            units[name].append(unit.text)
+    found = (described_by_units(entity.fragments, units[entity.key]) for entity in merged.entities)
+    return np.fromiter(found, np.bool_, len(merged.entities))
+
+
+def _transposed(indptr: Rows, indices: Rows, columns: int) -> tuple[Rows, Rows]:
+    """Rows of each column, ascending, from columns of each row."""
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    order = np.argsort(indices, kind="stable")
+    return np.searchsorted(indices[order], np.arange(columns + 1)), rows[order]
 
 
 def _collected(extracted: Stored, chunks: int) -> Merge:
@@ -305,7 +372,9 @@ class Graph:
     lexical
         Finds chunks by their words; None in a folder that was written before words were stored.
     vectors
-        Of the entities' texts, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
+        Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
+    unit_vectors
+        Of the semantic units, shape (units, dimension), float16; a `KeyError` unless a method needs them.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -323,7 +392,12 @@ class Graph:
     @property
     def vectors(self) -> Vectors:
         """See the class."""
-        return self.stored.arrays["vectors"]
+        return self.stored.arrays[VECTORS]
+
+    @property
+    def unit_vectors(self) -> NDArray[np.float16]:
+        """See the class."""
+        return self.stored.arrays[UNIT_VECTORS]
 
 
 def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -40,6 +40,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
             _check_words(checks, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
+        if "units.vectors" in arrays:
+            checks.of("units.vectors", np.float16, (units, dimension))
+            checks.of("units.keys", np.uint64, (units,))
+        if "mentions.codes" in arrays:
+            checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))
+            checks.of("mentions.keys", np.uint64, (entities,))
 
 
 def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -14,6 +14,7 @@ from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import carried, support, write_reports
+from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Corpus, Rows, Vectors
 from stratarag.records import Node, content_id
@@ -72,8 +73,10 @@ class CommunityWriter:
             batch = slice(start, start + _BATCH)
             ordered = [_by_degree(rows, degrees) for rows in members[batch]]
             nodes += await self._nodes(level, self._read(level, ordered, edges[batch], sources[batch]))
-        reports = [node.text for node in nodes[: partition.joined]]
-        embedded = await self._carry.embed("embed reports", reports, level.vectors.shape[1])
+        joined = [rows.tolist() for rows in members[: partition.joined]]
+        embedded = await group_vectors(
+            nodes[: partition.joined], joined, level.vectors, stage="embed reports", carry=self._carry
+        )
         alone = np.array([rows[0] for rows in members[partition.joined :]], np.int64)
         return nodes, np.concatenate([embedded, level.vectors[alone]])
 

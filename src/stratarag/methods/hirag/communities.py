@@ -27,6 +27,7 @@ from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclust
 from stratarag.pipeline.drift import communities_drifted, first_settled
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
+from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import Node
@@ -301,8 +302,15 @@ class CommunityWriter:
             extra = {**report, "members": each.members}
             self.nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
             self.members.append(each.rows)
-        texts = [node.text for node in self.nodes[first:]]
-        self._vectors.append(await self._context.carry.embed("embed reports", texts, self._context.dimension))
+        self._vectors.append(
+            await group_vectors(
+                self.nodes[first:],
+                [each.rows.tolist() for each in communities],
+                self._entities.vectors,
+                stage="embed reports",
+                carry=self._context.carry,
+            )
+        )
         return np.arange(first, len(self.nodes))
 
     async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:

@@ -29,6 +29,7 @@ from stratarag.models.gate import CallItem
 from stratarag.pipeline.carryover import derived_id, key, lookup
 from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.names.index import canonical
+from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summary
 from stratarag.protocols import Rows, Stored
 from stratarag.records import Node, content_id
@@ -273,8 +274,12 @@ class _LayerSummarizer:
     async def _embed(self, first: int) -> None:
         """Add the vectors of the new summary entities."""
         entities, context = self._entities, self._context
-        texts = entities.texts[first:]
-        vectors = await context.carry.embed("embed summary entities", texts, context.dimension)
+        nodes = entities.nodes[first - context.graph.entities :]
+        rows = {identity: row for row, identity in enumerate(entities.ids[:first])}
+        members = [[rows[member] for member in node.extra["members"]] for node in nodes]
+        vectors = await group_vectors(
+            nodes, members, entities.vectors, stage="embed summary entities", carry=context.carry
+        )
         entities.vectors = np.concatenate([entities.vectors, vectors])
 
 

@@ -37,6 +37,7 @@ METHOD = Method(
     HeterographSearcher,
     compose=compose,
     answer_k=30,
+    needs_units=True,
     node_share=0.25,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,12 @@ from stratarag.pipeline.carryover import (
 )
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
+from stratarag.pipeline.statements import group_vectors
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
 
-ENTRY_VECTORS, UNIT_KEYS = "entries.vectors", "units.keys"
-"""Arrays: the vectors of S, A and H, and the keys of the units' texts, whose vectors come first in them."""
+ENTRY_VECTORS = "entries.vectors"
+"""The array of the vectors of S, A and H."""
 
 
 async def build(
@@ -63,7 +64,7 @@ async def build(
     Attributes and high-level elements whose inputs did not change are taken over from `previous`; with
     `regroup`, communities are found anew.
     """
-    carry, dimension = CarryOver(previous, gate), corpus.vectors.shape[1]
+    carry = CarryOver(previous, gate)
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph)
         edges = await asyncio.to_thread(_edges_of_decomposition, graph)
@@ -84,19 +85,39 @@ async def build(
     embedded = [*attributes, *(each.node for each in elements)]
     nodes = [*embedded, *(each.overview for each in elements)]
     texts = [node.text for node in embedded]
-    vectors = await carry.embed("embed attributes and elements", texts, dimension)
-    units = await carry.embed(
-        "embed semantic units", inputs.units, dimension, vectors=ENTRY_VECTORS, keys=UNIT_KEYS
-    )
+    units = np.asarray(graph.unit_vectors, np.float32)
+    vectors = await _group_vectors(attributes, elements, units, inputs, carry)
     contents = _Contents(corpus, graph, important, attributes, elements, labels, vectors, units)
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config)
     arrays |= {"communities.keys": keys, "communities.labels": labels.astype(np.int32)}
     arrays |= drift.arrays()
     arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
-    arrays |= {UNIT_KEYS: await asyncio.to_thread(text_keys, inputs.units)}
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
     return Built(nodes, arrays, complete=all(map(written_by_model, nodes)))
+
+
+async def _group_vectors(
+    attributes: Sequence[Node],
+    elements: Sequence[Element],
+    units: Vectors,
+    inputs: BuildInputs,
+    carry: CarryOver,
+) -> Vectors:
+    """Vectors of attributes, then of high-level elements, whose members are units and attributes."""
+    places = {identity: row for row, identity in enumerate(inputs.ids[inputs.first_unit :])}
+    of_attributes = [_known(node, places) for node in attributes]
+    stage = "embed attributes and elements"
+    first = await group_vectors(attributes, of_attributes, units, stage=stage, carry=carry)
+    places |= {node.id: len(units) + row for row, node in enumerate(attributes)}
+    nodes = [each.node for each in elements]
+    below, of_elements = np.concatenate([units, first]), [_known(node, places) for node in nodes]
+    return np.concatenate([first, await group_vectors(nodes, of_elements, below, stage=stage, carry=carry)])
+
+
+def _known(node: Node, places: Mapping[str, int]) -> list[int]:
+    """Where the members of a node are, of those that have a place."""
+    return [places[member] for member in node.extra["members"] if member in places]
 
 
 def _edges_of_decomposition(graph: Graph) -> Rows:

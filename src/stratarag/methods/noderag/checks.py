@@ -59,6 +59,5 @@ def _check_history(checks: Checks, graph: Graph) -> None:
     """What the next update starts from."""
     keys = checks.of("communities.keys", np.uint64, (None,))
     checks.of("communities.labels", np.int32, keys.shape)
-    checks.of("units.keys", np.uint64, (graph.units,))
     checks.of("important.keys", np.uint64, (None,))
     checks.of("important.sources", np.uint64, (None,))

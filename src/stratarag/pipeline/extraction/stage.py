@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from stratarag.errors import Damaged, StoreError
 from stratarag.models.gate import CallItem, Gate
@@ -384,15 +384,32 @@ def _check_types(value: Mapping[str, Sequence[Any]]) -> None:
     sum(chain(*(each[3:] for each in value["relations"])))
 
 
+class Said(NamedTuple):
+    """The texts of one extraction's semantic units, and the names of its entities."""
+
+    statements: list[str]
+    names: list[str]
+
+
+def said_by(node: Node) -> Said:
+    """What one stored extraction says."""
+    extraction = _read(node)
+    return Said([unit.text for unit in extraction.units], [entity.name for entity in extraction.entities])
+
+
 def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
     """All stored extractions with their chunk rows, a batch at a time."""
     for start in range(0, size, _BATCH):
         rows = range(start, min(start + _BATCH, size))
         for row, node in zip(rows, stored.nodes(rows), strict=True):
-            try:
-                yield row, from_json(node.text)
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                raise Damaged(
-                    f"the extraction of chunk {node.id!r} (row {row} in corpus.sqlite) is damaged: "
-                    f"{error!r}. Restore the folder from a copy, or build again"
-                ) from error
+            yield row, _read(node)
+
+
+def _read(node: Node) -> Extraction:
+    try:
+        return from_json(node.text)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Damaged(
+            f"the extraction of chunk {node.id!r} (row {list(node.sources)} in corpus.sqlite) is damaged: "
+            f"{error!r}. Restore the folder from a copy, or build again"
+        ) from error

@@ -1,0 +1,384 @@
+"""Vectors of what passages state, and of the entities that they name.
+
+Where the embedder offers vectors of parts of texts, it runs over each passage once: the vector of a semantic
+unit is pooled from the tokens of the passage that states it. Else the distinct texts of units are embedded.
+What only units describe, an entity without a description of its own, has the mean of their vectors; its name,
+as the first passage has it, is added with less weight, so that those which one sentence names are told apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import CarryOver, Keys, key, lookup, text_keys, written_by_model
+from stratarag.pipeline.extraction.stage import Said, said_by
+from stratarag.pipeline.merge import Entity
+from stratarag.pipeline.names.index import canonical
+from stratarag.protocols import Corpus, Rows, Stored, Vectors
+from stratarag.records import Node
+
+UNIT_VECTORS, UNIT_KEYS = "units.vectors", "units.keys"
+"""Arrays of the graph: the units' vectors (float16), and keys of what they were made from."""
+NAME_CODES, NAME_KEYS = "mentions.codes", "mentions.keys"
+"""Arrays of the graph: the signs of the vectors of names, and keys of what they were made from (0: none)."""
+STAGE, NAME_STAGE = "embed semantic units", "embed names"
+NAME_WEIGHT = 0.25
+"""The weight of a name beside what is said of it, which has weight 1."""
+HalfVectors = NDArray[np.float16]
+Codes = NDArray[np.uint8]
+
+
+class Pooled:
+    """Vectors of parts of passages that were embedded in this build, until the graph takes them."""
+
+    def __init__(self) -> None:
+        self._units: dict[int, HalfVectors] = {}
+        self._names: dict[int, Codes] = {}
+        self._done: set[str] = set()
+
+    async def embed(self, stage: str, gate: Gate, texts: Sequence[str], nodes: Sequence[Node]) -> Vectors:
+        """Vectors of passages, shape (passages, dimension); those of what they say are kept here.
+
+        Parameters
+        ----------
+        nodes
+            The passages' extractions. What a passage does not have word for word is left out.
+        """
+        said = [said_by(node) for node in nodes]
+        units = [locate(text, each.statements) for text, each in zip(texts, said, strict=True)]
+        names = [_names(text, each) for text, each in zip(texts, said, strict=True)]
+        spans = [[*one.values(), *other.values()] for one, other in zip(units, names, strict=True)]
+        vectors, parts = await gate.embed_spans(stage, texts, spans)
+        for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
+            self._done.add(node.id)
+            for unit, row in zip(own, inner.astype(np.float16), strict=False):
+                self._units[_origin(node.id, unit)] = row
+            for name, code in zip(named, _codes(inner[len(own) :]), strict=True):
+                self._names[_named(node.id, name)] = code
+        return vectors
+
+    def unit(self, origin: int) -> HalfVectors | None:
+        """The vector of a unit."""
+        return self._units.get(origin)
+
+    def name(self, origin: int) -> Codes | None:
+        """The code of a name."""
+        return self._names.get(origin)
+
+    def has(self, chunk: str) -> bool:
+        """Whether all parts of a passage are here."""
+        return chunk in self._done
+
+
+def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Where a passage has statements word for word, whatever blank space is between the words."""
+    found: dict[str, tuple[int, int]] = {}
+    uneven = "\n" in text or "  " in text
+    after = 0
+    for statement in statements:
+        at = text.find(statement, after)
+        if at < 0:
+            at = text.find(statement)
+        if at >= 0:
+            found[statement] = (at, at + len(statement))
+        elif uneven and (match := re.search(r"\s+".join(map(re.escape, statement.split())), text)):
+            found[statement] = match.span()
+        after = found[statement][1] if statement in found else after
+    return {statement: span for statement, span in found.items() if span[0] < span[1]}
+
+
+def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
+    """Where a passage has its names first, by canonical names."""
+    found: dict[str, tuple[int, int]] = {}
+    for name in said.names:
+        at = text.find(name)
+        if at >= 0 and name:
+            found.setdefault(canonical(name), (at, at + len(name)))
+    return found
+
+
+def _origin(chunk: str, statement: str) -> int:
+    return key("statement", chunk, statement)
+
+
+def _named(chunk: str, name: str) -> int:
+    return key("name", chunk, name)
+
+
+def _codes(vectors: NDArray[np.floating]) -> Codes:
+    return np.packbits(vectors > 0, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the vectors of a graph are made from.
+
+    Parameters
+    ----------
+    corpus, extracted
+        The passages, and what each says.
+    pooled
+        What came with the passages that were embedded just now; None if the embedder gives no parts.
+    previous
+        The previous graph.
+    """
+
+    corpus: Corpus
+    extracted: Stored
+    gate: Gate
+    pooled: Pooled | None
+    previous: Stored | None
+
+    @property
+    def dimension(self) -> int:
+        """Of all vectors."""
+        return int(self.corpus.vectors.shape[1])
+
+    async def embed_again(self, rows: Iterable[int]) -> bool:
+        """Embed passages whose parts are needed now and were not kept; False if all of them are here."""
+        if self.pooled is None:
+            return False
+        ordered = sorted(set(rows))
+        missing = [
+            row
+            for row, identity in zip(ordered, self.corpus.ids(ordered), strict=True)
+            if not self.pooled.has(identity)
+        ]
+        if missing:
+            texts, nodes = self.corpus.texts(missing), self.extracted.nodes(missing)
+            await self.pooled.embed(STAGE, self.gate, texts, nodes)
+        return bool(missing)
+
+
+async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tuple[HalfVectors, Keys]:
+    """Vectors of semantic units, shape (units, dimension), and the keys by which an update finds them.
+
+    Parameters
+    ----------
+    units
+        The text of each and the first passage that states it. Where the embedder gives vectors of parts, the
+        unit has the vector of this part of that passage.
+    """
+    texts = [text for text, _ in units]
+    found = np.zeros((len(units), source.dimension), np.float16)
+    if source.pooled is None:
+        keys = text_keys(texts)
+    else:
+        ids = source.corpus.ids([row for _, row in units])
+        keys = np.fromiter(map(_origin, ids, texts), np.uint64, len(units))
+        _take_pooled(source.pooled, keys, found)
+    _take_over(source.previous, keys, found)
+    if await source.embed_again(units[place][1] for place in _zeros(found)) and source.pooled is not None:
+        _take_pooled(source.pooled, keys, found)
+    missing = _zeros(found)
+    if missing:
+        found[missing] = await source.gate.embed(STAGE, [texts[place] for place in missing])
+    return found, keys
+
+
+def _zeros(vectors: NDArray[np.floating]) -> list[int]:
+    places: list[int] = np.flatnonzero(~vectors.any(axis=1)).tolist()
+    return places
+
+
+def _take_pooled(pooled: Pooled, keys: Keys, found: HalfVectors) -> None:
+    """Fill in the vectors that came with passages."""
+    for place, each in enumerate(keys.tolist()):
+        row = pooled.unit(each)
+        if row is not None:
+            found[place] = row
+
+
+def _take_over(previous: Stored | None, keys: Keys, found: HalfVectors) -> None:
+    """Fill in what the previous graph has."""
+    if previous is None or UNIT_KEYS not in previous.arrays:
+        return
+    places = lookup(keys, previous.arrays[UNIT_KEYS])
+    rows = np.flatnonzero((places >= 0) & ~found.any(axis=1))
+    found[rows] = previous.arrays[UNIT_VECTORS][places[rows]]
+
+
+async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes, Keys]:
+    """The signs of the vectors of names, shape (entities, dimension / 8), and keys; 0 where there is none.
+
+    A name has the vector of its first mention, in the first passage that has it word for word. Without
+    vectors of parts, its text is embedded.
+    """
+    if source.pooled is None:
+        return await _codes_of_texts(source, [entity.name for entity in entities])
+    names = _Mentions(source, source.pooled)
+    found = await asyncio.to_thread(names.find, entities)
+    waiting = await asyncio.to_thread(names.lost, entities, found)
+    while waiting:
+        again = {place: row for place, rows in waiting.items() for row in rows[:1]}
+        await source.embed_again(again.values())
+        found |= names.find_at(entities, again)
+        waiting = {place: rows[1:] for place, rows in waiting.items() if place not in found and rows[1:]}
+    codes = np.zeros((len(entities), -(-source.dimension // 8)), np.uint8)
+    keys = np.zeros(len(entities), np.uint64)
+    for place, (origin, code) in found.items():
+        keys[place], codes[place] = origin, code
+    return codes, keys
+
+
+class _Mentions:
+    """Looks for the first mention of each entity among new passages and in the previous graph."""
+
+    def __init__(self, source: Source, pooled: Pooled) -> None:
+        self._source = source
+        self._pooled = pooled
+        self._ids = source.corpus.ids(range(source.corpus.size))
+        self._known: Mapping[int, int] = {}
+        previous = source.previous
+        if previous is not None and NAME_KEYS in previous.arrays:
+            self._codes = previous.arrays[NAME_CODES]
+            self._known = {each: row for row, each in enumerate(previous.arrays[NAME_KEYS].tolist()) if each}
+        self._previous = previous
+
+    def find(self, entities: Sequence[Entity]) -> dict[int, tuple[int, Codes]]:
+        """Keys and codes, by the places of the entities."""
+        found = {}
+        for place, entity in enumerate(entities):
+            for row in entity.chunks:
+                if one := self._at(entity, row):
+                    found[place] = one
+                    break
+        return found
+
+    def find_at(self, entities: Sequence[Entity], rows: Mapping[int, int]) -> dict[int, tuple[int, Codes]]:
+        """The same of entities at some places, in one passage each."""
+        found = {place: self._at(entities[place], row) for place, row in rows.items()}
+        return {place: one for place, one in found.items() if one}
+
+    def _at(self, entity: Entity, row: int) -> tuple[int, Codes] | None:
+        origin = _named(self._ids[row], entity.key)
+        code = self._pooled.name(origin)
+        if code is None and origin in self._known:
+            code = self._codes[self._known[origin]]
+        return None if code is None else (origin, code)
+
+    def lost(self, entities: Sequence[Entity], found: Mapping[int, object]) -> dict[int, list[int]]:
+        """Passages that may have a name and are not at hand, by the places of the entities."""
+        waiting = {
+            place: [row for row in entity.chunks if not self._pooled.has(self._ids[row])]
+            for place, entity in enumerate(entities)
+            if place not in found
+        }
+        waiting = {place: rows for place, rows in waiting.items() if rows}
+        nowhere = self._nowhere([entities[place].key for place in waiting])
+        return {place: rows for place, rows in waiting.items() if entities[place].key not in nowhere}
+
+    def _nowhere(self, ids: Sequence[str]) -> set[str]:
+        """Entities of the previous graph that no passage had word for word."""
+        if self._previous is None or NAME_KEYS not in self._previous.arrays:
+            return set()
+        keys = self._previous.arrays[NAME_KEYS]
+        return {identity for identity, row in self._previous.rows(ids).items() if not keys[row]}
+
+
+async def _codes_of_texts(source: Source, names: Sequence[str]) -> tuple[Codes, Keys]:
+    keys = text_keys(names)
+    codes = np.zeros((len(names), -(-source.dimension // 8)), np.uint8)
+    places = np.full(len(names), -1, np.int64)
+    if source.previous is not None and NAME_KEYS in source.previous.arrays:
+        places = lookup(keys, source.previous.arrays[NAME_KEYS])
+        codes[places >= 0] = source.previous.arrays[NAME_CODES][places[places >= 0]]
+    missing = np.flatnonzero(places < 0).tolist()
+    if missing:
+        codes[missing] = _codes(await source.gate.embed(NAME_STAGE, [names[place] for place in missing]))
+    return codes, keys
+
+
+def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
+    """Unit vectors of entities: of what units say, with their names added, shape (entities, dimension).
+
+    Parameters
+    ----------
+    units
+        The mean direction of each entity's units; zero where there is none, and then so is the result.
+    codes, keys
+        As `name_codes` gives them.
+    """
+    dimension = units.shape[1]
+    signs = np.unpackbits(codes, axis=1, count=dimension).astype(np.float32) * 2 - 1
+    signs *= NAME_WEIGHT / np.sqrt(dimension) * ((keys != 0) & units.any(axis=1))[:, None]
+    return _unit(units + signs)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), np.float32)
+
+
+def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tuple[Rows, Rows]) -> Vectors:
+    """The mean direction of some rows of vectors, for each group of rows; zero for an empty group.
+
+    Parameters
+    ----------
+    vectors
+        Shape (rows, dimension).
+    members
+        The rows of each group, or the same as (borders, rows).
+
+    Returns
+    -------
+    Unit vectors, shape (groups, dimension).
+    """
+    if isinstance(members, tuple):
+        indptr, indices = members
+    else:
+        indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        indices = np.fromiter((row for rows in members for row in rows), np.int64, int(indptr[-1]))
+    shape = (len(indptr) - 1, len(vectors))
+    groups = csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=shape)
+    return _unit(np.asarray(groups @ np.asarray(vectors, np.float32)))
+
+
+def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
+    """Whether an entity's description has nothing but what the units say that name it."""
+    if not units:
+        return False
+    known, joined = set(units), ""
+    for fragment in fragments:
+        if fragment in known:
+            continue
+        joined = joined or "\n".join(units)
+        if fragment not in joined and not any(unit in fragment for unit in units):
+            return False
+    return True
+
+
+async def group_vectors(
+    nodes: Sequence[Node],
+    members: Sequence[Sequence[int]],
+    vectors: NDArray[np.floating],
+    *,
+    stage: str,
+    carry: CarryOver,
+) -> Vectors:
+    """Vectors of nodes that stand for groups, shape (nodes, dimension).
+
+    A text that a model wrote is embedded. One that is made of the members' own sentences is not: the node has
+    the mean direction of its members. Where no member has a vector, the text is embedded.
+
+    Parameters
+    ----------
+    members
+        Rows of `vectors` for each node.
+    stage
+        The name under which embedding is booked.
+    """
+    found = await asyncio.to_thread(means, vectors, members)
+    written = np.fromiter((written_by_model(node) for node in nodes), np.bool_, len(nodes))
+    rows = np.flatnonzero(written | ~found.any(axis=1)).tolist()
+    if rows:
+        found[rows] = await carry.embed(stage, [nodes[row].text for row in rows], found.shape[1])
+    return found
