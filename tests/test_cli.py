@@ -133,6 +133,8 @@ def test_query_splits_the_question_where_a_model_is_given(index: str, here: Path
     found = as_json(*asked, "--llm", "splitter:Model")
     assert any("When sails ferry number 7?" in each["questions"] for each in found["trace"])
     assert found["usage"]["calls"] == 1
+    cost = as_json("query", index, "Who is it?", *asked[3:], "--llm", "splitter:Model", "--estimate")
+    assert (cost["calls"], cost["cached_calls"]) == (1, 0)
     assert "open it with llm=" in run(*asked).stderr
     assert run("query", index, "q", "--decompose", "steps", *HASHING).exit_code == 2
 

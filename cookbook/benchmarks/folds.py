@@ -35,12 +35,12 @@ K = 5
 DEPTH = 60
 """Passages ranked, so that five documents are among them."""
 VARIED: dict[str, tuple[Any, tuple[float, ...]]] = {
-    "SIMILAR_SHARE": (walk, (0.03, 0.05, 0.06, 0.08, 0.12)),
+    "SIMILAR_SHARE": (walk, (0.04, 0.06, 0.08, 0.12)),
     "SIMILAR_POWER": (walk, (4, 8, 12)),
     "RESTART": (walk, (0.15, 0.2, 0.25)),
     "LEXICAL_POWER": (walk, (2, 4, 6)),
     "LEXICAL_SHARE": (fusion, (0.1, 0.2, 0.3)),
-    "SHARE_NAMES": (fusion, (0.01, 0.02, 0.04)),
+    "SHARE_NAMES": (fusion, (0.02, 0.03, 0.05)),
     "LEXICAL_BOOST": (fusion, (3, 6, 10)),
     "BOOST_NAMES": (fusion, (0.1, 0.3, 1.0)),
     "LENGTH_POWER": (fusion, (2, 3, 4)),

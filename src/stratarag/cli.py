@@ -277,6 +277,7 @@ def delete(
     help="A search option of the method, such as mode=per_level or levels=[0,1]. May be repeated.",
 )
 @click.option("--answer/--no-answer", default=True, show_default=True, help="Answer, or only list hits.")
+@click.option("--estimate", "only_estimate", is_flag=True, help="Tell what it would cost, and call nothing.")
 @models_options
 @budget_options
 @cache_option
@@ -293,6 +294,7 @@ def query(
     rerank: str | None,
     pairs: Sequence[str],
     answer: bool,
+    only_estimate: bool,
     llm: Any,
     embedder: Any,
     max_calls: int | None,
@@ -307,7 +309,10 @@ def query(
     options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
     with sr.open_index(index, llm, embedder, budget=budget(max_calls, max_tokens), cache=cache) as opened:
-        if answer:
+        if only_estimate:
+            cost = opened.estimate_question(question, k or (None if answer else 5), answer=answer, **options)
+            output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
+        elif answer:
             answered = opened.answer(question, k, **options)
             output.show(answered, lambda: answer_lines(answered))
         else:

@@ -15,7 +15,7 @@ from stratarag._asking import DEFAULT_K, Asking, SearchArguments, positive
 from stratarag._browsing import MOST, TABLES, Browser
 from stratarag._build import Change, Target, settings_of, update
 from stratarag._documents import Documents
-from stratarag._gates import Models
+from stratarag._gates import Models, RecentVectors
 from stratarag._inspection import inspected
 from stratarag._reader import Reader
 from stratarag.config import Config
@@ -373,6 +373,53 @@ class Index:
     ) -> Iterator[str]:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
         return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, **options))
+
+    async def aestimate_question(
+        self,
+        q: str,
+        k: int | None = None,
+        prices: Prices | None = None,
+        *,
+        answer: bool = True,
+        max_tokens: int = 4000,
+        **options: Any,
+    ) -> Estimate:
+        """What asking would cost; see `estimate_question`."""
+        gate = self._models.counting_gate(self._folder, self._config)
+        asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
+        arguments = replace(_arguments(k, options), rerank=None)
+        if answer:
+            await asking.answer(q, arguments, max_tokens=positive("max_tokens", max_tokens))
+        else:
+            await asking.retrieve(q, arguments)
+        return gate.estimate(prices)
+
+    def estimate_question(
+        self,
+        q: str,
+        k: int | None = None,
+        prices: Prices | None = None,
+        *,
+        answer: bool = True,
+        max_tokens: int = 4000,
+        **options: Any,
+    ) -> Estimate:
+        """What answering a question would cost, or with `answer=False` retrieving for it: nothing is called.
+
+        Neither the chat model nor the embedder: the hits that the prompt is made of are those of an embedder
+        that knows words alone, so that tokens are near the real ones, not equal. A question that
+        `decompose="questions"` would split counts as split into as many steps as it may have at most.
+
+        Parameters
+        ----------
+        q, k, max_tokens, **options
+            As for `answer`.
+        prices
+            What tokens cost; None takes those that are known of the models.
+        """
+        return _sync.run(
+            self.aestimate_question(q, k, prices, answer=answer, max_tokens=max_tokens, **options)
+        )
 
     def answer_k(self, method: str | None = None) -> int:
         """How many hits an answer is made from where `k` is not given; it depends on the method."""

@@ -189,3 +189,28 @@ def test_an_answer_is_made_of_what_was_found(embedder: CountingEmbedder) -> None
             }
             with pytest.raises(TypeError, match="'decompose' says how to search"):
                 asked.answer(answer.retrieval, decompose="questions")
+
+
+def test_the_estimate_of_a_question_calls_nothing_and_is_near_what_it_costs(
+    embedder: CountingEmbedder,
+) -> None:
+    def answers(prompt: str) -> str:
+        return json.dumps({"questions": STEPS}) if "You split a question" in prompt else "Elmworth [1]."
+
+    with sr.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
+        model = model_of(answers)
+        with opened(built, embedder, model) as asked:
+            before = embedder.questions
+            plain = asked.estimate_question(QUESTION)
+            split = asked.estimate_question(QUESTION, decompose="questions", rerank=Reversed())
+            alone = asyncio.run(asked.aestimate_question(QUESTION, answer=False, decompose="questions"))
+            assert (model.calls, embedder.questions) == (0, before)
+            assert (plain.calls, split.calls, alone.calls) == (1, 2, 1)
+            assert 150 < alone.input_tokens < split.input_tokens - 300
+            spent = asked.answer(QUESTION, decompose="questions").usage
+            assert (spent.calls, embedder.questions - before) == (2, 3)
+            assert split.input_tokens == pytest.approx(spent.input_tokens, rel=0.3)
+            assert (
+                asked.estimate_question(QUESTION, answer=False, decompose="questions").usage.cached_calls == 1
+            )
+        assert built.estimate_question(QUESTION).calls == 0

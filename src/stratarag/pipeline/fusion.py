@@ -16,7 +16,7 @@ RRF_CONSTANT = 60
 LEXICAL_SHARE = 0.2
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
-SHARE_NAMES = 0.02
+SHARE_NAMES = 0.03
 """Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
 LEXICAL_BOOST = 6.0
 """How many times its mass that passage gains at the end, where the question has no names."""

@@ -34,7 +34,7 @@ corpus."""
 MOST_SEEDS = 1000
 """Nodes that a walk restarts from at most: those of largest weight."""
 SIMILAR_PASSAGES = 100
-SIMILAR_SHARE = 0.08
+SIMILAR_SHARE = 0.06
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
 passage has 1."""
 SIMILAR_POWER = 8
