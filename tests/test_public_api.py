@@ -43,6 +43,7 @@ def test_every_method_of_index_has_its_twin() -> None:
         "answer",
         "delete",
         "estimate",
+        "estimate_question",
         "insert",
         "regroup",
         "retrieve",

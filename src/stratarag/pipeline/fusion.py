@@ -13,7 +13,7 @@ from stratarag.protocols import Rows
 RRF_CONSTANT = 60
 """Of reciprocal rank fusion, as its authors chose it (Cormack, Clarke and Büttcher 2009)."""
 
-LEXICAL_SHARE = 0.2
+LEXICAL_SHARE = 0.1
 """Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
 the question has no names."""
 SHARE_NAMES = 0.03
