@@ -3,10 +3,11 @@
 usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--small] [--list] [--assemble]
 
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
-hotpotqa_train100, 2wiki_dev164, lihua_world. Each section runs in a process of its own; what it prints or
-writes stays in FOLDER, with its date, so that sections can be run on different days and in any order, and
---assemble writes RESULTS.md from what is there without running anything. A section that failed, or was not
-run, is reported as missing. --small makes all sections quick, and their figures no more than a smoke test.
+hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own;
+what it prints or writes stays in FOLDER, with its date, so that sections can be run on different days and in
+any order, and --assemble writes RESULTS.md from what is there without running anything. A section that
+failed, or was not run, is reported as missing. --small makes all sections quick, and their figures no more
+than a smoke test.
 """
 
 from __future__ import annotations
@@ -57,6 +58,27 @@ SECTIONS = (
     corpus("hotpotqa", "HotpotQA, no language model", "hotpotqa_train100"),
     corpus("2wiki", "2WikiMultiHopQA, no language model", "2wiki_dev164"),
     corpus("lihua", "LiHua-World, never used for tuning, no language model", "lihua_world"),
+    script(
+        "folds",
+        "The walk: margins, and settings chosen without each corpus",
+        *("folds.py", "DATA/musique_train100", "DATA/2wiki_dev164", "DATA/hotpotqa_train100"),
+        *("DATA/lihua_world", "DATA/lihua_world:256", "DATA/multihop_rag_dev", "--combinations", "20"),
+        *("--work", "WORK/folds"),
+        small=("--combinations", "1"),
+    ),
+    script(
+        "walk",
+        "The walk: cost of a question, and its growth",
+        *("walk.py", "DATA/multihop_rag_dev", "DATA/musique_train100", "DATA/2wiki_dev164"),
+        *("DATA/hotpotqa_train100", "DATA/lihua_world"),
+        small=("--passages", "500", "1000"),
+    ),
+    script(
+        "million",
+        "The walk over a million passages",
+        "million.py",
+        small=("--passages", "20000", "--entities", "20000"),
+    ),
     script("indexing", "Indexing, each method alone", "indexing.py", "DATA/musique_train100"),
     script(
         "construction",
@@ -110,7 +132,7 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
         parts += ["--methods", ",".join(names), "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
         return parts + (["--questions", str(SMALL_QUESTIONS)] if given.small else [])
-    name, *rest = (part.replace("DATA", data) for part in section.command)
+    name, *rest = (part.replace("DATA", data).replace("WORK", str(given.work)) for part in section.command)
     parts = [sys.executable, str(HERE / "benchmarks" / name), *rest]
     parts += ["--cache", str(given.cache)] if name in CACHED else []
     return parts + (list(section.small) if given.small else [])

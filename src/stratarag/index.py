@@ -301,7 +301,11 @@ class Index:
         return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
 
     def retrieve_many(self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any) -> list[Retrieval]:
-        """Search for several questions at once; results in their order. Options as in `retrieve`."""
+        """Search for several questions at once; results in their order. Options as in `retrieve`.
+
+        Searches run on threads. What is compiled of them runs on all cores; on a corpus of some thousand
+        passages that is a small part, on a million most of it.
+        """
         return _sync.run(self.aretrieve_many(questions, k, **options))
 
     async def aanswer(
