@@ -15,6 +15,7 @@ from stratarag import _sync
 from stratarag.eval.datasets import Dataset, Question
 from stratarag.models.budget import Budget
 from stratarag.models.gate import CallItem, ModelGate, Task
+from stratarag.models.named import as_chat_model
 from stratarag.models.structured import json_as
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.tokens import choose
@@ -105,7 +106,7 @@ def with_abstract_questions(
         raise ValueError(
             f"cannot think up {users} users, {tasks} tasks and {questions} questions: at least 1 each"
         )
-    gate = ModelGate(llm, None, cache=cache, budget=budget, count_tokens=choose())
+    gate = ModelGate(as_chat_model(llm), None, cache=cache, budget=budget, count_tokens=choose())
     about = description or _excerpts(dataset.documents)
     wanted = {"description": about, "users": str(users), "tasks": str(tasks)}
     found = _sync.run(gate.call(USERS, wanted, item=dataset.name)).users[:users]

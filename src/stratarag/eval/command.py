@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -86,6 +86,9 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
     @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
     @click.option("--abstract", is_flag=True, help="Let the model think up questions about the whole corpus.")
+    @click.option(
+        "--judge", metavar="NAME", help="Chat model that judges answers; if not given, that of --llm."
+    )
     @click.option("--cache", type=click.Path(), help="A folder that keeps vectors and model calls.")
     @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
@@ -98,8 +101,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     def evaluation(output: Any, **options: Any) -> None:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
-        With --llm, questions are answered and the answers scored too. With several DATA, the worst margin of
-        each method over plain rankings is told too, and its margin on every fold.
+        With --llm, questions are answered and the answers scored and judged too. With several DATA, the worst
+        margin of each method over plain rankings is told too, and its margin on every fold.
         """
         found = _evaluated(progress=not output.as_json, **options)
         texts = [str(each) for each in found]
@@ -136,6 +139,7 @@ def _evaluated(
     table: str | None,
     plot: str | None,
     llm: Any,
+    judge: str | None,
     **options: Any,
 ) -> list[Evaluation]:
     from stratarag.eval import AnswerConfig, evaluate, load_dataset, with_abstract_questions
@@ -146,7 +150,10 @@ def _evaluated(
         raise ValueError("--plot draws one corpus; give one DATA")
     if abstract and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
-    config = AnswerConfig(style="full" if abstract else "short", head_to_head=head_to_head or abstract)
+    if judge is not None and llm is None:
+        raise ValueError("--judge judges answers, and nothing answers: give --llm")
+    style: Literal["full", "short"] = "full" if abstract else "short"
+    config = AnswerConfig(style=style, head_to_head=head_to_head or abstract, judge_llm=judge)
     found = []
     for each in data:
         dataset = load_dataset(each, extraction=extraction, query_entities=query_entities)

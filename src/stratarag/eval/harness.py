@@ -29,6 +29,7 @@ from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
 from stratarag.models.budget import Budget
 from stratarag.models.gate import ModelGate
+from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import NoProgress, TqdmProgress
 from stratarag.protocols import CallCache, Progress
@@ -122,14 +123,14 @@ def evaluate(
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = TqdmProgress() if progress is True else progress or NoProgress()
-    judge = None if answering is None else answering.judge_llm
+    llm, judge = as_chat_model(llm), as_chat_model(None if answering is None else answering.judge_llm)
     settled = as_config(config)
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
         closing(Journal(Directory.open(folder), VECTORS)) as vectors,
     ):
-        shared = SharedEmbedder(embedder, vectors, settled.limits)
+        shared = SharedEmbedder(as_embedder(embedder), vectors, settled.limits)
         bench = _bench(data, (llm, judge), shared, settled, budget, view, calls)
         run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
