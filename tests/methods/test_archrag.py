@@ -551,9 +551,25 @@ def test_the_model_may_judge_abstractness(answering: Any) -> None:
     index.answer("What does topic d3 b meet?", k=12, abstractness="model")
     model._answer = analyst
     merge = model.prompts[-1]
-    levels = {hit.level for hit in index.retrieve("What does topic d3 b meet?", k=12, view="nodes")}
-    assert len(model.prompts) == len(levels) + 2
+    found = index.retrieve("What does topic d3 b meet?", k=12, view="nodes", abstractness=1.0)
+    assert len(model.prompts) == len({hit.level for hit in found}) + 2
     assert "(score" in merge
+
+
+def test_the_models_judgement_moves_levels_in_the_search(answering: Any) -> None:
+    index, model = answering
+    low = {}
+    for said in ("0", "1", "garbage"):
+        model.prompts.clear()
+        model._answer = lambda prompt, said=said: (
+            f'{{"abstractness": {said}}}' if "0.3" in prompt and "<texts>" not in prompt else analyst(prompt)
+        )
+        found = index.retrieve(f"What is {said} of topic c2 a?", k=12, abstractness="model")
+        low[said] = sum(hit.level == 0 for hit in found)
+        assert len(model.prompts) == (2 if said == "garbage" else 1), "asked once, and to repair it"
+    model._answer = analyst
+    assert low["0"] > low["1"]
+    assert low["garbage"]
 
 
 def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:

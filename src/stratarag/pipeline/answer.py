@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from stratarag.models.gate import Gate, Prompt, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline import evidence
 from stratarag.pipeline.evidence import answers
+from stratarag.pipeline.extraction.by_rules import question_entities
 from stratarag.pipeline.headings import statements
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.question import LONGEST
@@ -29,6 +31,8 @@ RANK = 0.3
 """What the first hit adds to the similarity of its statements; the second half of that, and so on."""
 WORDS = 0.5
 """What all words of the question together add to the similarity of a statement."""
+LINK = 0.4
+"""What a statement gains that goes on, in another passage, about a name which one before it brought in."""
 _LEANS = re.compile(
     r"(?:He|She|It|They|His|Her|Its|Their|This|That|These|Those|There|Here|Then|But|And|So)\b(?!,)"
 )
@@ -95,9 +99,10 @@ async def extract_answer(
 
     A statement is weighed by its similarity to the question, by its hit's rank and by what it has of the
     question's words that those chosen before it have not; so a question with two names gets evidence of
-    each. One that begins with a pronoun comes with the statement before it. Titles, bylines and passages
-    that no walk reached are passed over. Where the hits have too little of the question, nothing answers it
-    (`answers`).
+    each. What goes on, in another passage, about a name that a chosen statement brought in gains as well; so
+    a chain gets evidence of both its ends. One that begins with a pronoun comes with the statement before it.
+    Titles, bylines and passages that no walk reached are passed over. Where the hits have too little of the
+    question, nothing answers it (`answers`).
     """
     most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
     hits = [
@@ -158,15 +163,36 @@ def _chosen(
 ) -> list[int]:
     """Places of the best statements, one after the other, each by what it adds to those before it."""
     spoken = [evidence.stems(each.text) for each in candidates]
-    wanted = evidence.weights(question, spoken)
+    wanted, asked = evidence.weights(question, spoken), evidence.stems(question)
     base = similarity + np.array([RANK / (1 + each.rank) for each in candidates])
+    led = np.zeros(len(candidates))
     chosen: list[int] = []
     told: set[str] = set()
     for _ in range(min(count, len(candidates))):
         gain = [sum(wanted.get(stem, 0.0) for stem in each - told) for each in spoken]
-        scores = base + WORDS * np.array(gain)
+        scores = base + WORDS * np.array(gain) + LINK * led
         scores[chosen] = -np.inf
         best = int(np.argmax(scores))
         chosen.append(best)
         told |= spoken[best]
+        led = np.maximum(led, _led_to(best, candidates, spoken, asked))
     return chosen
+
+
+def _led_to(
+    place: int, candidates: Sequence[_Statement], spoken: Sequence[frozenset[str]], asked: frozenset[str]
+) -> NDArray[np.float64]:
+    """How much each statement of another passage goes on about a name that this one brings in, from 0 to 1.
+
+    A name that the question has is none of these; one that few statements have counts most.
+    """
+    led = np.zeros(len(candidates))
+    for name in question_entities(candidates[place].text):
+        stems = evidence.stems(name)
+        if not stems or stems <= asked:
+            continue
+        having = [at for at, each in enumerate(spoken) if stems <= each]
+        others = [at for at in having if candidates[at].rank != candidates[place].rank]
+        rarity = log(1 + len(spoken) / max(1, len(having))) / log(1 + len(spoken))
+        led[others] = np.maximum(led[others], rarity)
+    return led

@@ -19,6 +19,7 @@ Beyond the paper: one ranking of all levels (`ranking`), levels weighed by how a
 
 from __future__ import annotations
 
+from stratarag.methods.archrag.abstractness import settled
 from stratarag.methods.archrag.build import build
 from stratarag.methods.archrag.checks import check_arrays
 from stratarag.methods.archrag.clustering import register_augmentation, register_clustering
@@ -35,6 +36,7 @@ METHOD = Method(
     check_arrays,
     HierarchySearcher,
     compose=compose,
+    settle=settled,
     answer_k=30,
     needs_vectors=True,
     node_share=0.25,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
+from stratarag.errors import CallFailed
+from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.models.gate import Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.extraction.by_rules import question_entities
@@ -67,3 +71,17 @@ async def judge(question: str, gate: Gate) -> float:
         If the model fails; see `Gate.call`.
     """
     return (await gate.call(JUDGE, {"question": question}, item=question)).abstractness
+
+
+async def settled(question: str, options: ArchRAGOptions, gate: Gate) -> ArchRAGOptions:
+    """The options of a search, in which the model's judgement takes the place of `model`.
+
+    Where there is no model, or it cannot say, the rule judges.
+    """
+    if options.abstractness != "model":
+        return options
+    judged = judge_by_rule(question)
+    if gate.has_llm:
+        with suppress(CallFailed):
+            judged = await judge(question, gate)
+    return replace(options, abstractness=judged)

@@ -17,8 +17,7 @@ from pydantic import (
     field_validator,
 )
 
-from stratarag.errors import CallFailed
-from stratarag.methods.archrag.abstractness import judge, judge_by_rule
+from stratarag.methods.archrag.abstractness import settled
 from stratarag.methods.archrag.config import ArchRAGOptions
 from stratarag.methods.archrag.ranking import level_weights
 from stratarag.models.gate import CallItem, Gate, Task
@@ -147,14 +146,10 @@ def _groups(retrieval: Retrieval) -> list[list[int]]:
 
 
 async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
-    """The weight of each level's points: the factor given, tilted where the model judges the question."""
+    """The weight of each level's points: the factor given, tilted where abstractness is given or judged."""
     levels = sorted({hit.level for hit in retrieval.hits})
-    abstractness = None
-    if options.abstractness == "model":
-        try:
-            abstractness = await judge(retrieval.query, gate)
-        except CallFailed:
-            abstractness = judge_by_rule(retrieval.query)
+    judged = (await settled(retrieval.query, options, gate)).abstractness
+    abstractness = None if isinstance(judged, str) else judged
     factors = level_weights(levels, max(levels, default=0), abstractness, options.level_weights)
     return dict(zip(levels, factors, strict=True))
 

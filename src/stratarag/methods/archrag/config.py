@@ -93,8 +93,9 @@ class ArchRAGOptions:
         Factors of the levels' scores, by level; a level that is not in it has 1, and one of 0 is left out.
     abstractness
         How abstract the question is, from 0 (asks for one fact) to 1 (asks about the whole): levels are
-        weighed by it (`ranking.level_weights`). `rule` judges by the question's words, `model` as `rule`
-        in the search and by a call of the model in the answer; None weighs all levels equally.
+        weighed by it, in the search (`ranking.level_weights`) and, but with `rule`, in the points of an
+        answer. `rule` judges by the question's words, `model` by one call of the model for each question;
+        None weighs all levels equally.
     relations
         Whether the relations among the entities found are results too.
     mode
