@@ -62,6 +62,18 @@ def test_a_pronoun_comes_with_the_sentence_before_it() -> None:
     assert "The amberbell is a pear of Vell. [1] It was found by a well at Perrow. [1]" in told
 
 
+def test_a_chain_gets_evidence_of_both_its_ends() -> None:
+    told = answer(
+        "In what year was the founder of the Perrow school of music born?",
+        "The Perrow school of music is old. The school of music at Perrow was founded by Lettice Dunmore.",
+        "The music school of Sarn has forty pupils. Its founder is not known, and music is dear in Sarn.",
+        "Salt is boiled at Vell, and sold at Sarn. Lettice Dunmore first saw the sea in 1831 at Vell.",
+        "The founder of the bank was born in a year of storms. Nobody at the bank plays music.",
+    )
+    assert "founded by Lettice Dunmore" in told
+    assert "1831" in told
+
+
 def test_a_question_with_two_names_gets_evidence_of_each() -> None:
     told = answer(
         "Who is older, Mara Quill or Tobias Wren?",

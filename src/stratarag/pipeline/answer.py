@@ -29,10 +29,15 @@ _NUMBER = re.compile(r"\[(\d{1,4})\]")
 _SENTENCES_WEIGHED = 60
 RANK = 0.3
 """What the first hit adds to the similarity of its statements; the second half of that, and so on."""
-WORDS = 0.5
+WORDS = 1.0
 """What all words of the question together add to the similarity of a statement."""
 LINK = 0.4
-"""What a statement gains that goes on, in another passage, about a name which one before it brought in."""
+"""What a statement gains that goes on, in another passage, about a name which one before it brought in.
+
+These two, and four statements, were chosen on 25 to 30 questions of each of six corpora, each left out in
+turn. The answer is then in .54 of the answers on musique_train100 (three statements and neither: .33), .79 on
+hotpotqa_train100 (.63), .85 on 2wiki_dev164 (.85), .29 on lihua_world (.21), .86 on multihop_rag_dev (.64).
+"""
 _LEANS = re.compile(
     r"(?:He|She|It|They|His|Her|Its|Their|This|That|These|Those|There|Here|Then|But|And|So)\b(?!,)"
 )
@@ -93,7 +98,7 @@ def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
 
 
 async def extract_answer(
-    retrieval: Retrieval, gate: Gate, *, count: int = 3
+    retrieval: Retrieval, gate: Gate, *, count: int = 4
 ) -> tuple[str, tuple[Citation, ...]]:
     """The statements of the hits that are nearest to the question, each with the number of its source.
 
