@@ -4,7 +4,7 @@
 
 Each name is a folder with `corpus.jsonl` and `questions.jsonl`, with a FILE in it of given entities and
 triples (`musique_train100:openie.jsonl`) or none. Indexes of all methods are built in FOLDER once and opened
-after that.
+after that; scores are kept there too, so that data sets can be measured one by one (`--again` measures anew).
 
 Printed for each: answer-in-context and gold coverage of dense, BM25, their fusion, the walk, the method's own
 nodes, and both taking turns with several shares of nodes. Gold coverage is the part of the gold documents
@@ -82,11 +82,22 @@ def asked(index: sr.Index, question) -> Asked:
     return Asked(tuple(question.answers), frozenset(question.supporting_ids), rankings)
 
 
-def measured(folder: Path, name: str, indexes: Path, most: int) -> dict[str, np.ndarray]:
-    """Scores by ranking, each of shape (questions, measures)."""
+def kept(folder: Path, name: str, indexes: Path, most: int, again: bool) -> dict[str, np.ndarray]:
+    """Scores by ranking, each of shape (questions, measures); those of an earlier run, if there are any."""
+    place = indexes / name.partition(":")[0]
+    place = place.with_name(f"{place.name}-given") if ":" in name else place
+    scores = place.with_name(f"{place.name}.scores.npz")
+    if again or not scores.exists():
+        np.savez(scores, **measured(folder, name, place, most))
+    with np.load(scores) as stored:
+        return dict(stored)
+
+
+def measured(folder: Path, name: str, place: Path, most: int) -> dict[str, np.ndarray]:
+    """The same, over the index at a place, which is built if it is not there."""
     corpus, _, extraction = name.partition(":")
     given = {"extraction": folder / corpus / extraction} if extraction else {}
-    data, place = load_dataset(folder / corpus, **given), indexes / f"{corpus}{'-given' if given else ''}"
+    data = load_dataset(folder / corpus, **given)
     if place.exists():
         index = sr.open_index(place)
     else:
@@ -129,8 +140,11 @@ def main() -> None:
     parser.add_argument("names", nargs="+")
     parser.add_argument("--indexes", type=Path, required=True)
     parser.add_argument("--questions", type=int, default=120)
+    parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
-    tables = {name: measured(given.folder, name, given.indexes, given.questions) for name in given.names}
+    tables = {
+        name: kept(given.folder, name, given.indexes, given.questions, given.again) for name in given.names
+    }
     for name, table in tables.items():
         print(f"\n{name}, {len(table['dense'])} questions\n\n| ranking | {' | '.join(MEASURES)} |")
         print("|---" * (1 + len(MEASURES)) + "|")
