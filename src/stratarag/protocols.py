@@ -23,6 +23,8 @@ Spans = Sequence[tuple[int, int]]
 class ChatModel(Protocol):
     """A language model. `acomplete(prompt, *, schema=None)` is used instead where it exists.
 
+    A prompt is a string, which also has its two parts: `prompt.system`, the standing rules (which may be
+    empty), and `prompt.user`, the data, for models that take messages (`models.messages.Messages`).
     `schema`, a pydantic model class, is what the answer should satisfy; a model without structured
     output may ignore it. `name` (optional) identifies the model in the cache of calls, and
     `astream(prompt)` / `stream(prompt)` (optional) yield an answer in pieces.

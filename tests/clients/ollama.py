@@ -10,7 +10,11 @@ from tests.clients.faults import Reply
 
 def chat(server: Any, body: dict[str, Any], handler: Any) -> None:
     """`/api/chat`."""
-    prompt = "\n".join(message.get("content") or "" for message in body["messages"])
+    if not server.system and any(message["role"] == "system" for message in body["messages"]):
+        server.bodies.append(body)
+        handler.send(400, {"error": "template: :1: Conversation roles must alternate user/assistant/..."})
+        return
+    prompt = "\n\n".join(message.get("content") or "" for message in body["messages"])
     _answer(server, body, prompt, handler, lambda text: {"message": _message(body, text)})
 
 

@@ -28,7 +28,7 @@ def chat(server: Any, body: dict[str, Any], handler: Any) -> None:
             400, {"error": {"message": fault, "type": "invalid_request_error", "param": None, "code": None}}
         )
         return
-    prompt = "\n".join(_text(message["content"]) for message in body["messages"])
+    prompt = "\n\n".join(_text(message["content"]) for message in body["messages"])
     found = server.answer(prompt, extra(body), body, handler.gone)
     if found is None:
         handler.close_connection = True
@@ -70,6 +70,8 @@ def complete(server: Any, body: dict[str, Any], handler: Any) -> None:
         handler.close_connection = True
     elif found.error is not None or found.page:
         _fail(handler, found)
+    elif body.get("stream"):
+        handler.send_lines(_pieces(body, found), "text/event-stream")
     else:
         choice = {"index": 0, "text": found.text, "finish_reason": found.finish_reason, "logprobs": None}
         usage = _usage(server, body["prompt"], "", found.text)
@@ -103,6 +105,8 @@ def extra(body: dict[str, Any]) -> str:
 def refused(server: Any, body: dict[str, Any]) -> str | None:
     """Why the request is a bad one, as real servers say it; None if it is not."""
     tools, wanted = body.get("tools"), body.get("response_format") or {}
+    if not server.system and any(message["role"] == "system" for message in body["messages"]):
+        return "System role not supported"
     if body.get("tool_choice") and not tools:
         return "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
     if tools and "tools" not in server.supports:
@@ -155,6 +159,13 @@ def _events(server: Any, body: dict[str, Any], found: Reply) -> list[str]:
 
     words = [event({"role": "assistant", "content": word + " "}, None) for word in found.text.split()]
     return [*words, event({}, found.finish_reason), "data: [DONE]\n\n"]
+
+
+def _pieces(body: dict[str, Any], found: Reply) -> list[str]:
+    whole = {"id": "c", "object": "text_completion", "created": 1, "model": body["model"]}
+    choice = {"index": 0, "finish_reason": found.finish_reason, "logprobs": None}
+    words = [{**whole, "choices": [{**choice, "text": word + " "}]} for word in found.text.split()]
+    return [*(f"data: {json.dumps(each)}\n\n" for each in words), "data: [DONE]\n\n"]
 
 
 def _text(content: Any) -> str:

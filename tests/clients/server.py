@@ -43,6 +43,8 @@ class ModelServer:
         What the server knows of: `tools`, `schema`.
     context
         Tokens of context that `/api/show` tells.
+    system
+        Whether the model's template knows system messages.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class ModelServer:
         supports: Sequence[str] = ("tools", "schema"),
         context: int = 8192,
         write: Callable[[str], str] = written,
+        system: bool = True,
     ) -> None:
+        self.system = system
         self.mode, self.latency, self.supports, self.context, self.write = (
             mode,
             latency,
@@ -125,7 +129,7 @@ class ModelServer:
 
     def tokens_in(self, prompt: str, extra: str) -> int:
         """Tokens of a request, as real servers count them: the chat format and the schema too."""
-        return self.count_tokens(prompt) + 7 + (self.count_tokens(extra) if extra else 0)
+        return self.count_tokens(prompt) + 11 + (self.count_tokens(extra) if extra else 0)
 
     def _wait(self, seconds: float, gone: Callable[[], bool]) -> bool:
         end = time.monotonic() + seconds

@@ -9,17 +9,19 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
 from stratarag.models.clients import PerLoop
 from stratarag.models.completion import Completion
+from stratarag.models.messages import Messages
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import sent_schema
 
@@ -110,6 +112,22 @@ class _Prepared:
         return self._structured[schema]
 
 
+class TwoMessages(PromptValue):
+    """A prompt for any model of LangChain: messages for chat models, one text for the others."""
+
+    system: str
+    user: str
+
+    def to_string(self) -> str:
+        """The prompt as one text."""
+        return str(Messages(self.system, self.user))
+
+    def to_messages(self) -> list[BaseMessage]:
+        """The prompt as one or two messages."""
+        kinds = {"system": SystemMessage, "user": HumanMessage}
+        return [kinds[role](content=text) for role, text in Messages(self.system, self.user).by_role]
+
+
 class LangChainChatModel:
     """A LangChain model, or any runnable from text to a message or text, behind `stratarag.protocols`.
 
@@ -121,6 +139,7 @@ class LangChainChatModel:
     def __init__(self, model: Runnable[Any, Any]) -> None:
         inner, self._bound = _unbound(model)
         self._given = model
+        self._takes_messages = _takes_messages(model)
         self.name = model_name(model)
         self.address = _first(inner, _ADDRESS_ATTRIBUTES)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
@@ -141,26 +160,41 @@ class LangChainChatModel:
         self._prepare(cold=False)
         return self.settings != before
 
+    def _input(self, prompt: str) -> PromptValue | str:
+        messages = Messages.of(prompt)
+        if not self._takes_messages:
+            return str(prompt)
+        return TwoMessages(system=messages.system, user=messages.user)
+
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where `schema` was honoured."""
         model = self._blocking.structured(schema) or self._blocking.model
-        return _completion(model.invoke(prompt, _config()))
+        return _completion(model.invoke(self._input(prompt), _config()))
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The async twin of `complete`."""
         own = self._in_loop.get()
         model = own.structured(schema) or own.model
-        return _completion(await model.ainvoke(prompt, _config()))
+        return _completion(await model.ainvoke(self._input(prompt), _config()))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
-        for piece in self._blocking.model.stream(prompt, _config()):
+        for piece in self._blocking.model.stream(self._input(prompt), _config()):
             yield _text(piece)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        async for piece in self._in_loop.get().model.astream(prompt, _config()):
+        async for piece in self._in_loop.get().model.astream(self._input(prompt), _config()):
             yield _text(piece)
+
+
+def _takes_messages(model: Runnable[Any, Any]) -> bool:
+    """Whether a runnable begins with a model, and not with something of the user's that expects text."""
+    try:
+        inputs = get_args(model.InputType)
+    except TypeError:  # a runnable that does not say what it takes
+        return False
+    return any(isinstance(kind, type) and issubclass(kind, PromptValue) for kind in inputs)
 
 
 def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:

@@ -9,20 +9,21 @@ from typing import Any, TypeVar
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.llms import LLM, CustomLLM, MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.function_program import get_function_tool
-from llama_index.core.prompts import PromptTemplate
+from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, ValidationError
 
 from stratarag.errors import ParseFailed
 from stratarag.models.clients import PerLoop
 from stratarag.models.completion import Completion, from_openai
+from stratarag.models.messages import Messages
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import response_format, sent_schema
 
@@ -152,23 +153,25 @@ class BlockingChatModel:
         """The model's answer; JSON text where `schema` was honoured."""
         llm = self._llm
         if schema is not None and self._tools is not None:
-            answer = self._tools.chat_with_tools([_tool(schema)], prompt, tool_required=True)
+            answer = self._tools.chat_with_tools(**_tool_request(schema, prompt))
             return _completion(answer, _arguments(self._tools, answer))
         if schema is not None and self._predicts:
             try:
-                found = llm.structured_predict(schema, _template(), text=prompt)
+                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+                found = llm.structured_predict(schema, template, **values)
             except _UNREADABLE as error:
                 return _unread(error, schema)
             return Completion(found.model_dump_json())
         if self._chats:
-            chat = llm.chat(llm._get_messages(_template(), text=prompt), **self._keywords(schema))
+            chat = llm.chat(_messages_of(llm, prompt), **self._keywords(schema))
             return _completion(chat, llm._parse_output(chat.message.content or ""))
-        completed = llm.complete(llm._get_prompt(_template(), text=prompt), formatted=True)
+        completed = llm.complete(_text_of(llm, prompt), formatted=True)
         return _completion(completed, llm._parse_output(completed.text))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """The answer in pieces."""
-        yield from self._llm.stream(_template(), text=prompt)
+        template, values = _asked(prompt, chat=self._llm.metadata.is_chat_model)
+        yield from self._llm.stream(template, **values)
 
 
 class AsyncChatModel(BlockingChatModel):
@@ -178,24 +181,26 @@ class AsyncChatModel(BlockingChatModel):
         """The async twin of `complete`."""
         llm = self._in_loop.get()
         if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
-            answer = await llm.achat_with_tools([_tool(schema)], prompt, tool_required=True)
+            answer = await llm.achat_with_tools(**_tool_request(schema, prompt))
             return _completion(answer, _arguments(llm, answer))
         if schema is not None and self._predicts:
             try:
-                found = await llm.astructured_predict(schema, _template(), text=prompt)
+                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+                found = await llm.astructured_predict(schema, template, **values)
             except _UNREADABLE as error:
                 return _unread(error, schema)
             return Completion(found.model_dump_json())
         if self._chats:
-            messages = llm._get_messages(_template(), text=prompt)
-            chat = await llm.achat(messages, **self._keywords(schema))
+            chat = await llm.achat(_messages_of(llm, prompt), **self._keywords(schema))
             return _completion(chat, llm._parse_output(chat.message.content or ""))
-        completed = await llm.acomplete(llm._get_prompt(_template(), text=prompt), formatted=True)
+        completed = await llm.acomplete(_text_of(llm, prompt), formatted=True)
         return _completion(completed, llm._parse_output(completed.text))
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The async twin of `stream`."""
-        async for piece in await self._in_loop.get().astream(_template(), text=prompt):
+        llm = self._in_loop.get()
+        template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+        async for piece in await llm.astream(template, **values):
             yield piece
 
 
@@ -243,9 +248,33 @@ def _blocks(llm: LLM) -> bool:
     )
 
 
-def _template() -> PromptTemplate:
-    """A new one each time: LlamaIndex sets an output parser on the template that it is given."""
-    return PromptTemplate("{text}")
+def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
+    """A template of messages, or of text, and its values; a new one, as LlamaIndex sets an output parser on it."""
+    if not chat:
+        return PromptTemplate("{text}"), {"text": str(prompt)}
+    said = dict(Messages.of(prompt).by_role)
+    messages = [ChatMessage(role=MessageRole(role), content=f"{{{role}}}") for role in said]
+    return ChatPromptTemplate(messages), said
+
+
+def _messages_of(llm: LLM, prompt: str) -> list[ChatMessage]:
+    """A prompt as messages, with what the user of LlamaIndex wants before them."""
+    template, values = _asked(prompt, chat=True)
+    return list(llm._get_messages(template, **values))
+
+
+def _text_of(llm: LLM, prompt: str) -> str:
+    """A prompt as one text, with what the user of LlamaIndex wants around it."""
+    template, values = _asked(prompt, chat=False)
+    return llm._get_prompt(template, **values)
+
+
+def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:
+    """What a function-calling model is asked, so that its answer is the arguments of a tool."""
+    messages = Messages.of(prompt)
+    rules = [ChatMessage(role=MessageRole.SYSTEM, content=messages.system)] if messages.system else []
+    asked = {"user_msg": messages.user, "chat_history": rules}
+    return {"tools": [_tool(schema)], **asked, "tool_required": True}
 
 
 def _tool(schema: type[BaseModel]) -> FunctionTool:

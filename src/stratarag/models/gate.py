@@ -30,6 +30,7 @@ from stratarag.models.completion import Completion
 from stratarag.models.embedding import Embedder, Passage
 from stratarag.models.ledger import Ledger, Scope
 from stratarag.models.log import logger
+from stratarag.models.messages import Messages
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.protocol import Gate
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
@@ -389,7 +390,7 @@ class ModelGate:
         raise ParseFailed(reason) from second.fault
 
     async def _attempt(
-        self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: str
+        self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: Messages
     ) -> Reply[T]:
         """One answer, and what is wrong with it."""
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stratarag.errors import MissingExtra
 from stratarag.models.clients import PerLoop, PerProcess
 from stratarag.models.completion import Completion
+from stratarag.models.messages import Messages
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import sent_schema
 
@@ -126,7 +127,7 @@ class OllamaChatModel:
                 yield _piece(line)
 
     def _request(self, prompt: str, schema: type[Any] | None, *, stream: bool = False) -> dict[str, Any]:
-        messages = [{"role": "user", "content": prompt}]
+        messages = [{"role": role, "content": text} for role, text in Messages.of(prompt).by_role]
         request = {"model": self.name, "messages": messages, "options": self._options, "stream": stream}
         return request if schema is None else {**request, "format": sent_schema(schema)}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stratarag.errors import MissingExtra, ModelError
 from stratarag.models.clients import PerLoop, PerProcess
 from stratarag.models.completion import Completion, from_openai
+from stratarag.models.messages import Messages
 from stratarag.models.sampling import sampling_settings
 from stratarag.models.schema import response_format
 
@@ -120,7 +121,8 @@ class OpenAIChatModel:
         return self._request(prompt, schema)
 
     def _request(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
-        request = {"model": self.name, "messages": [{"role": "user", "content": prompt}], **self._options}
+        messages = [{"role": role, "content": text} for role, text in Messages.of(prompt).by_role]
+        request = {"model": self.name, "messages": messages, **self._options}
         return request if schema is None else {**request, "response_format": response_format(schema)}
 
 

@@ -16,13 +16,13 @@ from stratarag.models.deadline import within
 from stratarag.models.ledger import Scope
 from stratarag.models.limiter import Limiter, Slot
 from stratarag.models.log import logger
+from stratarag.models.messages import Messages
 from stratarag.models.pending import PendingCall
 from stratarag.models.retry import (
     describe,
     judge,
     nobody_there,
     refuses_schema,
-    refuses_temperature,
     translate,
     with_retries,
 )
@@ -34,8 +34,10 @@ from stratarag.records import Usage
 
 T = TypeVar("T")
 CountTokens = Callable[[str], int]
-MESSAGE_TOKENS = 7
-"""What chat formats add to a prompt: its role, and the marks around it and before the answer."""
+MESSAGE_TOKENS = 4
+"""What chat formats add to each message: its role, and the marks around it."""
+ANSWER_TOKENS = 3
+"""What they add before the answer."""
 
 
 def approximate_tokens(text: str) -> int:
@@ -85,7 +87,8 @@ class Requests:
     def input_tokens(self, prompt: str, schema: type[Any] | None) -> int:
         """Tokens that a request takes in: prompt, schema, and what the chat format adds."""
         sent = self.chat.accepted(schema)
-        return self._count(prompt) + MESSAGE_TOKENS + (self._count(schema_text(sent)) if sent else 0)
+        marks = MESSAGE_TOKENS * len(Messages.of(prompt).by_role) + ANSWER_TOKENS
+        return self._count(prompt) + marks + (self._count(schema_text(sent)) if sent else 0)
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         """What would be sent."""
@@ -93,7 +96,7 @@ class Requests:
 
     def does_without(self, error: Exception, schema: type[Any] | None) -> bool:
         """Whether a request was refused for a feature without which it may be sent again."""
-        if refuses_temperature(error) and self.chat.drop_temperature():
+        if self._gave_up(error, frozenset()):
             return True
         accepted = self.chat.accepted(schema)
         if accepted is None or not refuses_schema(error):
@@ -131,12 +134,11 @@ class Requests:
         self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
     ) -> Completion:
         """One request; another at once, for text, where a server rejects the first for its schema."""
-        accepted, cold = self.chat.accepted(schema), not self.chat.dropped_temperature
+        accepted, without = self.chat.accepted(schema), self.chat.without
         try:
             return await self._send_once(prompt, accepted, slot, pending)
         except Exception as error:
-            if cold and refuses_temperature(error) and self.chat.drop_temperature():
-                logger.info("%s refuses temperature 0; its own is used", self._who)
+            if self._gave_up(error, without):
                 return await self._send(prompt, schema, slot, pending)
             if accepted is None or not refuses_schema(error):
                 raise
@@ -144,6 +146,13 @@ class Requests:
         answer = await self._send_once(prompt, None, slot, pending)
         self.chat.refuse(accepted)  # it was the schema that was refused, and not the text
         return answer
+
+    def _gave_up(self, error: Exception, without: frozenset[str]) -> bool:
+        """Whether the same request may be sent again, without a feature that it was refused for."""
+        feature = self.chat.give_up(error, without)
+        if feature is not None:
+            logger.info("%s refuses %s; requests go without: %s", self._who, feature, describe(error))
+        return feature is not None
 
     async def _send_once(
         self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
@@ -166,8 +175,7 @@ class Requests:
 
             async def attempt() -> tuple[AsyncGenerator[str, None], str | None]:
                 await self.limiter.pace(request.tokens)
-                source = self.chat.stream(prompt, slot)
-                return source, await self._timed(anext(source, None), slot)
+                return await self._begun(prompt, slot)
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
                 source, piece = await self._with_retries(attempt, lambda: True)
@@ -178,6 +186,17 @@ class Requests:
                         request.pieces.append(piece)
                         yield piece
                         piece = await self._next(source, slot)
+
+    async def _begun(self, prompt: str, slot: Slot) -> tuple[AsyncGenerator[str, None], str | None]:
+        """A stream with its first piece."""
+        without = self.chat.without
+        source = self.chat.stream(prompt, slot)
+        try:
+            return source, await self._timed(anext(source, None), slot)
+        except Exception as error:
+            if not self._gave_up(error, without):
+                raise
+        return await self._begun(prompt, slot)
 
     async def _next(self, source: AsyncGenerator[str, None], slot: Slot) -> str | None:
         try:

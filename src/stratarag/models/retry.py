@@ -59,6 +59,11 @@ _SCHEMA_WORDS = re.compile(
     r"|function.call|\bformat\b|grammar|guided",
     re.IGNORECASE,
 )
+_SYSTEM_WORDS = re.compile(
+    r"system role|role.{0,40}['\"`]system['\"`]|roles must alternate|developer instruction"
+    r"|system (?:message|prompt|instruction)s?\b.{0,40}\b(?:support|must|allow|enabled)",
+    re.IGNORECASE,
+)
 _NOBODY_THERE = re.compile(
     r"connection refused|failed to connect|all connection attempts failed|name or service not known"
     r"|nodename nor servname|getaddrinfo failed|temporary failure in name resolution",
@@ -148,6 +153,16 @@ def refuses_schema(error: BaseException) -> bool:
 def refuses_temperature(error: BaseException) -> bool:
     """Whether a request was rejected for its temperature: some models know one only."""
     return any(status_of(each) in (400, 422) and "temperature" in str(each) for each in _chain(error))
+
+
+def refuses_system(error: BaseException) -> bool:
+    """Whether a request was rejected for its system message: the templates of some open models know none."""
+    return any(
+        (status_of(each) or 0) >= 400
+        and not _UNIT_WORDS.search(str(each))
+        and _SYSTEM_WORDS.search(str(each)) is not None
+        for each in _chain(error)
+    )
 
 
 def timed_out(error: BaseException) -> bool:

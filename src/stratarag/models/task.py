@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from stratarag.models.messages import Messages
 from stratarag.records import content_id
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from stratarag.models.structured import Parser
 
 T = TypeVar("T")
+_USER = re.compile(r'^\{\{\s*role "user"\s*\}\}[ \t]*\n', re.MULTILINE)
 _NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _ANGLE = re.compile("[<\uff1c\ufe64]")
 _BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
@@ -60,13 +62,19 @@ def _nonce(values: Mapping[str, str]) -> str:
     return found
 
 
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda match: values[match[1]], template)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """A template in which `{{name}}` stands for a value.
 
-    Values are put in once and not looked at again, so braces in a document's text are safe. Single
-    braces, as in JSON examples, are plain text. A `partial` template, such as one that a user puts in
-    the place of ours, may leave out some of the values, but not all of them.
+    What stands before a line `{{role "user"}}` is the system message, what follows it the user message;
+    without such a line all of it is the user message. Values are put in once and not looked at again, so
+    braces in a document's text are safe. Single braces, as in JSON examples, are plain text. A `partial`
+    template, such as one that a user puts in the place of ours, may leave out some of the values, but not
+    all of them.
     """
 
     name: str
@@ -83,8 +91,8 @@ class Prompt:
         """Content id of the template: a changed prompt is another prompt to the cache."""
         return content_id(self.template)
 
-    def render(self, values: Mapping[str, str]) -> str:
-        """The template with its values.
+    def render(self, values: Mapping[str, str]) -> Messages:
+        """The template with its values, as it is sent.
 
         Raises
         ------
@@ -101,7 +109,8 @@ class Prompt:
                 f"prompt {self.name!r} has no place for {', '.join(unknown)}; "
                 f"it knows {', '.join(sorted(names)) or 'no names'}"
             )
-        return _NAME.sub(lambda match: values[match[1]], _delimited(self.template, values))
+        *system, user = _USER.split(_delimited(self.template, values), maxsplit=1)
+        return Messages("".join(_filled(part, values).strip() for part in system), _filled(user, values))
 
     def replaced_by(self, templates: Mapping[str, str]) -> Prompt:
         """The prompt with the template that is given for its name, if there is one."""
@@ -169,7 +178,7 @@ class Call(Generic[T]):
     task: Task[T]
     values: Mapping[str, str]
     sources: Sequence[str]
-    prompt: str
+    prompt: Messages
     key: str
 
     @classmethod
@@ -180,6 +189,7 @@ class Call(Generic[T]):
         """
         prompt = task.prompt.render(item.values)
         schema = _schema_fingerprint(task.schema)
+        # The fingerprint is of the whole template, so that it tells where the system message ends too.
         key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
         return cls(task, item.values, item.sources, prompt, key)
 
@@ -205,13 +215,15 @@ that it asks for, without comments about this correction.
 )
 
 
-def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> str:
-    """The one request that follows an answer which could not be read.
+def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> Messages:
+    """The one request that follows an answer which could not be read, under the same system message.
 
     The marks around request and answer depend on their content, so that neither can close them.
     """
     shown = answer.strip() or "(the answer was empty)"
     if len(shown) > longest_answer:
         shown = shown[:longest_answer] + "\n[... cut here]"
+    asked = Messages.of(prompt)
     mark = content_id(prompt, answer)[:8]
-    return REPAIR.render({"mark": mark, "request": prompt, "answer": shown, "reason": reason})
+    values = {"mark": mark, "request": asked.user, "answer": shown, "reason": reason}
+    return Messages(asked.system, REPAIR.render(values).user)

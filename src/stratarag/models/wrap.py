@@ -22,12 +22,15 @@ from stratarag.errors import CallFailed, ModelError
 from stratarag.models.budget import Limits
 from stratarag.models.completion import Completion
 from stratarag.models.limiter import Slot
+from stratarag.models.messages import Messages
+from stratarag.models.retry import refuses_system, refuses_temperature
 from stratarag.protocols import Spans
 
 R = TypeVar("R")
 _NAMES = ("name", "model_name", "model", "model_id")
 _END = object()
-_COLD = "temperature 0"
+_COLD, _SYSTEM = "temperature 0", "system messages"
+_REFUSALS = {_COLD: refuses_temperature, _SYSTEM: refuses_system}
 _Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
@@ -118,7 +121,7 @@ class Chat:
         self.address = _text_of(getattr(model, "address", None))
         self.context_tokens = getattr(model, "context_tokens", None)
         self.settings = getattr(model, "settings", None) or {}
-        self.dropped_temperature = False
+        self.without: frozenset[str] = frozenset()
         self._lock = Lock()
         self._threads = threads
         self._refused = refused
@@ -150,26 +153,44 @@ class Chat:
         """Take note that the model refuses requests with this schema."""
         self._refused.add((self.name, schema.__qualname__))
 
-    def drop_temperature(self) -> bool:
-        """Leave the temperature to the model, if it was not the user who chose it; whether that was so."""
-        drop = getattr(self._model, "drop_temperature", None)
+    def give_up(self, error: Exception, without: frozenset[str]) -> str | None:
+        """The feature that a request was refused for, if from now on requests go without it; else None.
+
+        `without` is what was given up when that request was made: another one may have been refused since.
+        """
+        for feature, refused in _REFUSALS.items():
+            if feature not in without and refused(error) and self._gives_up(feature):
+                return feature
+        return None
+
+    def _gives_up(self, feature: str) -> bool:
+        """Whether requests go without a feature now; the temperature stays where the user chose it."""
         with self._lock:
-            if not self.dropped_temperature and drop is not None:
-                self.dropped_temperature = bool(drop())
-            return self.dropped_temperature
+            if feature not in self.without:
+                drop = getattr(self._model, "drop_temperature", None)
+                if feature == _COLD and not (drop is not None and drop()):
+                    return False
+                self.without |= {feature}
+            return True
+
+    def _sent(self, prompt: str) -> Messages:
+        """A prompt as this model takes it."""
+        messages = Messages.of(prompt)
+        return messages.joined() if _SYSTEM in self.without else messages
 
     @property
     def refused(self) -> set[tuple[str, str]]:
-        """What the model's server refuses, each with the model's name: schemas, and a temperature of 0."""
+        """What the model's server refuses, each with the model's name: schemas, and features of requests."""
         schemas = {(name, schema) for name, schema in self._refused if name == self.name}
-        return schemas | ({(self.name, _COLD)} if self.dropped_temperature else set())
+        return schemas | {(self.name, feature) for feature in self.without}
 
     def do_without(self, refused: set[tuple[str, str]]) -> None:
         """Take note of what was refused before."""
         own = {(name, what) for name, what in refused if name == self.name}
-        if (self.name, _COLD) in own:
-            self.drop_temperature()
-        self._refused |= own - {(self.name, _COLD)}
+        features = {what for _, what in own if what in _REFUSALS}
+        for feature in features:
+            self._gives_up(feature)
+        self._refused |= own - {(self.name, feature) for feature in features}
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         """The body of a request in OpenAI's protocol, for a batch file.
@@ -185,12 +206,13 @@ class Chat:
                 f"batch files hold requests in OpenAI's protocol, and llm is {type(self._model).__name__} "
                 f"({self.name!r}): give a name, as 'openai:gpt-4o-mini' or 'openai:NAME@http://127.0.0.1:8000/v1'"
             )
-        body: dict[str, Any] = make(prompt, schema)
+        body: dict[str, Any] = make(self._sent(prompt), schema)
         return body
 
     async def complete(self, prompt: str, schema: type[Any] | None, slot: Slot) -> Completion:
         """The model's answer. `schema` is passed on only to models that take one."""
         keywords = {"schema": schema} if self._with_schema else {}
+        prompt = self._sent(prompt)
         if self._sync is not None and (self._async is None or _sync.in_background()):
             answer = await self._threads.run(slot, self._sync, prompt, **keywords)
         else:
@@ -206,6 +228,7 @@ class Chat:
 
     async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:
         """The answer in pieces; in one piece where the model cannot stream."""
+        prompt = self._sent(prompt)
         astream, stream = (getattr(self._model, name, None) for name in ("astream", "stream"))
         if stream is not None and (astream is None or _sync.in_background()):
             pieces = iter(await self._threads.run(slot, stream, prompt))
