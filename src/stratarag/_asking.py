@@ -29,10 +29,12 @@ from stratarag.pipeline.subquestions import Found, fused, subquestions
 from stratarag.protocols import Vectors
 from stratarag.question import (
     DECOMPOSITIONS,
+    LENGTHS,
     LONGEST,
     RANKS,
     VIEWS,
     Decompose,
+    Length,
     Question,
     Rank,
     View,
@@ -91,6 +93,19 @@ class SearchArguments:
                 f"rerank must have rerank(question, texts), or be a name such as {EXAMPLES}, and is "
                 f"{self.rerank!r}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArguments:
+    """How an answer is to be made, as given, but checked: `max_tokens` and `length` of `Index.answer`."""
+
+    max_tokens: int
+    length: Length | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_tokens", positive("max_tokens", self.max_tokens))
+        if self.length is not None and self.length not in LENGTHS:
+            raise ValueError(f"length must be one of {', '.join(LENGTHS)}, or None, not {self.length!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,21 +204,24 @@ class Asking:
         return vector
 
     async def answer(
-        self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int
+        self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> Answer:
         """Answer from a retrieval, or from what is retrieved for a question."""
         retrieval = await self._retrieved(question, arguments)
         with self.gate.stage("answer"):
             if self.gate.has_llm and retrieval.hits:
-                text, citations, extractive = await self._written(retrieval, max_tokens)
+                text, citations, extractive = await self._written(retrieval, how)
             else:
-                (text, citations), extractive = await extract_answer(retrieval, self.gate), True
+                text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+                extractive = True
         return Answer(text, citations, retrieval, extractive=extractive, usage=self.gate.ledger.total)
 
-    async def _written(self, retrieval: Retrieval, max_tokens: int) -> tuple[str, tuple[Citation, ...], bool]:
+    async def _written(
+        self, retrieval: Retrieval, how: AnswerArguments
+    ) -> tuple[str, tuple[Citation, ...], bool]:
         """The model's answer; where it gives none that can be read, sentences of the hits, with a warning."""
         try:
-            draft = await self._draft(retrieval, max_tokens)
+            draft = await self._draft(retrieval, how)
             text, citations = await generate(retrieval, draft, self.gate)
         except CallFailed as error:
             warnings.warn(
@@ -211,21 +229,21 @@ class Asking:
                 RuntimeWarning,
                 stacklevel=2,
             )
-            text, citations = await extract_answer(retrieval, self.gate)
+            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
             return text, citations, True
         return text, citations, False
 
     async def stream(
-        self, question: str | Retrieval, arguments: SearchArguments, *, max_tokens: int
+        self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> AsyncGenerator[str | Answer, None]:
         """The answer in pieces, as the model writes it; in one piece without a model. Last, all of it."""
         retrieval = await self._retrieved(question, arguments)
         if not self.gate.has_llm or not retrieval.hits:
-            text, citations = await extract_answer(retrieval, self.gate)
+            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
             yield text
             yield Answer(text, citations, retrieval, extractive=True, usage=self.gate.ledger.total)
             return
-        draft = await self._draft(retrieval, max_tokens)
+        draft = await self._draft(retrieval, how)
         pieces: list[str] = []
         async with aclosing(stream_answer(draft, self.gate)) as written:
             async for piece in written:
@@ -258,9 +276,12 @@ class Asking:
         vector = self.recent_vectors.get(given.query) if given.vector is None else given.vector
         return replace(given, vector=vector, count_tokens=self.count_tokens)
 
-    async def _draft(self, retrieval: Retrieval, max_tokens: int) -> Draft:
-        compose = get_method(retrieval.method).compose
-        return await compose(retrieval, self.gate, max_tokens=max_tokens, options=retrieval.options)
+    async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:
+        method = get_method(retrieval.method)
+        draft = await method.compose(
+            retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options
+        )
+        return draft.as_long_as(how.length or method.answer_length)
 
 
 def check_question(text: object) -> None:

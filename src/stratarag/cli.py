@@ -35,7 +35,7 @@ from stratarag._cli.options import (
 )
 from stratarag._cli.output import Output, command
 from stratarag._cli.serving import mcp, serve
-from stratarag.question import RANKS, Rank
+from stratarag.question import LENGTHS, RANKS, Length, Rank
 
 __all__ = ["command", "main", "models_options"]
 
@@ -277,6 +277,11 @@ def delete(
     help="A search option of the method, such as mode=per_level or levels=[0,1]. May be repeated.",
 )
 @click.option("--answer/--no-answer", default=True, show_default=True, help="Answer, or only list hits.")
+@click.option(
+    "--length",
+    type=click.Choice(LENGTHS),
+    help="How long the answer is; if not given, as suits the method (full for archrag and hirag).",
+)
 @click.option("--estimate", "only_estimate", is_flag=True, help="Tell what it would cost, and call nothing.")
 @models_options
 @budget_options
@@ -294,6 +299,7 @@ def query(
     rerank: str | None,
     pairs: Sequence[str],
     answer: bool,
+    length: Length | None,
     only_estimate: bool,
     llm: Any,
     embedder: Any,
@@ -313,7 +319,7 @@ def query(
             cost = opened.estimate_question(question, k or (None if answer else 5), answer=answer, **options)
             output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
         elif answer:
-            answered = opened.answer(question, k, **options)
+            answered = opened.answer(question, k, length=length, **options)
             output.show(answered, lambda: answer_lines(answered))
         else:
             found = opened.retrieve(question, k or 5, **options)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from stratarag import _listing, _sync, viz
-from stratarag._asking import DEFAULT_K, Asking, SearchArguments, positive
+from stratarag._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
 from stratarag._browsing import MOST, TABLES, Browser
 from stratarag._build import Change, Target, settings_of, update
 from stratarag._documents import Documents
@@ -25,7 +25,7 @@ from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
 from stratarag.pipeline.extraction.stage import Given
 from stratarag.pipeline.rerank import Reranker
-from stratarag.question import SEARCH_ARGUMENTS, Decompose, Rank, View, Where
+from stratarag.question import SEARCH_ARGUMENTS, Decompose, Length, Rank, View, Where
 from stratarag.records import (
     BuildReport,
     Chunk,
@@ -315,11 +315,12 @@ class Index:
         *,
         llm: Any = None,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> Answer:
         """Answer a question; see `answer`."""
-        max_tokens = positive("max_tokens", max_tokens)
-        return await self._asking(llm).answer(q, _arguments(k, options), max_tokens=max_tokens)
+        how = AnswerArguments(max_tokens, length)
+        return await self._asking(llm).answer(q, _arguments(k, options), how=how)
 
     def answer(
         self,
@@ -328,6 +329,7 @@ class Index:
         *,
         llm: Any = None,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> Answer:
         """Answer a question with citations, from what `retrieve` finds or from a retrieval that is given.
@@ -347,11 +349,16 @@ class Index:
             A chat model that stands in for the index's own, in all of this operation.
         max_tokens
             Bound on what the last prompt takes of the hits.
+        length
+            `"brief"`: the answer, and what one needs to trust it. `"full"`: every side of the question. None
+            takes what suits the method: full for ArchRAG and HiRAG, whose papers judge how much an answer
+            covers. An extractive answer has four sentences, a brief one
+            three, a full one eight.
         **options
             As in `retrieve`. An extractive answer takes its sentences from passages (`view="chunks"`) unless
             told otherwise.
         """
-        return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, **options))
+        return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, length=length, **options))
 
     def astream(
         self,
@@ -360,11 +367,12 @@ class Index:
         *,
         llm: Any = None,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> AnswerStream:
         """The answer in pieces, for `async for`; see `stream`. At the end its `answer` has the citations."""
-        max_tokens = positive("max_tokens", max_tokens)
-        return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), max_tokens=max_tokens))
+        how = AnswerArguments(max_tokens, length)
+        return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), how=how))
 
     def stream(
         self,
@@ -373,10 +381,11 @@ class Index:
         *,
         llm: Any = None,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> Iterator[str]:
         """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
-        return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, **options))
+        return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, length=length, **options))
 
     async def aestimate_question(
         self,

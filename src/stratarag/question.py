@@ -25,6 +25,9 @@ SHARED_OPTIONS = ("decompose", "fill", "rank", "rerank")
 """How to search, with every method; a method's own options come beside these."""
 SEARCH_ARGUMENTS = ("view", "where", "method", *SHARED_OPTIONS)
 """All that a search takes beside the question, `k` and the method's own options."""
+Length = Literal["brief", "full"]
+LENGTHS: tuple[Length, ...] = get_args(Length)
+"""How long an answer is."""
 Where = Mapping[str, Any] | Callable[[Metadata], bool]
 Mask = NDArray[np.bool_]
 Sources = tuple[NDArray[np.int64], NDArray[np.int64]]

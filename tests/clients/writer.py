@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 _NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)*")
+_LISTED = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
 _NUMBERED = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 
 
@@ -79,7 +80,13 @@ def _analysis(texts: str) -> dict[str, Any]:
 def _summary(entities: str) -> dict[str, Any]:
     names = _names(entities)[:2]
     title = "Things about " + " and ".join(names)
-    return {"entities": [{"name": title, "type": "topic", "description": _said(entities)}]}
+    members = [
+        {"name": name, "reason": f"{name} is one of the things that belong together.", "strength": 6}
+        for name in _LISTED.findall(entities)
+    ]
+    return {
+        "entities": [{"name": title, "type": "topic", "description": _said(entities), "members": members}]
+    }
 
 
 _WRITERS = {

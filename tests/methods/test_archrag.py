@@ -487,13 +487,13 @@ def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -
     index, model = answering
     model.prompts.clear()
     answer = index.answer("What does topic c2 a meet?", k=12)
-    filters = [prompt for prompt in model.prompts if "<texts>" in prompt]
+    filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
     assert len(filters) == len({hit.level for hit in answer.retrieval})
     merge = model.prompts[-1]
     scores = [int(part.split(")")[0]) for part in merge.split("(score ")[1:]]
     assert scores == sorted(scores, reverse=True)
     assert "point of 1 [1]" in merge
-    assert "nothing" not in merge.split("<points>")[1]
+    assert "nothing" not in merge.split("<points>\n")[1]
     assert [citation.id for citation in answer.citations] == [answer.retrieval.hits[0].id]
 
 
@@ -501,7 +501,7 @@ def test_points_stay_within_the_limit(answering: Any) -> None:
     index, model = answering
     model.prompts.clear()
     index.answer("What does topic c2 a meet?", k=12, max_tokens=60)
-    points = model.prompts[-1].split("<points>")[1].split("</points>")[0]
+    points = model.prompts[-1].split("<points>\n")[1].split("\n</points>")[0]
     assert 0 < points.count("(score") < 5
 
 
@@ -599,7 +599,7 @@ def test_more_hits_than_there_is_room_for_are_shown_best_first(answering: Any) -
     index, model = answering
     model.prompts.clear()
     answer = index.answer("What does topic c2 a meet?", k=400)
-    filters = [prompt for prompt in model.prompts if "<texts>" in prompt]
+    filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
     assert len(answer.retrieval.hits) == 400
     assert any(f"[1] {answer.retrieval.hits[0].text[:20]}" in prompt for prompt in filters)
     assert "(score" in model.prompts[-1]

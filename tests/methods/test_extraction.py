@@ -107,7 +107,7 @@ def test_an_instruction_in_a_document_changes_nothing_but_its_own_extraction(cal
 
 def test_gleaning_adds_what_was_missed(call: Caller) -> None:
     def forgetful(prompt: str) -> str:
-        if "Known entities" in prompt:
+        if "<known_entities>\n" in prompt:
             return json.dumps({"entities": ["The Lighthouse"]})
         return spoken(prompt)
 

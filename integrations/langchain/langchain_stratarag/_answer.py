@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_stratarag._convert import to_documents, to_retrieval
 from langchain_stratarag._models import to_chat_model, use_callbacks
 from stratarag import Answer, Retrieval
+from stratarag.question import Length
 
 if TYPE_CHECKING:
     from langchain_stratarag._base import IndexRetriever
@@ -28,10 +29,16 @@ class AnswerRunnable(Runnable[Any, Any]):
     """
 
     def __init__(
-        self, retriever: IndexRetriever, *, llm: Any, max_tokens: int, return_sources: bool = False
+        self,
+        retriever: IndexRetriever,
+        *,
+        llm: Any,
+        max_tokens: int,
+        length: Length | None = None,
+        return_sources: bool = False,
     ) -> None:
         self._retriever = retriever
-        self._arguments = {"llm": to_chat_model(llm), "max_tokens": max_tokens}
+        self._arguments = {"llm": to_chat_model(llm), "max_tokens": max_tokens, "length": length}
         self._return_sources = return_sources
 
     def invoke(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Any:

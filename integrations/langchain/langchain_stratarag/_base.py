@@ -33,7 +33,7 @@ from stratarag import (
 )
 from stratarag.errors import MethodMissing
 from stratarag.protocols import ChatModel, Embedder
-from stratarag.question import SHARED_OPTIONS, View, Where
+from stratarag.question import SHARED_OPTIONS, Length, View, Where
 
 LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
 Embedding = Embeddings | Embedder | None
@@ -326,7 +326,12 @@ class IndexRetriever(BaseRetriever):
             return to_documents(await self.index.aretrieve(query, **request))
 
     def as_answer_runnable(
-        self, llm: LLM = None, *, max_tokens: int = 4000, return_sources: bool = False
+        self,
+        llm: LLM = None,
+        *,
+        max_tokens: int = 4000,
+        length: Length | None = None,
+        return_sources: bool = False,
     ) -> Runnable[Any, Any]:
         """A runnable from a question to its answer, in the method's own way (`stratarag.Index.answer`).
 
@@ -340,11 +345,15 @@ class IndexRetriever(BaseRetriever):
             What writes it; None takes the index's own. Without any, the answer is extractive.
         max_tokens
             Bound on what the last prompt takes of the hits.
+        length
+            `"brief"` or `"full"`; None takes what suits the method.
         return_sources
             Give `{"answer": text, "sources": documents}`: `[2]` in the text is the second document. Streams
             give text alone.
         """
-        return AnswerRunnable(self, llm=llm, max_tokens=max_tokens, return_sources=return_sources)
+        return AnswerRunnable(
+            self, llm=llm, max_tokens=max_tokens, length=length, return_sources=return_sources
+        )
 
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any

@@ -28,7 +28,7 @@ from llama_index_stratarag.retriever import StrataRetriever
 from llama_index_stratarag.synthesizer import CoreSynthesizer
 from stratarag import Chunk, Index, search_options
 from stratarag.errors import MethodMissing
-from stratarag.question import SHARED_OPTIONS
+from stratarag.question import SHARED_OPTIONS, Length
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
 _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
@@ -235,17 +235,22 @@ class StrataIndex(UpdatingIndex):
         defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
         return StrataRetriever(self, options=options, **{**defaults, **given})
 
-    def as_query_engine(self, llm: LLMType | None = None, **kwargs: Any) -> BaseQueryEngine:
+    def as_query_engine(
+        self, llm: LLMType | None = None, *, length: Length | None = None, **kwargs: Any
+    ) -> BaseQueryEngine:
         """A query engine.
 
         The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
         answers are extractive (see `CoreSynthesizer`) and no key is asked for. It answers in the method's own
-        way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given.
+        way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given; its
+        answers are `"brief"` or `"full"` by `length`, or as suits the method.
         """
         model = self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
         if model is None and "response_mode" in kwargs and "response_synthesizer" not in kwargs:
             raise ValueError("response_mode needs an LLM of LlamaIndex: pass llm=..., or set Settings.llm")
+        if asked_for and length is not None:
+            raise ValueError(f"length is of the core's own answers, and {asked_for.pop()} asks for others")
         retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
         if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
@@ -255,6 +260,7 @@ class StrataIndex(UpdatingIndex):
             or CoreSynthesizer(
                 retriever,
                 llm=model,
+                length=length,
                 streaming=bool(kwargs.get("streaming", False)),
                 callback_manager=self._callback_manager,
             ),

@@ -249,7 +249,7 @@ def _blocks(llm: LLM) -> bool:
 
 
 def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
-    """A template of messages, or of text, and its values; a new one, as LlamaIndex sets an output parser on it."""
+    """A template of messages or of text, new as LlamaIndex sets an output parser on it, and its values."""
     if not chat:
         return PromptTemplate("{text}"), {"text": str(prompt)}
     said = dict(Messages.of(prompt).by_role)

@@ -18,6 +18,7 @@ from llama_index_stratarag._convert import to_retrieval
 from llama_index_stratarag._models import to_chat_model
 from llama_index_stratarag.retriever import StrataRetriever
 from stratarag import Hit, Retrieval
+from stratarag.question import Length
 from stratarag.results import NOTHING_FOUND
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
@@ -40,6 +41,8 @@ class CoreSynthesizer(BaseSynthesizer):
         What writes it; None takes the index's own.
     max_tokens
         Bound on what the last prompt takes of the nodes.
+    length
+        `"brief"` or `"full"`; None takes what suits the method.
     streaming
         Hand the answer out as a stream, as it is written.
     """
@@ -50,6 +53,7 @@ class CoreSynthesizer(BaseSynthesizer):
         *,
         llm: LLM | None = None,
         max_tokens: int = 4000,
+        length: Length | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
@@ -64,6 +68,7 @@ class CoreSynthesizer(BaseSynthesizer):
         self._arguments = {
             "llm": None if llm is None else to_chat_model(llm),
             "max_tokens": max_tokens,
+            "length": length,
             **retriever.options,
         }
 

@@ -15,6 +15,7 @@ from stratarag.eval.rankers import Workbench
 from stratarag.models.gate import CallItem, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.question import Length
 from stratarag.records import Usage
 
 PROMPTS = {
@@ -93,8 +94,8 @@ def answer_all(
 class Answering(Protocol):
     """What answers questions by prompts of its own."""
 
-    async def answer(self, question: str, max_tokens: int) -> tuple[str, Usage]:
-        """An answer from a context of at most so many tokens, and what it cost."""
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer of a length from a context of at most so many tokens, and what it cost."""
         ...
 
 
@@ -110,9 +111,10 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
     """
     answers: list[str | None] = []
     usage = Usage()
+    length: Length = "brief" if config.style == "short" else "full"
     for question in bench.dataset.questions:
         try:
-            text, cost = _sync.run(ranker.answer(question.question, config.max_tokens))
+            text, cost = _sync.run(ranker.answer(question.question, config.max_tokens, length))
         except CallFailed:
             answers.append(None)
             continue

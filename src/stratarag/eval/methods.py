@@ -13,6 +13,7 @@ from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
 from stratarag.index import Index
 from stratarag.models.budget import Budget
+from stratarag.question import Length
 from stratarag.records import Usage
 
 
@@ -31,9 +32,9 @@ class MethodRanker:
         retrieval = self._index.retrieve(question, k, **self._search)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
 
-    async def answer(self, question: str, max_tokens: int) -> tuple[str, Usage]:
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost."""
-        found = await self._index.aanswer(question, max_tokens=max_tokens, **self._search)
+        found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
         return found.text, found.usage
 
     @property

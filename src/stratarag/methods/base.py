@@ -20,7 +20,7 @@ from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.pipeline.walk import Seeds
 from stratarag.protocols import Corpus, Stored
-from stratarag.question import Question, Sources
+from stratarag.question import Length, Question, Sources
 from stratarag.records import Built, Metadata
 
 __all__ = [
@@ -146,11 +146,12 @@ class Method:
 
     `build` is pure but for the gate: same corpus, config and answers, same result. `check` looks at the
     arrays of a stored index, and `open` makes it searchable without reading any text. `compose` turns what
-    was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one.
-    `settle` asks the model for what the options of a search leave to it.
-    `needs_graph`: entities and relations are worth asking a model for; `needs_vectors`: the entities have
-    vectors (`Graph.vectors`); `needs_units`: the semantic units have (`Graph.unit_vectors`). `node_share`:
-    the part of its own nodes in the default view, from 0 to 1, where passages by the walk are the others.
+    was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one and
+    `answer_length` how long it is, where a caller does not say. `settle` asks the model for what the options
+    of a search leave to it. `needs_graph`: entities and relations are worth asking a model for;
+    `needs_vectors`: the entities have vectors (`Graph.vectors`); `needs_units`: the semantic units have
+    (`Graph.unit_vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1, where
+    passages by the walk are the others.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Method:
     compose: Compose = compose
     settle: Settle | None = None
     answer_k: int = 10
+    answer_length: Length = "brief"
     needs_graph: bool = True
     needs_vectors: bool = False
     needs_units: bool = False

@@ -47,7 +47,6 @@ __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
-_STREAMED_TOKENS = 300
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
@@ -426,9 +425,12 @@ class ModelGate:
         value: T = reply.value  # type: ignore[assignment]  # there is no fault
         return reply.answer, value
 
-    async def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncGenerator[str]:
+    async def stream(
+        self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
+    ) -> AsyncGenerator[str]:
         """An answer in pieces, as the model writes it; counted, not cached."""
-        task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=_STREAMED_TOKENS)
+        expected = expected_output_tokens
+        task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected)
         requests = self._sender(task.name)
         text = self._prompt(prompt).render(values)
         scope = Scope(self.ledger, stage, None)

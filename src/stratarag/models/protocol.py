@@ -71,6 +71,8 @@ class Gate(Protocol):
         """The unit vector of a question, shape (dimension,)."""
         ...
 
-    def stream(self, prompt: Prompt, values: Mapping[str, str], *, stage: str) -> AsyncGenerator[str]:
+    def stream(
+        self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
+    ) -> AsyncGenerator[str]:
         """An answer in pieces, as the model writes it."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any, NamedTuple, Protocol
 
@@ -18,11 +18,22 @@ from stratarag.pipeline.evidence import answers
 from stratarag.pipeline.extraction.by_rules import question_entities
 from stratarag.pipeline.headings import statements
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.question import LONGEST
+from stratarag.question import LONGEST, Length
 from stratarag.records import Metadata
 from stratarag.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratarag.pipeline", "answer")
+_RULES: dict[Length, str] = {
+    "brief": "Be direct and brief: the answer first, then only what is needed to trust it.",
+    "full": (
+        "Answer in full: the answer first, then every side of the question that you were shown something on, "
+        "with its names, dates, numbers and reasons, in paragraphs; where there are several sides, each "
+        "under a short heading."
+    ),
+}
+_EXPECTED: dict[Length, int] = {"brief": 150, "full": 600}
+_SENTENCES: dict[Length | None, int] = {None: 4, "brief": 3, "full": 8}
+"""Statements of an extractive answer; each comes with the one before it where it leans on that."""
 FAINT = 1e-3
 """Part of the best passage's mass up to which another one is not quoted."""
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -45,11 +56,20 @@ _LEANS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The last prompt of an answer: a template, its values, and what the numbers in them stand for."""
+    """The last prompt of an answer: a template, its values, and what the numbers in them stand for.
+
+    A template that has a place for `length` is told there how long the answer is to be.
+    """
 
     prompt: Prompt
     values: Mapping[str, str]
     citations: tuple[Citation, ...]
+    length: Length = "brief"
+
+    def as_long_as(self, length: Length) -> Draft:
+        """The draft of an answer of this length."""
+        rule = {"length": _RULES[length]} if "length" in self.prompt.names else {}
+        return replace(self, values={**self.values, **rule}, length=length)
 
 
 class Compose(Protocol):
@@ -77,7 +97,7 @@ async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str,
         name="answer",
         prompt=draft.prompt,
         parse=plain_text,
-        expected_output_tokens=300,
+        expected_output_tokens=_EXPECTED[draft.length],
         placeholder=lambda values: "answer",
         answers_question=True,
     )
@@ -88,7 +108,8 @@ async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str,
 
 def stream(draft: Draft, gate: Gate) -> AsyncGenerator[str, None]:
     """The same in pieces, as the model writes them."""
-    return gate.stream(draft.prompt, draft.values, stage="answer")
+    expected = _EXPECTED[draft.length]
+    return gate.stream(draft.prompt, draft.values, stage="answer", expected_output_tokens=expected)
 
 
 def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
@@ -98,7 +119,7 @@ def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
 
 
 async def extract_answer(
-    retrieval: Retrieval, gate: Gate, *, count: int = 4
+    retrieval: Retrieval, gate: Gate, *, length: Length | None = None
 ) -> tuple[str, tuple[Citation, ...]]:
     """The statements of the hits that are nearest to the question, each with the number of its source.
 
@@ -122,7 +143,7 @@ async def extract_answer(
     if question is None:
         question = await gate.embed_query(retrieval.query)
     vectors = await gate.embed("answer", [each.text for each in candidates])
-    chosen = _chosen(retrieval.query[:LONGEST], candidates, vectors @ question, count)
+    chosen = _chosen(retrieval.query[:LONGEST], candidates, vectors @ question, _SENTENCES[length])
     ranks = dict.fromkeys(candidates[place].rank for place in chosen)
     shown = sorted(
         {place for one in chosen for place in (one, one - candidates[one].leans)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from stratarag.errors import CallFailed
 from stratarag.models.gate import Gate, Task
@@ -16,9 +16,9 @@ from stratarag.pipeline.prompts import load_prompt
 
 
 class Decomposition(BaseModel):
-    """The names in a question."""
+    """What a question is about (paper 001, 2.5): names, key nouns and closely related terms."""
 
-    entities: list[str]
+    entities: list[str] = Field(description="Names, key nouns and closely related terms")
 
     @field_validator("entities", mode="before")
     @classmethod

@@ -38,6 +38,7 @@ METHOD = Method(
     compose=compose,
     settle=settled,
     answer_k=30,
+    answer_length="full",
     needs_vectors=True,
     node_share=0.25,
 )

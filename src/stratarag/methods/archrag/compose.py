@@ -43,8 +43,8 @@ class PointSchema(BaseModel):
 
     model_config = ConfigDict(str_strip_whitespace=True)
 
-    description: str = Field(min_length=1)
-    score: float = Field(default=0.0, description="From 0 to 100")
+    description: str = Field(min_length=1, description="One fact or finding, in a sentence")
+    score: float = Field(default=0.0, description="From 0 to 100, how much it helps to answer the question")
     sources: list[int] = Field(default_factory=list, description="Numbers of the texts that say it")
 
     @field_validator("sources", mode="before")

@@ -33,6 +33,7 @@ METHOD = Method(
     BridgeSearcher,
     compose=compose,
     answer_k=40,
+    answer_length="full",
     node_share=0.25,
     needs_vectors=True,
 )

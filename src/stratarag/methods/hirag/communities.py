@@ -100,12 +100,14 @@ class Edges:
 
     @classmethod
     def of(cls, context: BuildContext, entities: Entities) -> Edges:
-        """A relation with a summary entity weighs as much as a relation of the graph does typically."""
+        """A relation with a summary entity weighs its strength, or what the median relation does."""
         given = np.asarray(context.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
-        hierarchy = np.array(entities.relations, dtype=np.int64).reshape(-1, 2)
+        pairs = [(each.member, each.summary) for each in entities.relations]
+        hierarchy = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        weights = np.array([each.strength or usual for each in entities.relations], dtype=np.float64)
         ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), hierarchy])
-        return cls(ends, np.concatenate([given, np.full(len(hierarchy), usual)]))
+        return cls(ends, np.concatenate([given, weights]))
 
 
 async def build_communities(

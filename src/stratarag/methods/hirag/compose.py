@@ -28,7 +28,8 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     """A draft with the hits of each part under its heading, each with the number of its place.
 
     Passages, with which the hits were filled up, come last. Each part has its share of `max_tokens`; what a
-    part does not use goes to the next ones. A statement of the bridge is followed by the path that it is on.
+    part does not use goes to the next ones. A statement of the bridge is followed by the path that it is on,
+    a summary entity there by the reasons why the members on the bridge belong to it.
     """
     chosen = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
     parts: dict[str, list[_Entry]] = {name: [] for name in HEADINGS}
@@ -65,7 +66,7 @@ class _ContextWriter:
             text = hit.text.strip()
             if not text or any(text in earlier for earlier in self._seen):
                 continue
-            line = f"[{number}] {_with_path(text, trace)}"
+            line = f"[{number}] {_with_bridge(text, trace)}"
             cost = self._count(line) + 1
             if spent + cost > budget:
                 continue
@@ -86,6 +87,9 @@ class _ContextWriter:
         self.citations.append(Citation.of(number, hit))
 
 
-def _with_path(text: str, trace: Metadata) -> str:
+def _with_bridge(text: str, trace: Metadata) -> str:
+    """A text with the reasons why a summary entity connects its members, and the path that it is on."""
+    reasons = [f"{each['name']}: {each['reason']}" for each in trace.get("members", ()) if each["reason"]]
     path = trace.get("path", ())
-    return f"{text} (on the path {' - '.join(path)})" if len(path) > 2 else text
+    way = f" (on the path {' - '.join(path)})" if len(path) > 2 else ""
+    return f"{text}{way}" + (f" It connects {'; '.join(reasons)}" if reasons else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from stratarag.methods.hirag.naming import Summary
 from stratarag.pipeline.carryover import Keys, keys_of
 from stratarag.protocols import Vectors
 from stratarag.records import Node
+
+
+class MemberRelation(NamedTuple):
+    """A relation from a member of a cluster to its summary entity; `strength` is 0 where nothing is known."""
+
+    member: int
+    summary: int
+    reason: str
+    strength: float
 
 
 @dataclass(slots=True)
@@ -25,7 +35,7 @@ class Entities:
     nodes
         The nodes of the summary entities.
     relations
-        Pairs (member of a cluster, summary entity of that cluster).
+        Of members of clusters with the summary entities of these.
     summaries
         What the clusters of each summary entity say of it, by its row.
     complete
@@ -39,7 +49,7 @@ class Entities:
     vectors: Vectors
     keys: Keys
     nodes: list[Node] = field(default_factory=list)
-    relations: list[tuple[int, int]] = field(default_factory=list)
+    relations: list[MemberRelation] = field(default_factory=list)
     summaries: dict[int, list[Summary]] = field(default_factory=dict)
     complete: bool = True
 

@@ -16,8 +16,9 @@ import numpy as np
 from stratarag.kernels.mixture import sparsity
 from stratarag.methods.hirag.clusters import Clusters, PreviousClusters, cluster
 from stratarag.methods.hirag.context import BuildContext
-from stratarag.methods.hirag.entities import Entities
+from stratarag.methods.hirag.entities import Entities, MemberRelation
 from stratarag.methods.hirag.naming import (
+    Belonging,
     Summary,
     answered,
     cluster_name,
@@ -114,7 +115,7 @@ def _known_summaries(context: BuildContext) -> dict[str, list[Summary]]:
     found: dict[str, list[Summary]] = {}
     for node in context.previous.nodes(range(int(context.previous.arrays["counts"][0]))):
         for stored in node.extra["summaries"]:
-            found.setdefault(stored["cluster"], []).append(Summary(**stored))
+            found.setdefault(stored["cluster"], []).append(Summary.read(stored))
     return {
         cluster_id: each
         for cluster_id, each in found.items()
@@ -174,13 +175,15 @@ class _LayerSummarizer:
         if not gate.has_llm:
             self._entities.complete = False
             return await asyncio.to_thread(self._extracted, missing, EXTRACTIVE)
-        task = summary_task(config.summary_tokens)
+        task = summary_task(config.summary_tokens, config.cluster_size)
         answers = await gate.map(task, [self._item(place, types) for place in missing])
         failed = [place for place, answer in zip(missing, answers, strict=True) if answer is None]
         made = await asyncio.to_thread(self._extracted, failed, FAILED) if failed else {}
         for place, answer in zip(missing, answers, strict=True):
             if answer is not None:
-                made[place] = answered(self._ids[place], self._level, answer)
+                names, ids = self._entities.names, self._entities.ids
+                members = {names[row]: ids[row] for row in reversed(self._groups[place][0])}
+                made[place] = answered(self._ids[place], self._level, answer, members)
         self._entities.complete &= not failed
         return made
 
@@ -228,7 +231,7 @@ class _LayerSummarizer:
                     continue
                 row = rows[name]
                 above.add(row)
-                self._relate(place, row)
+                self._relate(place, row, summary)
                 if row >= self._context.graph.entities:  # it keeps its description and type
                     entities.summaries[row].append(replace(summary, description="", type=""))
         first = len(entities.ids)
@@ -237,16 +240,21 @@ class _LayerSummarizer:
         await self._embed(first)
         return np.array(sorted(above | set(range(first, len(entities.ids)))), np.int64)
 
-    def _relate(self, place: int, row: int) -> None:
+    def _relate(self, place: int, row: int, summary: Summary) -> None:
         """Relations of a cluster's members with its summary entity, but none of an entity with itself."""
-        self._entities.relations += [(member, row) for member in self._groups[place][0] if member != row]
+        entities, unsaid = self._entities, Belonging("", 0.0)
+        entities.relations += [
+            MemberRelation(member, row, *summary.members.get(entities.ids[member], unsaid))
+            for member in self._groups[place][0]
+            if member != row
+        ]
 
     def _create(self, proposals: Sequence[_Proposal]) -> int:
         """Add a summary entity, of one cluster or of several that name theirs alike; returns its key."""
         entities, row = self._entities, len(self._entities.ids)
         members = sorted({member for each in proposals for member in self._groups[each.cluster][0]})
         for each in proposals:
-            self._relate(each.cluster, row)
+            self._relate(each.cluster, row, each.summary)
         summaries = [each.summary for each in proposals]
         name = summaries[0].name
         described = " ".join(dict.fromkeys(each.description for each in summaries if each.description))

@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from stratarag.errors import ParseFailed
 from stratarag.methods.hirag.config import META_TYPES
 from stratarag.models.gate import Task
 from stratarag.models.structured import json_as
+from stratarag.pipeline.checks import damage
 from stratarag.pipeline.names.index import canonical, words
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import joined_members
@@ -27,6 +36,9 @@ LONGEST_NAME = 200
 MOST_ENTITIES = 2
 """Summary entities of one cluster; a model that finds more repeats the members."""
 MOST_TYPES = 12
+RELATION_TOKENS = 30
+"""What a model typically writes of one member's relation to its summary entity."""
+_LONGEST_REASON = 400
 COMMON = 0.5
 """Part of the members whose names must end with one word, for it to name them all."""
 _JOINED = re.compile(r", | and ")
@@ -34,12 +46,32 @@ NAMED = 3
 """Members that name a cluster, where nothing is common to their names."""
 
 
+class _Member(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    name: str = Field(description="Name of an entity of the group, as it is written")
+    reason: str = Field(default="", description="Why the summary entity stands for it, in a short sentence")
+    strength: float = Field(default=0.0, description="How closely it belongs there, 1 to 10")
+
+
 class _Entity(BaseModel):
     model_config = ConfigDict(str_strip_whitespace=True)
 
     name: str
     type: str = ""
-    description: str = ""
+    description: str = Field(default="", description="What the group has in common, then its members")
+    members: list[_Member] = Field(default_factory=list)
+
+    @field_validator("members", mode="wrap")
+    @classmethod
+    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Relations that can be read; a summary is not given up for one that cannot."""
+        try:
+            return read(given)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
+            kept = [each for at, each in enumerate(given) if at not in wrong] if wrong else []
+            return read(kept)
 
 
 class SummarySchema(BaseModel):
@@ -62,11 +94,19 @@ class MetaTypesSchema(BaseModel):
         return list(dict.fromkeys(kept))[:MOST_TYPES]
 
 
+class Belonging(NamedTuple):
+    """Why a member belongs to its summary entity, and how closely: 0.1 to 10, or 0 where nothing is said."""
+
+    reason: str
+    strength: float
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A summary entity as one cluster has it. `cluster` is the cluster's id, `level` its layer's number.
 
     `of` is how many summary entities the cluster has, so that an update knows whether it has them all.
+    `members` are the relations from members that a model gave, by the members' ids (ERRATA H7).
     """
 
     cluster: str
@@ -76,10 +116,31 @@ class Summary:
     description: str
     by: str
     of: int = 1
+    members: Mapping[str, Belonging] = field(default_factory=dict)
 
     def stored(self) -> Metadata:
-        """As JSON-native values."""
-        return asdict(self)
+        """As JSON-native values, of which `read` makes the same again."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**kept, "members": {member: list(each) for member, each in self.members.items()}}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Summary:
+        """What was stored, also by versions without relations from members.
+
+        Raises
+        ------
+        Damaged
+            If it is no such thing.
+        """
+        with damage("summary entities"):
+            try:
+                members = {
+                    str(member): Belonging(str(reason), float(strength))
+                    for member, (reason, strength) in stored.get("members", {}).items()
+                }
+                return cls(**{**stored, "members": members})
+            except (TypeError, AttributeError) as error:
+                raise ValueError(f"what a cluster says of one cannot be read: {error}") from error
 
 
 def parse_summary(answer: str) -> SummarySchema:
@@ -103,14 +164,14 @@ def parse_summary(answer: str) -> SummarySchema:
     return SummarySchema(entities=list(named.values())[:MOST_ENTITIES])
 
 
-def summary_task(tokens: int) -> Task[SummarySchema]:
-    """The model call that finds the summary entities of one cluster."""
+def summary_task(tokens: int, members: int) -> Task[SummarySchema]:
+    """The model call that finds the summary entities of one cluster, which typically has so many members."""
     return Task(
         name="hirag/summarize",
         prompt=load_prompt(PACKAGE, "summarize"),
         parse=parse_summary,
         schema=SummarySchema,
-        expected_output_tokens=tokens + 30,
+        expected_output_tokens=tokens + 30 + RELATION_TOKENS * members,
         placeholder=_placeholder,
     )
 
@@ -127,20 +188,33 @@ META_TASK = Task(
 
 def _placeholder(values: Mapping[str, str]) -> SummarySchema:
     """What an estimate takes a model to say: a name that no other cluster has, and the members' words."""
-    spoken = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
-    described = " ".join(spoken[: int(values["words"])]) or "summary"
+    words_in = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
+    described = " ".join(words_in[: int(values["words"])]) or "summary"
     return SummarySchema(
-        entities=[_Entity(name=" ".join(spoken[:6])[:LONGEST_NAME] or "group", description=described)]
+        entities=[_Entity(name=" ".join(words_in[:6])[:LONGEST_NAME] or "group", description=described)]
     )
 
 
-def answered(cluster: str, level: int, answer: SummarySchema) -> list[Summary]:
-    """The summary entities that the model found for a cluster."""
-    count = len(answer.entities)
+def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
+    """The summary entities that the model found for a cluster, of whose members `ids` are by name."""
+    count, known = len(answer.entities), {canonical(name): identity for name, identity in ids.items()}
     return [
-        Summary(cluster, level, each.name, each.type, each.description, MODEL, count)
+        Summary(
+            cluster, level, each.name, each.type, each.description, MODEL, count, _belongings(each, known)
+        )
         for each in answer.entities
     ]
+
+
+def _belongings(entity: _Entity, ids: Mapping[str, str]) -> dict[str, Belonging]:
+    """The relations of an answer whose members are of the cluster; of two with one member the first."""
+    found: dict[str, Belonging] = {}
+    for each in entity.members:
+        identity = ids.get(canonical(each.name))
+        strength = min(each.strength, 10.0) if each.strength > 0 else 0.0
+        if identity is not None and (each.reason or strength):
+            found.setdefault(identity, Belonging(each.reason[:_LONGEST_REASON], strength))
+    return found
 
 
 def prompt_values(

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratarag.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratarag.methods.hirag.config import MODES, HiRAGOptions, Part
+from stratarag.methods.hirag.naming import Summary
 from stratarag.methods.hirag.ranking import Csr, by_quota, ordered
 from stratarag.pipeline.ranking import concatenate
 from stratarag.protocols import Rows
 from stratarag.question import Allowed, Mask
-from stratarag.records import Metadata
+from stratarag.records import Metadata, Node
 
 LOCAL_SHARE = 0.0005
 """Restart mass of an entity of the local part, where one that the question names has 1 (view `chunks`)."""
@@ -151,7 +152,11 @@ class BridgeSearcher:
         of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
-        told = [{"part": "bridge", "ends": [int(hub)]} for hub in hubs[best]]
+        pairs = ends[~related].tolist()
+        told = [
+            {"part": "bridge", "ends": [hub], "members": [low for low, high in pairs if high == hub]}
+            for hub in hubs[best].tolist()
+        ]
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], told)
         return ordered(concatenate([of_relations, of_hubs]))
 
@@ -167,23 +172,27 @@ class BridgeSearcher:
                     explained.setdefault(ends, path)
         paths = [explained.get(ends, ends) for ends in ends_of]
         missing = list(bridge.unreachable[:_REPORTED])
-        names = self._names({row for path in [*paths, *missing] for row in path})
+        members = [tuple(entry.get("members", ())) for entry in found.trace]
+        nodes = self._nodes({row for rows in [*paths, *missing, *members, *ends_of] for row in rows})
+        names = {row: str(node.extra["name"]) for row, node in nodes.items()}
         trace = []
-        for entry, path in zip(found.trace, paths, strict=True):
-            told = {key: value for key, value in entry.items() if key != "ends"}
-            trace.append(told | ({"path": [names[row] for row in path]} if path else {}))
+        for entry, ends, path, own in zip(found.trace, ends_of, paths, members, strict=True):
+            shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
+            shown |= {"path": [names[row] for row in path]} if path else {}
+            told = _belonging(nodes[ends[0]], [nodes[row] for row in own]) if own else []
+            trace.append(shown | ({"members": told} if told else {}))
         if trace and bridge.keys:
             summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
             pairs = [[names[one], names[two]] for one, two in missing]
             trace[0] |= {"bridge": {**summary, "unreachable": len(bridge.unreachable), "without_path": pairs}}
         return Ranking(found.rows, found.scores, found.origin, trace)
 
-    def _names(self, rows: set[int]) -> dict[int, str]:
-        """The names of a few entities, read now."""
+    def _nodes(self, rows: set[int]) -> dict[int, Node]:
+        """A few entities, read now."""
         base = self._layered.base
         low, high = sorted(row for row in rows if row < base), sorted(row for row in rows if row >= base)
         read = [*self._graph.stored.nodes(low), *self._stored.nodes([row - base for row in high])]
-        return {row: str(node.extra["name"]) for row, node in zip([*low, *high], read, strict=True)}
+        return dict(zip([*low, *high], read, strict=True))
 
     def seeds(self, question: Question) -> Seeds:
         """The entities of the parts, each with a small weight shared among its passages."""
@@ -206,6 +215,16 @@ class BridgeSearcher:
         kept = (entities < self._layered.base) & (shares > 0)
         entities, shares = entities[kept], shares[kept]
         return Seeds(entities=entities, entity_weights=shares / np.maximum(self._frequency[entities], 1))
+
+
+def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
+    """Why these members belong to a summary entity, as far as a model said it, the closest first."""
+    found = []
+    for each in map(Summary.read, summary.extra["summaries"]):
+        for member in members:
+            if (relation := each.members.get(member.id)) is not None:
+                found.append({"name": str(member.extra["name"]), **relation._asdict()})
+    return sorted(found, key=lambda entry: -float(entry["strength"]))
 
 
 def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:

@@ -28,8 +28,8 @@ LONGEST_TITLE = 120
 class ElementSchema(BaseModel):
     """One insight about a community."""
 
-    title: str = ""
-    text: str = Field(min_length=1)
+    title: str = Field(default="", description="A few words that someone would search for")
+    text: str = Field(min_length=1, description="What there is to know, understandable by itself")
 
 
 class ElementsSchema(BaseModel):

@@ -44,20 +44,20 @@ class _Strict(BaseModel):
 
 
 class _Unit(_Strict):
-    text: str
-    entities: list[str]
+    text: str = Field(description="One event or fact, as a sentence that can be understood alone")
+    entities: list[str] = Field(description="Names of all entities in it")
 
 
 class _Entity(_Strict):
-    name: str
+    name: str = Field(description="The fullest form in the passage; of a date its numbers, as in 2024-09")
     type: str
-    description: str
+    description: str = Field(description="What the passage says of it")
 
 
 class _Relation(_Strict):
-    source: str
-    target: str
-    description: str
+    source: str = Field(description="Name of an entity: the one that does, has or is something")
+    target: str = Field(description="Name of an entity: the one that it is done to")
+    description: str = Field(description="A full sentence with both names, from source to target")
     strength: float = Field(description="1 to 10")
 
 

@@ -1,0 +1,118 @@
+"""Relations from members to their summary entity: asked of the model, kept, and used (ERRATA H7)."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.methods.hirag.communities import Edges
+from stratarag.methods.hirag.entities import MemberRelation
+from stratarag.methods.hirag.naming import Belonging, Summary, answered, parse_summary
+from stratarag.testing.contract import documents
+from tests.methods.hirag import SMALL, Answering, build, stored
+
+
+class Relating(Answering):
+    """It says of every member why it belongs to the summary entity, and of one that is no member."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompts: list[str] = []
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        self.prompts.append(prompt)
+        if schema is None:
+            return "An answer [1]."
+        answer = await super().acomplete(prompt, schema=schema)
+        if schema.__name__ != "SummarySchema":
+            return answer
+        found = json.loads(answer)
+        names = re.findall(r"<member>\n([^:\n]+)", prompt)
+        members = [{"name": name, "reason": f"{name} is of it.", "strength": "7/10"} for name in names]
+        found["entities"][0]["members"] = [*members, {"name": "a stranger", "reason": "no", "strength": 3}]
+        return json.dumps(found)
+
+
+@pytest.fixture(scope="module")
+def model() -> Relating:
+    return Relating()
+
+
+@pytest.fixture(scope="module")
+def index(model: Relating) -> sr.Index:
+    return build(documents(60), SMALL, llm=model)
+
+
+def relations_of(index: sr.Index) -> dict[str, dict[str, Any]]:
+    _, own, _ = stored(index)
+    made = [node for node in own if node.kind == "summary_entity"]
+    return {node.id: each["members"] for node in made for each in node.extra["summaries"]}
+
+
+def test_every_member_has_its_reason_and_strength(index: sr.Index) -> None:
+    _, own, _ = stored(index)
+    found = relations_of(index)
+    for node in own:
+        if node.kind == "summary_entity":
+            assert set(found[node.id]) <= set(node.extra["members"])
+            assert found[node.id]
+    reason, strength = next(iter(next(iter(found.values())).values()))
+    assert reason.endswith("is of it.")
+    assert strength == 7.0
+
+
+def test_the_bridge_tells_them_and_the_answer_rests_on_them(index: sr.Index, model: Relating) -> None:
+    found = index.retrieve("the ferry captain and the apple blossom", k=40, mode="bridge", fill=False)
+    told = [entry["members"] for entry in found.trace if "members" in entry]
+    assert told
+    assert all(set(each) == {"name", "reason", "strength"} for members in told for each in members)
+    index.answer("the ferry captain and the apple blossom", mode="bridge")
+    assert "It connects " in model.prompts[-1]
+    assert told[0][0]["reason"] in model.prompts[-1]
+
+
+def test_an_update_keeps_them(model: Relating) -> None:
+    index = build(documents(40), SMALL, llm=model)
+    before = relations_of(index)
+    asked = model.asked["SummarySchema"]
+    index.insert(documents(1, start=40))
+    after = relations_of(index)
+    assert model.asked["SummarySchema"] - asked < len(before)
+    kept = before.keys() & after.keys()
+    assert kept
+    assert all(after[each] == before[each] for each in kept)
+
+
+def test_relations_that_cannot_be_read_do_not_cost_the_summary() -> None:
+    answer = {"name": "crafts", "members": [{"reason": "no name"}, {"name": "Loom", "strength": -1}, "?"]}
+    (found,) = answered("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
+    assert (found.name, found.members) == ("crafts", {})
+    answer["members"] = [{"name": "Loom", "reason": "", "strength": 99}, {"name": "LOOM", "reason": "again"}]
+    (found,) = answered("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
+    assert found.members == {"id": Belonging("", 10.0)}
+
+
+def test_what_is_stored_is_read_again_also_from_before_there_were_relations() -> None:
+    summary = Summary("c", 1, "crafts", "", "All of them.", "model", 1, {"id": Belonging("It is one.", 4.0)})
+    assert Summary.read(json.loads(json.dumps(summary.stored()))) == summary
+    old = {name: value for name, value in summary.stored().items() if name != "members"}
+    assert Summary.read(old).members == {}
+    with pytest.raises(sr.errors.Damaged, match="summary entities"):
+        Summary.read({**old, "members": {"id": "text"}})
+
+
+def test_a_relation_weighs_its_strength_or_what_relations_do_typically() -> None:
+    graph = SimpleNamespace(weights=[2.0, 4.0, 9.0], ends=[[0, 1], [1, 2], [0, 2]])
+    entities = SimpleNamespace(relations=[MemberRelation(0, 3, "why", 7.0), MemberRelation(1, 3, "", 0.0)])
+    edges = Edges.of(SimpleNamespace(graph=graph), entities)
+    assert edges.weights.tolist() == [2.0, 4.0, 9.0, 7.0, 4.0]
+    assert edges.ends[3:].tolist() == [[0, 3], [1, 3]]
+    empty = Edges.of(SimpleNamespace(graph=graph), SimpleNamespace(relations=[]))
+    assert empty.ends.dtype == np.int64
+    assert len(empty.ends) == 3
