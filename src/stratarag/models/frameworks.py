@@ -11,6 +11,10 @@ from typing import Any
 
 from stratarag.errors import MissingExtra
 
+_MAKERS = {
+    "llm": ("langchain.chat_models", "init_chat_model"),
+    "embedder": ("langchain.embeddings", "init_embeddings"),
+}
 _ADAPTERS = {
     "langchain_core": ("langchain_stratarag._models", "langchain"),
     "llama_index": ("llama_index_stratarag._models", "llama-index"),
@@ -33,3 +37,31 @@ def adapter_of(value: object) -> Any | None:
             except ImportError as error:
                 raise MissingExtra(f"what {type(value).__name__} needs ({error.name})", extra) from error
     return None
+
+
+def langchain_model(what: str, name: str, base_url: str | None) -> Any:
+    """An `llm` or `embedder` of LangChain by the name that it knows, as `anthropic:claude-sonnet-4-5`.
+
+    Raises
+    ------
+    MissingExtra
+        If the package `langchain` is not installed.
+    ImportError, ValueError
+        LangChain's own: if the provider's package is not installed (the message has the pip line), or if it
+        knows no such provider.
+    """
+    module, maker = _MAKERS[what]
+    try:
+        make = getattr(import_module(module), maker)
+    except ImportError as error:
+        raise MissingExtra("langchain") from error
+    try:
+        made = make(name, **({} if base_url is None else {"base_url": base_url}))
+    except ValueError as error:
+        raise ValueError(f"{what}='langchain:{name}': {error}") from error
+    adapter = adapter_of(made)
+    if adapter is None:
+        raise TypeError(
+            f"{what}='langchain:{name}' is a {type(made).__name__}, which is no model of LangChain"
+        )
+    return adapter.to_chat_model(made) if what == "llm" else adapter.to_embedder(made)

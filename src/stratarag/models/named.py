@@ -4,20 +4,23 @@ openai:gpt-4o-mini                            OpenAI, with the key in OPENAI_API
 openai:NAME@http://127.0.0.1:8000/v1          any server that speaks OpenAI's protocol
 ollama:llama3.1                               Ollama on this machine
 ollama:llama3.1@http://192.168.0.7:11434      Ollama elsewhere
+langchain:anthropic:claude-sonnet-4-5         what LangChain's `init_chat_model` and `init_embeddings` take
 minilm, hashing                               embedders that run here (see `models.local`)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from stratarag.models.frameworks import adapter_of
+from stratarag.models.frameworks import adapter_of, langchain_model
 from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.local import MiniLMEmbedder
 from stratarag.models.stages import StageModels
 
-PROVIDERS = ("openai", "ollama")
+PROVIDERS = ("openai", "ollama", "langchain")
+_VERSION = re.compile(r"\d{6,8}|default|latest")  # as in the names of some models: `...@20250514`
 _LOCAL = {"minilm": MiniLMEmbedder, "all-MiniLM-L6-v2": MiniLMEmbedder, "hashing": HashingEmbedder}
 _EXAMPLES = "'openai:gpt-4o-mini', 'openai:NAME@http://127.0.0.1:8000/v1' and 'ollama:llama3.1'"
 _EMBEDDERS = "'openai:text-embedding-3-small', 'ollama:nomic-embed-text', 'minilm' and 'hashing'"
@@ -95,12 +98,16 @@ def _named(what: str, given: str, examples: str) -> Any:
             f"{what}={given!r} does not begin with a known provider ({', '.join(PROVIDERS)}), as "
             f"{examples} do{hint}"
         )
+    if provider == "langchain" and _VERSION.fullmatch(address):
+        name, address = rest, ""
     if address and not address.startswith(("http://", "https://")):
         raise ValueError(
             f"{what}={given!r} names a server at {address!r}, which does not begin with http:// or https://: "
             f"write it as {provider}:{name}@http://{address.partition('://')[2] or address}"
         )
     base_url = address or None
+    if provider == "langchain":
+        return langchain_model(what, name, base_url)
     if provider == "ollama":
         from stratarag.models.ollama import OllamaChatModel, OllamaEmbedder
 
