@@ -21,6 +21,7 @@ from stratarag.errors import CallFailed
 from stratarag.methods import get_method
 from stratarag.models.gate import Gate
 from stratarag.models.rerankers import EXAMPLES, named_reranker, package_and_model
+from stratarag.models.tracing import span
 from stratarag.pipeline.answer import Draft, cited, extract_answer, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
@@ -119,6 +120,12 @@ class Asking:
 
     async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
         """Embed the question once, and search; a reranker may leave places that a second search completes."""
+        with span("stratarag retrieve", {"stratarag.k": arguments.k}) as recorded:
+            found = await self._retrieval(text, arguments)
+            recorded.set({"stratarag.method": found.method, "stratarag.hits": len(found)})
+        return found
+
+    async def _retrieval(self, text: str, arguments: SearchArguments) -> Retrieval:
         check_question(text)
         began = time.perf_counter()
         before = self.gate.ledger.total
@@ -207,6 +214,15 @@ class Asking:
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> Answer:
         """Answer from a retrieval, or from what is retrieved for a question."""
+        with span("stratarag answer", {"stratarag.k": arguments.k}) as recorded:
+            answer = await self._answer(question, arguments, how)
+            found = answer.retrieval
+            recorded.set({"stratarag.method": found.method, "stratarag.hits": len(found)})
+        return answer
+
+    async def _answer(
+        self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
+    ) -> Answer:
         retrieval = await self._retrieved(question, arguments)
         with self.gate.stage("answer"):
             if self.gate.has_llm and retrieval.hits:
@@ -237,7 +253,16 @@ class Asking:
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> AsyncGenerator[str | Answer, None]:
         """The answer in pieces, as the model writes it; in one piece without a model. Last, all of it."""
-        retrieval = await self._retrieved(question, arguments)
+        with span("stratarag stream", {"stratarag.k": arguments.k}, nested=False) as recorded:
+            retrieval = await self._retrieved(question, arguments)
+            recorded.set({"stratarag.method": retrieval.method, "stratarag.hits": len(retrieval)})
+            async with aclosing(self._streamed(retrieval, how)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _streamed(
+        self, retrieval: Retrieval, how: AnswerArguments
+    ) -> AsyncGenerator[str | Answer, None]:
         if not self.gate.has_llm or not retrieval.hits:
             text, citations = await extract_answer(retrieval, self.gate, length=how.length)
             yield text

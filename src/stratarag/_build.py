@@ -27,13 +27,14 @@ from stratarag.config import Config, as_config
 from stratarag.errors import Damaged, IndexExists, StrataragError
 from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
+from stratarag.models.log import logger
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Embedded, Graph, build_graph
 from stratarag.pipeline.statements import Pooled
 from stratarag.protocols import Stored, Vectors
-from stratarag.records import BuildReport, Built
+from stratarag.records import BuildReport, Built, Failure
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
 from stratarag.store.snapshot import Snapshot
@@ -45,6 +46,7 @@ TAKING = ("build", "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
+_NAMED = 10  # documents that a line of the log names
 _UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What kernels and methods raise over numbers that cannot be."""
 
@@ -121,6 +123,7 @@ class _Update:
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
+        self._failures: tuple[Failure, ...] = ()
         self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
 
     def _embedded_units(self) -> bool:
@@ -175,6 +178,7 @@ class _Update:
             with self._gate.independently():
                 await self._build_method(name)
         self._gate.require_answers()
+        self._failures = await in_thread(self._failures_by_document)
         generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
 
@@ -359,10 +363,27 @@ class _Update:
             deleted=self._removed,
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
-            failures=tuple(self._gate.failures),
+            failures=self._failures,
             notes=self._all_notes(),
             stages=dict(self._gate.ledger.stages),
         )
+
+    def _failures_by_document(self) -> tuple[Failure, ...]:
+        """The units that failed, with the documents that they are about."""
+        failures, corpus = self._gate.failures, self._staging
+        rows = corpus.row_of([source for each in failures for source in each.sources])
+        of_chunks = corpus.chunk_documents()
+        found = []
+        for each in failures:
+            numbers = {int(of_chunks[rows[source]]) for source in each.sources if source in rows}
+            found.append(replace(each, documents=tuple(corpus.document_ids(sorted(numbers)))))
+        if found:
+            documents = sorted({document for each in found for document in each.documents})
+            shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
+            logger.warning(
+                "%s: %d units failed, of documents %s", self._change.operation, len(found), shown or "none"
+            )
+        return tuple(found)
 
     def _all_notes(self) -> Mapping[str, int]:
         zeros = len(self._gate.zero_vectors)

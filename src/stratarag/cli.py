@@ -316,7 +316,8 @@ def query(
     options |= {} if view is None else {"view": view}
     with sr.open_index(index, llm, embedder, budget=budget(max_calls, max_tokens), cache=cache) as opened:
         if only_estimate:
-            cost = opened.estimate_question(question, k or (None if answer else 5), answer=answer, **options)
+            most = k or (None if answer else 5)
+            cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
             output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
         elif answer:
             answered = opened.answer(question, k, length=length, **options)

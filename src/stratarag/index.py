@@ -23,6 +23,7 @@ from stratarag.export import export
 from stratarag.methods import NAMES, get_method
 from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
+from stratarag.models.tracing import span
 from stratarag.pipeline.extraction.stage import Given
 from stratarag.pipeline.rerank import Reranker
 from stratarag.question import SEARCH_ARGUMENTS, Decompose, Length, Rank, View, Where
@@ -199,7 +200,10 @@ class Index:
 
     async def _update(self, change: Change) -> BuildReport:
         gate = self._models.gate(self._folder, change.config, journal=True)
-        report = await update(Target(self._folder, gate, self._models), change)
+        with span(f"stratarag {change.operation}", {}) as recorded:
+            report = await update(Target(self._folder, gate, self._models), change)
+            recorded.set({"stratarag.documents": report.documents, "stratarag.chunks": report.chunks})
+            recorded.set({"stratarag.failures": len(report.failures)})
         snapshot = self._folder.snapshot()
         self._config = settings_of(snapshot.manifest, change.config)
         self._reader = Reader(snapshot)
@@ -395,6 +399,7 @@ class Index:
         *,
         answer: bool = True,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> Estimate:
         """What asking would cost; see `estimate_question`."""
@@ -402,7 +407,7 @@ class Index:
         asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
         arguments = replace(_arguments(k, options), rerank=None)
         if answer:
-            await asking.answer(q, arguments, max_tokens=positive("max_tokens", max_tokens))
+            await asking.answer(q, arguments, how=AnswerArguments(max_tokens, length))
         else:
             await asking.retrieve(q, arguments)
         return gate.estimate(prices)
@@ -415,6 +420,7 @@ class Index:
         *,
         answer: bool = True,
         max_tokens: int = 4000,
+        length: Length | None = None,
         **options: Any,
     ) -> Estimate:
         """What answering a question would cost, or with `answer=False` retrieving for it: nothing is called.
@@ -425,14 +431,13 @@ class Index:
 
         Parameters
         ----------
-        q, k, max_tokens, **options
+        q, k, max_tokens, length, **options
             As for `answer`.
         prices
             What tokens cost; None takes those that are known of the models.
         """
-        return _sync.run(
-            self.aestimate_question(q, k, prices, answer=answer, max_tokens=max_tokens, **options)
-        )
+        said = {"answer": answer, "max_tokens": max_tokens, "length": length, **options}
+        return _sync.run(self.aestimate_question(q, k, prices, **said))
 
     def answer_k(self, method: str | None = None) -> int:
         """How many hits an answer is made from where `k` is not given; it depends on the method."""

@@ -321,11 +321,13 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A unit of work that a model could not do, and why."""
+    """A unit of work that a model could not do, and why; the chunks that it is about, and their documents."""
 
     stage: str
     item: str
     reason: str
+    sources: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

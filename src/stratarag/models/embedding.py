@@ -14,6 +14,7 @@ from stratarag.models.deadline import within
 from stratarag.models.limiter import Slot, Slots
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.retry import translate, with_retries
+from stratarag.models.tracing import request_attributes, span
 from stratarag.models.vectors import Label, excerpt, unit_rows
 from stratarag.models.wrap import Embedding, embedder_name, is_named, offers_spans
 from stratarag.protocols import Spans, VectorJournal, Vectors
@@ -192,7 +193,9 @@ class Embedder:
         async def once() -> Any:
             nonlocal attempts
             attempts += 1
-            with nullcontext() if pending is None else pending.request():
+            said = {**request_attributes("embeddings", self.name), "stratarag.texts": len(texts)}
+            sending = nullcontext() if pending is None else pending.request()
+            with span(f"embeddings {self.name}", said, client=True), sending:
                 return await within(timeout, request(slot), slot, who="the embedder", pending=pending)
 
         try:

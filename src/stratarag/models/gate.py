@@ -39,6 +39,7 @@ from stratarag.models.services import Services
 from stratarag.models.stages import models_by_stage, stage_of
 from stratarag.models.structured import plain_text
 from stratarag.models.task import Call, CallItem, Prompt, Task, repair_request
+from stratarag.models.tracing import span, usage_attributes
 from stratarag.models.wrap import Chat, Embedding
 from stratarag.protocols import CallCache, Progress, Spans, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
@@ -191,8 +192,13 @@ class ModelGate:
         token = _scope.set(scope)
         started = time.perf_counter()
         logger.info("%s: begins%s", name, "" if total is None else f" ({total:,} units)")
+        before = self.ledger.stages[name]
         try:
-            yield scope
+            with span(f"stratarag stage {name}", {"stratarag.units": total}) as recorded:
+                try:
+                    yield scope
+                finally:
+                    recorded.set(usage_attributes(before, self.ledger.stages[name]))
         finally:
             _scope.reset(token)
             seconds = time.perf_counter() - started
@@ -301,10 +307,11 @@ class ModelGate:
         return results
 
     def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
-        failure = Failure(scope.stage, item.item, str(error))
-        logger.warning(
-            "%s: %s failed (chunks %s): %s", scope.stage, item.item, ", ".join(item.sources) or "none", error
-        )
+        failure = Failure(scope.stage, item.item, str(error), tuple(item.sources))
+        # Names and answers that cannot be read quote texts, which are not logged by default.
+        why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
+        logger.warning("%s: a unit failed (chunks %s): %s", scope.stage, _listed(item.sources), why)
+        logger.debug("%s: %s failed: %s", scope.stage, item.item, error)
         self.failures.append(failure)
         if required:
             self._check_failures()
@@ -495,3 +502,9 @@ class ModelGate:
         if self._embedder is None:
             raise EmbedderError("there is no embedder: pass embedder=...")
         return self._embedder
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """The first few ids, and how many more there are."""
+    more = f" and {len(ids) - _FEW:,} more" if len(ids) > _FEW else ""
+    return f"{', '.join(ids[:_FEW]) or 'none'}{more}"

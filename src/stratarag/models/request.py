@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from stratarag.models.retry import (
 )
 from stratarag.models.schema import schema_text
 from stratarag.models.task import Task
+from stratarag.models.tracing import Recorded, answer_attributes, request_attributes, span
 from stratarag.models.usage import UsageHistory
 from stratarag.models.wrap import Chat
 from stratarag.records import Usage
@@ -118,7 +119,7 @@ class Requests:
             async def attempt() -> Completion:
                 await self.limiter.pace(request.tokens)
                 with pending.request():
-                    return await self._send(prompt, task.schema, slot, pending)
+                    return await self._send(task, prompt, slot, pending)
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
                 try:
@@ -130,20 +131,18 @@ class Requests:
         await asyncio.sleep(0)
         return request.answer
 
-    async def _send(
-        self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
-    ) -> Completion:
+    async def _send(self, task: Task[Any], prompt: str, slot: Slot, pending: PendingCall) -> Completion:
         """One request; another at once, for text, where a server rejects the first for its schema."""
-        accepted, without = self.chat.accepted(schema), self.chat.without
+        accepted, without = self.chat.accepted(task.schema), self.chat.without
         try:
-            return await self._send_once(prompt, accepted, slot, pending)
+            return await self._send_once(task, prompt, accepted, slot, pending)
         except Exception as error:
             if self._gave_up(error, without):
-                return await self._send(prompt, schema, slot, pending)
+                return await self._send(task, prompt, slot, pending)
             if accepted is None or not refuses_schema(error):
                 raise
             logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))
-        answer = await self._send_once(prompt, None, slot, pending)
+        answer = await self._send_once(task, prompt, None, slot, pending)
         self.chat.refuse(accepted)  # it was the schema that was refused, and not the text
         return answer
 
@@ -155,19 +154,26 @@ class Requests:
         return feature is not None
 
     async def _send_once(
-        self, prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
+        self, task: Task[Any], prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
     ) -> Completion:
-        request = self.chat.complete(prompt, schema, slot)
-        try:
-            answer: Completion = await within(
-                self._limits.timeout, request, slot, who=self._who, pending=pending
-            )
-        except Exception as error:
-            carried = answer_within(error)
-            if carried is None:
-                raise
-            answer = carried
+        with self._span(task.name) as recorded:
+            request = self.chat.complete(prompt, schema, slot)
+            try:
+                answer: Completion = await within(
+                    self._limits.timeout, request, slot, who=self._who, pending=pending
+                )
+            except Exception as error:
+                carried = answer_within(error)
+                if carried is None:
+                    raise
+                answer = carried
+            recorded.set(answer_attributes(answer))
         return answer
+
+    def _span(self, task: str, *, nested: bool = True) -> AbstractContextManager[Recorded]:
+        """The span of one request."""
+        said = {**request_attributes("chat", self.chat.name, self.chat.address), "stratarag.task": task}
+        return span(f"chat {self.chat.name}", said, client=True, nested=nested)
 
     async def stream(self, prompt: str, task: Task[Any], *, scope: Scope) -> AsyncGenerator[str, None]:
         """The answer in pieces. Errors are retried until the first piece has arrived, and not after."""
@@ -181,11 +187,12 @@ class Requests:
                 source, piece = await self._with_retries(attempt, lambda: True)
                 if piece is None:
                     raise CallFailed(f"{self._who} returned an empty answer")
-                async with aclosing(source):
-                    while piece is not None:
-                        request.pieces.append(piece)
-                        yield piece
-                        piece = await self._next(source, slot)
+                with self._span(task.name, nested=False):
+                    async with aclosing(source):
+                        while piece is not None:
+                            request.pieces.append(piece)
+                            yield piece
+                            piece = await self._next(source, slot)
 
     async def _begun(self, prompt: str, slot: Slot) -> tuple[AsyncGenerator[str, None], str | None]:
         """A stream with its first piece."""

@@ -1,0 +1,161 @@
+"""Spans and lines of the log: what they say, and that they quote no text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.models import tracing
+from stratarag.testing import FakeEmbedder, ScriptedChatModel
+from stratarag.testing.contract import Caller, CountingModel
+
+SECRET = "Zyxophane"
+DOCUMENTS = [
+    sr.Document(f"doc-{n}", f"{SECRET} number {n} was repaired in May {1900 + n}.") for n in range(8)
+]
+QUESTION = f"When was {SECRET} number 3 repaired?"
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Spans that have ended, in the order of their ends."""
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("stratarag"))
+    yield exporter.get_finished_spans
+    provider.shutdown()
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Caller:
+    return Caller(request.param)
+
+
+def ancestors(span: Any, spans: Any) -> list[str]:
+    """The names of the spans around one, from the inside."""
+    by_id = {each.context.span_id: each for each in spans}
+    found = []
+    while span.parent is not None:
+        span = by_id[span.parent.span_id]
+        found.append(span.name)
+    return found
+
+
+def test_operations_stages_and_calls(spans: Any, call: Caller) -> None:
+    index = call.build(DOCUMENTS, llm=CountingModel(), config={"extraction": {"mode": "llm"}})
+    call(index, "answer", QUESTION)
+    found = spans()
+    named: dict[str, list[Any]] = {}
+    for each in found:
+        named.setdefault(each.name, []).append(each)
+    (build,), (answer,) = named["stratarag build"], named["stratarag answer"]
+    assert build.attributes["stratarag.documents"] == 8
+    assert answer.attributes["stratarag.method"] == "lshtree"
+    asked = named["chat contract-model"]
+    extraction = [each for each in asked if each.attributes["stratarag.task"] == "extract"]
+    assert len(extraction) == 8
+    assert ancestors(extraction[0], found) == ["stratarag stage extract", "stratarag build"]
+    (stage,) = named["stratarag stage extract"]
+    assert (stage.attributes["stratarag.calls"], stage.attributes["stratarag.units"]) == (8, 8)
+    (written,) = [each for each in asked if each.attributes["stratarag.task"] == "answer"]
+    assert ancestors(written, found) == ["stratarag stage answer", "stratarag answer"]
+    embedded = [each for each in found if each.name.startswith("embeddings ")]
+    assert sum(each.attributes["stratarag.texts"] for each in embedded) > 8
+    assert ancestors(named["stratarag retrieve"][0], found) == ["stratarag answer"]
+
+
+def test_no_span_quotes_a_text(spans: Any) -> None:
+    model = ScriptedChatModel(faults=[ValueError(SECRET)], cycle=True)
+    index = sr.build_index(
+        DOCUMENTS, llm=CountingModel(), embedder=FakeEmbedder(), config={"max_failures": 1.0}, progress=False
+    )
+    with pytest.warns(RuntimeWarning, match="could not answer"):
+        index.answer(QUESTION, llm=model)
+    assert "".join(index.stream(QUESTION))
+    found = spans()
+    assert all(SECRET not in json.dumps(json.loads(each.to_json())) for each in found)
+    failed = [each for each in found if each.name == "chat scripted"]
+    assert failed[0].attributes["error.type"] == "ValueError"
+    assert not failed[0].status.is_ok
+    assert not failed[0].events
+
+
+async def test_a_stream_that_is_given_up_ends_its_spans(spans: Any) -> None:
+    index = await sr.abuild_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
+    pieces = index.astream(QUESTION, llm=ScriptedChatModel())
+    await anext(pieces)
+    await asyncio.create_task(pieces.aclose())  # in another context than it began in
+    assert {"stratarag stream", "chat scripted"} <= {each.name for each in spans()}
+
+
+def test_tokens_of_a_real_client(spans: Any) -> None:
+    pytest.importorskip("openai")
+    from stratarag.models.gate import ModelGate
+    from stratarag.models.named import as_chat_model
+    from tests.clients.server import ModelServer
+    from tests.models.tasks import TEXT
+
+    with ModelServer(write=lambda prompt: "fine") as server:
+        gate = ModelGate(as_chat_model(f"openai:m@{server.openai}"), None)
+        assert asyncio.run(gate.call(TEXT, {"text": "it"}, item="one")) == "fine"
+    (chat,) = spans()
+    assert chat.attributes["gen_ai.usage.input_tokens"] == server.input_tokens
+    assert chat.attributes["gen_ai.usage.output_tokens"] == server.output_tokens
+    assert chat.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert chat.attributes["server.address"] == "127.0.0.1"
+    assert chat.attributes["gen_ai.request.model"] == "m"
+
+
+def test_without_the_package_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
+    tracing._tracer.cache_clear()
+    try:
+        index = sr.build_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
+        assert len(index.retrieve(QUESTION, 3)) == 3
+        assert tracing._tracer() is None
+    finally:
+        tracing._tracer.cache_clear()
+
+
+def test_the_log_names_documents_and_quotes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def written(prompt: str) -> str:
+        return f"I'm sorry, but I can't help with {SECRET}." if "number 3" in prompt else "{}"
+
+    caplog.set_level(logging.WARNING, "stratarag")
+    index = sr.build_index(
+        DOCUMENTS,
+        llm=CountingModel(written),
+        embedder=FakeEmbedder(),
+        config={"max_failures": 1.0, "extraction": {"mode": "llm"}},
+        progress=False,
+    )
+    assert index.last_report is not None
+    failures = [each for each in index.last_report.failures if each.stage == "extract"]
+    assert {each.documents for each in failures} >= {("doc-3",)}
+    assert "doc-3" in caplog.text
+    assert "extract: a unit failed" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_the_log_tells_stages_retries_and_repairs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "stratarag")
+    model = ScriptedChatModel(lambda prompt: "{]", faults=["server_error"])
+    config = {"extraction": {"mode": "llm"}}
+    sr.build_index(DOCUMENTS[:1], llm=model, embedder=FakeEmbedder(), config=config, progress=False)
+    for line in (
+        "extract: begins (1 units)",
+        "extract: ends after",
+        "attempt 1: ServiceError",
+        "asking again",
+    ):
+        assert line in caplog.text
