@@ -62,7 +62,7 @@ class Batches:
 
     def _line(self, server: Any, line: dict[str, Any]) -> dict[str, Any]:
         body = line["body"]
-        prompt = "\n".join(message["content"] for message in body["messages"])
+        prompt = "\n\n".join(message["content"] for message in body["messages"])
         number = server.requests
         server.bodies.append(body)
         found = reply(server.mode_of(number), server.write(prompt))
