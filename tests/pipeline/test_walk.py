@@ -157,6 +157,21 @@ def test_of_a_question_of_a_megabyte_a_bounded_part_is_read(index: sr.Index) -> 
     assert found.rows.tolist() == cut.rows.tolist()
 
 
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_what_is_ordered_first_decides_nothing(
+    index: sr.Index, monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    questions = ["Where was Marta Lind born?", "What did Li Hua tell Wolfgang?", "orchards", "lamp bees gym"]
+    vectors = [np.asarray(EMBEDDER.embed_query(each), np.float32) for each in questions]
+    asked = list(zip(questions, vectors, strict=True))
+    whole = [passage_walk(index).rank(*each, k) for each in asked]
+    monkeypatch.setattr(walk, "HEAVIEST", 1)
+    monkeypatch.setattr(walk, "HEAVIEST_PER_RESULT", 1)
+    for expected, found in zip(whole, (passage_walk(index).rank(*each, k) for each in asked), strict=True):
+        assert found.rows.tolist() == expected.rows.tolist()
+        assert found.scores == pytest.approx(expected.scores)
+
+
 def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
     with sr.build_index(
         DOCUMENTS, "lshtree", path=tmp_path / "idx", embedder=EMBEDDER, progress=False
