@@ -120,7 +120,7 @@ def candidates(combinations: int) -> list[Settings]:
 
 def margins(corpora: Sequence[Corpus]) -> None:
     """The table of what is measured with the defaults."""
-    print(f"{'':22}{'bm25':>7}{'dense':>7}{'hybrid':>7}{'walk':>7}  margin over the best, on halves")
+    print(f"{'recall@5':22}{'bm25':>7}{'dense':>7}{'hybrid':>7}{'walk':>7}  margin over the best, on halves")
     means = []
     for corpus in corpora:
         plain = {rank: corpus.recalls(rank) for rank in PLAIN}
