@@ -23,7 +23,7 @@ def run(*arguments: str) -> Result:
 
 def as_json(*arguments: str) -> Any:
     result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in (0, 3), result.output
     return json.loads(result.stdout)
 
 
@@ -49,17 +49,29 @@ def notes(here: Path) -> str:
 @pytest.fixture
 def index(notes: str) -> str:
     result = run("build", notes, "-o", "idx", *HASHING)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     return "idx"
 
 
 def test_build_tells_what_it_skipped_from_what_it_read_with_faults(notes: str) -> None:
     result = run("build", notes, "-o", "idx", *HASHING)
-    assert result.exit_code == 0
+    assert result.exit_code == 3
     assert "32 documents" in result.stdout
-    assert f"skipped {NOTES}/picture.png: binary" in result.stderr
-    assert f"warning: {NOTES}/latin1.txt: not valid UTF-8" in result.stderr
-    assert "skipped" not in next(line for line in result.stderr.splitlines() if "latin1" in line)
+    assert result.stderr.splitlines()[-4:] == [
+        "read with faults: 1 file",
+        f"  {NOTES}/latin1.txt: not valid UTF-8: read as cp1252",
+        "skipped: 1 file",
+        f"  {NOTES}/picture.png: binary; convert it to plain text first",
+    ]
+
+
+def test_strict_reads_all_or_nothing(notes: str) -> None:
+    result = run("build", notes, "-o", "idx", "--strict", *HASHING)
+    assert result.exit_code == 1
+    assert f"{NOTES}/picture.png: binary" in result.stderr
+    assert "--strict" in result.stderr
+    Path(NOTES, "picture.png").unlink()
+    assert run("build", notes, "-o", "idx", "--strict", *HASHING).exit_code == 0
 
 
 @pytest.mark.parametrize("command", [("build", "-o", "idx", *HASHING), ("estimate",)])

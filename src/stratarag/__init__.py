@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from stratarag.records import Listing as Listing
     from stratarag.records import MethodNode as MethodNode
     from stratarag.records import RelationMention as RelationMention
+    from stratarag.records import Section as Section
     from stratarag.records import SemanticUnit as SemanticUnit
     from stratarag.records import StreamedDocument as StreamedDocument
     from stratarag.records import Usage as Usage
@@ -117,6 +118,7 @@ _HOMES = {
         "Listing",
         "MethodNode",
         "RelationMention",
+        "Section",
         "SemanticUnit",
         "StreamedDocument",
         "Usage",
@@ -160,6 +162,7 @@ __all__ = [
     "RelationMention",
     "Retrieval",
     "SearchOption",
+    "Section",
     "SemanticUnit",
     "StreamedDocument",
     "Usage",

@@ -94,7 +94,9 @@ def _checked_id(identity: object, position: int) -> str:
 def _whole(
     document: Document | StreamedDocument, chunking: ChunkConfig, count_tokens: CountTokens
 ) -> Arrival:
-    digest = content_id(document.digest, _canonical(document.metadata, document.id))
+    sections = document.sections if isinstance(document, Document) else ()
+    parts = [part for each in sections for part in (str(each.start), _canonical(each.metadata, document.id))]
+    digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
     return Arrival(document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens))
 
 

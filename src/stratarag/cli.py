@@ -1,7 +1,7 @@
 """The command line: `stratarag demo | estimate | build | insert | delete | query | stats | ...`.
 
 Every command takes `--json` for machines. An error is one line on standard error and exit code 1
-(2 for wrong usage); `--debug` shows the traceback.
+(2 for wrong usage, 3 if files were skipped); `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -61,10 +61,13 @@ class Program(click.Group):
 def main() -> None:
     """Graph RAG over a folder of texts: no key, no server, no network needed.
 
-    INPUTS are text files, folders, and .jsonl files with a document per line. A document's id is its path
-    as it was typed, joined with the path inside a folder: `build notes` makes notes/sub/b.txt, which
-    `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` removes. A leading ./ is dropped,
-    an absolute path stays absolute. In a .jsonl file a line's "id" counts, else it is file:line.
+    INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with a document per line, and with
+    the extra `files` PDF, DOCX, PPTX, XLSX and HTML. Exit code 3 tells that some were skipped.
+
+    A document's id is its path as it was typed, joined with the path inside a folder: `build notes` makes
+    notes/sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` removes. A
+    leading ./ is dropped, an absolute path stays absolute. In a .jsonl file a line's "id" counts, else it
+    is file:line; a row of a table is file:id or file:row.
     """
 
 

@@ -1,17 +1,29 @@
-"""Files and folders as documents. Whatever is not text is left out and named, never guessed at."""
+"""Files and folders as documents. What cannot be read as text is left out and named."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+from stratarag._files import (
+    READERS,
+    Kind,
+    Made,
+    Unreadable,
+    csv_rows,
+    from_html,
+    from_markdown,
+    json_rows,
+    kind_of,
+)
 from stratarag.records import Document, StreamedDocument
 
 StrPath = str | os.PathLike[str]
@@ -20,9 +32,19 @@ Listener = Callable[[str, str], None]
 STREAMED_ABOVE = 8 * 2**20  # bytes; a larger file is not held in memory
 _BLOCK = 2**20  # bytes
 _HEAD = 8 * 2**10  # bytes that decide whether a file is text
-_MARKUP = {".htm": "HTML", ".html": "HTML", ".xhtml": "HTML", ".pdf": "PDF", ".rtf": "RTF"}
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONVERT = "convert it to plain text first"
+_EXTRA = "pip install 'stratarag[files]'"
+_MOST_HTML = 64 * 2**20  # bytes
+_SAMPLE = 2**20  # bytes that decide how a file is encoded that is not UTF-8
+_WESTERN = 0.06  # share of bytes beyond ASCII up to which a text is taken for Western European
+_ENCODINGS = (
+    *("cp1252", "cp1251", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp874"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+)
+"""What files of other systems are in; the many more that there are look too much like these."""
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _MARKER = "stratarag-index"  # in an index folder from its first moment, as `store.layout` writes it
 
 
@@ -36,8 +58,15 @@ def read_documents(
     """The documents in files and folders, in a stable order.
 
     A folder is read with all its subfolders, sorted by name; hidden files, linked folders and index
-    folders are left out. Any file that is text by its content is one document. UTF-8, and UTF-16 with a
-    byte order mark, are read; a file above 8 MiB becomes a `StreamedDocument`.
+    folders are left out. What a file is, its content decides, and where that may be any text its name:
+
+    - PDF, DOCX, PPTX, XLSX, HTML (with the extra `files`) and Markdown: one document each, whose passages
+      have `page`, `slide`, `sheet` or `headings` in their metadata; front matter, titles and authors become
+      metadata.
+    - CSV, and JSON that holds a list of objects: a document for each row, `file:id` or `file:row`; its
+      columns are its metadata, and its text unless it has a `text`.
+    - Any other text is one document. UTF-8, and UTF-16 with a byte order mark, are read as they are, other
+      encodings as what they look like, with a warning; a text above 8 MiB becomes a `StreamedDocument`.
 
     A document's id, and its metadata's `source`, is the path as it was given, joined with the path inside
     the folder: `notes/sub/b.txt`, whether `notes`, `notes/sub` or the file itself was given. Slashes are
@@ -54,8 +83,8 @@ def read_documents(
     on_skip
         Called with a name and a reason for everything that is left out. None: each is a `UserWarning`.
     on_warning
-        Called with a name and what is wrong with a file that is read all the same: undecodable bytes
-        become U+FFFD. None: each is a `UserWarning`.
+        Called with a name and what is wrong with a file that is read all the same: it is not UTF-8. None:
+        each is a `UserWarning`.
     exclude
         Files and folders that are passed over, without a word, wherever a folder holds them. A path
         given by itself is read.
@@ -95,14 +124,10 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:
-    """How a file is decoded, and whether all of it can be."""
+    """How a file is decoded, and what is wrong with it."""
 
     name: str
-    sound: bool
-
-
-class _Unreadable(Exception):
-    """A file that is left out; the message is the reason."""
+    fault: str = ""
 
 
 class _Walk:
@@ -167,7 +192,7 @@ def _read_all(given: list[Path], walk: _Walk, warn: Listener) -> Iterator[Docume
             for document in _documents(file, walk.skip, warn):
                 found = True
                 yield document
-        except (_Unreadable, OSError) as error:
+        except (Unreadable, OSError) as error:
             walk.skip(file.name, getattr(error, "strerror", None) or str(error))
     if not found:
         where = ", ".join(repr(str(path)) for path in given) or "an empty list of paths"
@@ -183,38 +208,102 @@ def _printable(path: PurePath) -> str:
 
 def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document | StreamedDocument]:
     if not file.path.is_file():
-        raise _Unreadable("not a regular file")
-    encoding = _encoding(file.path)
-    if not encoding.sound:
-        warn(file.name, f"not valid {encoding.name.upper()}: undecodable bytes became U+FFFD")
-    if file.path.suffix.lower() in (".jsonl", ".ndjson"):
-        yield from _lines(file, encoding.name, skip)
+        raise Unreadable("not a regular file")
+    with file.path.open("rb") as opened:
+        head = opened.read(_HEAD)
+    kind = kind_of(file.path, head)
+    if kind in READERS:
+        yield _document(file, READERS[kind](file.path))
         return
-    metadata = {"source": file.name}
-    streamed = StreamedDocument(file.name, partial(_blocks, file.path, encoding.name), metadata)
-    if file.path.stat().st_size > STREAMED_ABOVE:
-        yield streamed
+    encoding = _encoding(file.path, head)
+    if encoding.fault:
+        warn(file.name, encoding.fault)
+    if kind == "JSON lines":
+        yield from _lines(file, encoding.name, skip)
+    elif kind == "CSV":
+        with file.path.open(encoding=encoding.name, errors="replace", newline="") as lines:
+            yield from _rows(file, csv_rows(lines, _text(head, encoding), tabs=_is_tsv(file.path)), skip)
+    elif kind == "HTML" and file.path.stat().st_size > _MOST_HTML:
+        raise Unreadable(f"HTML of more than {_MOST_HTML:,} bytes")
+    elif kind != "HTML" and file.path.stat().st_size > STREAMED_ABOVE:
+        yield StreamedDocument(file.name, partial(_blocks, file.path, encoding.name), {"source": file.name})
     else:
-        yield Document(file.name, "".join(streamed.blocks()), metadata)
+        yield from _whole(file, kind, "".join(_blocks(file.path, encoding.name)), skip)
 
 
-def _encoding(path: Path) -> _Encoding:
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    if head.startswith(b"%PDF-") or path.suffix.lower() in _MARKUP:
-        raise _Unreadable(f"{_MARKUP.get(path.suffix.lower(), 'PDF')}; {_CONVERT}")
+def _whole(file: _File, kind: Kind, text: str, skip: Listener) -> Iterator[Document]:
+    rows = json_rows(text) if kind == "JSON" else None
+    if rows is not None:
+        yield from _rows(file, rows, skip)
+    elif kind == "HTML":
+        yield _document(file, from_html(text))
+    elif kind == "Markdown":
+        yield _document(file, from_markdown(text))
+    else:
+        yield Document(file.name, text, {"source": file.name})
+
+
+def _document(file: _File, made: Made) -> Document:
+    return Document(file.name, made.text, {"source": file.name, **made.metadata}, made.sections)
+
+
+def _rows(file: _File, rows: Iterable[tuple[int, dict[str, Any]]], skip: Listener) -> Iterator[Document]:
+    """Rows of a table; ids begin with the file's, since tables number their rows alike."""
+    for number, record in rows:
+        identity = record.pop("id", number)
+        try:
+            document = document_of(record, f"{file.name}:{identity}", file.name)
+            yield replace(document, metadata={**document.metadata, "row": number})
+        except ValueError as error:
+            skip(f"{file.name}:{number}", str(error))
+
+
+def _is_tsv(path: Path) -> bool:
+    return path.suffix.lower() == ".tsv"
+
+
+def _text(head: bytes, encoding: _Encoding) -> str:
+    return codecs.getincrementaldecoder(encoding.name)("replace").decode(head)
+
+
+def _encoding(path: Path, head: bytes) -> _Encoding:
     name = next((name for bom, name in _BOMS if head.startswith(bom)), "utf-8")
     start = codecs.getincrementaldecoder(name)("replace").decode(head)
     if "\0" in start:
-        raise _Unreadable(f"binary; {_CONVERT}")
-    if start.count("\ufffd") * 10 > len(start):
-        raise _Unreadable(f"binary, or text that is neither UTF-8 nor UTF-16; {_CONVERT}")
+        raise Unreadable(f"binary; {_CONVERT}")
     try:
         for _ in _blocks(path, name, errors="strict"):
             pass
     except UnicodeDecodeError:
-        return _Encoding(name, sound=False)
-    return _Encoding(name, sound=True)
+        if name == "utf-8":
+            return _legacy(path)
+        return _Encoding(name, f"not valid {name.upper()}: undecodable bytes became U+FFFD")
+    return _Encoding(name)
+
+
+def _legacy(path: Path) -> _Encoding:
+    """How a file that is not UTF-8 is read: as damaged UTF-8, Western European, or what it looks like."""
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+    if len(_CONTROLS.findall(sample)) * 50 > len(sample):
+        raise Unreadable(f"binary; {_CONVERT}")
+    beyond = len(sample) - len(sample.decode("ascii", "ignore"))
+    valid = sum(map(len, _MULTIBYTE.findall(sample)))
+    if 2 * valid > beyond:
+        return _Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
+    name = "cp1252" if beyond <= _WESTERN * len(sample) else _looks_like(sample)
+    return _Encoding(name, f"not valid UTF-8: read as {name}")
+
+
+def _looks_like(sample: bytes) -> str:
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
+    best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
+    if best is None:
+        raise Unreadable(f"binary, or text of an unknown encoding; {_CONVERT}")
+    return str(best.encoding)
 
 
 def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:

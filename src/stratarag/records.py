@@ -56,6 +56,14 @@ def json_native(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a document, such as a page: where it begins (in characters), and its own metadata."""
+
+    start: int
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text with the id by which it is updated and deleted.
 
@@ -67,11 +75,15 @@ class Document:
         The whole text.
     metadata
         JSON-native values, for filters and for the caller; not part of the text.
+    sections
+        Parts of the text in their order; each reaches to the next. A passage has the metadata of the one that
+        its middle is in.
     """
 
     id: str
     text: str
     metadata: Metadata = field(default_factory=dict)
+    sections: Sequence[Section] = ()
 
     def blocks(self) -> Iterator[str]:
         """The text in pieces; here in one."""

@@ -55,7 +55,16 @@ def answer_lines(answer: sr.Answer) -> Iterator[str]:
     label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
     yield f"   {label}: {answer.text}"
     for citation in answer.citations:
-        yield f"   [{citation.number}] {', '.join(citation.documents[:6])}"
+        yield f"   [{citation.number}] {', '.join(citation.documents[:6])}{_place(citation.metadata)}"
+
+
+def _place(metadata: Mapping[str, Any]) -> str:
+    """Where in its document a passage is, as far as its metadata tells."""
+    told = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
+    headings = metadata.get("headings")
+    if isinstance(headings, list):
+        told.append(" > ".join(map(str, headings)))
+    return f", {', '.join(told)}" if told else ""
 
 
 def hit_lines(hits: Sequence[sr.Hit]) -> Iterator[str]:

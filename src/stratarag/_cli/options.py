@@ -14,7 +14,13 @@ Function = Callable[..., None]
 
 _BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
 
-inputs_argument = click.argument("inputs", nargs=-1, required=True, type=click.Path())
+
+def inputs_argument(function: Function) -> Function:
+    """INPUTS, and `--strict`, which `Output` obeys."""
+    strict = click.option("--strict", is_flag=True, help="Stop if a file cannot be read, and change nothing.")
+    return click.argument("inputs", nargs=-1, required=True, type=click.Path())(strict(function))
+
+
 index_argument = click.argument("index", type=click.Path())
 method_option = click.option(
     "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."

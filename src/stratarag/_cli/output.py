@@ -29,26 +29,45 @@ def _json_default(value: object) -> object:
     return str(value)
 
 
+SKIPPED = 3
+"""Exit code of a command that did its work but for files that it left out."""
+
+
 class Output:
     """Where results go: JSON for machines, or lines for people.
 
-    `skip` and `warn` take what `read_documents` says of files. It goes to standard error at once, and into
-    the JSON of the result as `skipped_files` and `warnings`.
+    `skip` and `warn` take what `read_documents` says of files. It goes into the JSON of the result as
+    `skipped_files` and `warnings`, and to standard error when the command is done (`close`).
     """
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, *, strict: bool = False) -> None:
         self.as_json = as_json
+        self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
 
     def skip(self, name: str, reason: str) -> None:
         """A file that was left out."""
         self._heard["skipped_files"][name] = reason
-        click.echo(f"skipped {name}: {reason}", err=True)
+        if self._strict:
+            raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
     def warn(self, name: str, reason: str) -> None:
         """A file that was read although something is wrong with it."""
         self._heard["warnings"][name] = reason
-        click.echo(f"warning: {name}: {reason}", err=True)
+
+    def close(self) -> None:
+        """Tell, once and at the end, what was skipped and what was read with faults.
+
+        The exit code is 3 if a file was left out.
+        """
+        for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
+            heard = self._heard[kind]
+            if heard:
+                click.echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
+            for name, reason in heard.items():
+                click.echo(f"  {name}: {reason}", err=True)
+        if self._heard["skipped_files"]:
+            sys.exit(SKIPPED)
 
     def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
         """Print a result in the form that was asked for, `with_files` together with what was skipped."""
@@ -73,7 +92,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             for kind in ("llm", "embedder"):
                 if isinstance(kwargs.get(kind), str):
                     kwargs[kind] = load_model(kind, kwargs[kind])
-            function(*args, output=Output(as_json), **kwargs)
+            output = Output(as_json, strict=kwargs.pop("strict", False))
+            function(*args, output=output, **kwargs)
+            output.close()
         except KeyboardInterrupt:
             click.echo("interrupted; the same command resumes", err=True)
             sys.exit(130)

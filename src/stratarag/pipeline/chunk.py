@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratarag.pipeline.sentences import middle, sentences, stream_sentences
-from stratarag.records import Chunk, Document, StreamedDocument
+from stratarag.records import Chunk, Document, Metadata, StreamedDocument
 
 __all__ = ["ChunkConfig", "sentences", "split"]
 
@@ -82,7 +83,15 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
         text = "".join(unit.text for unit in window)
         body = text.strip()
         start = window[0].start + len(text) - len(text.lstrip())
-        yield Chunk(body, document.id, ordinal, start, start + len(body), document.metadata)
+        metadata = _metadata(document, start + len(body) // 2)
+        yield Chunk(body, document.id, ordinal, start, start + len(body), metadata)
+
+
+def _metadata(document: Document | StreamedDocument, place: int) -> Metadata:
+    """The document's metadata with that of the section at a place."""
+    sections = document.sections if isinstance(document, Document) else ()
+    at = bisect_right(sections, place, key=lambda section: section.start) - 1
+    return document.metadata if at < 0 else {**document.metadata, **sections[at].metadata}
 
 
 def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) -> Iterator[list[_Unit]]:

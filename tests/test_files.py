@@ -1,0 +1,274 @@
+"""Files of other kinds than plain text: what becomes of them, and of those that are not what they seem."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratarag as sr
+from stratarag.loaders import read_documents
+
+
+class Read:
+    """The documents of a folder, and what was said about its files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.skipped: dict[str, str] = {}
+        self.warned: dict[str, str] = {}
+        listeners = {"on_skip": self.skipped.__setitem__, "on_warning": self.warned.__setitem__}
+        try:
+            found = list(read_documents(folder, **listeners))
+        except ValueError:
+            found = []
+        self.documents = {Path(document.id).name: document for document in found}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.documents[name]
+
+    def why(self, name: str) -> str:
+        return next(reason for path, reason in self.skipped.items() if Path(path).name == name)
+
+
+def pdf(pages: Iterable[str], *, title: str = "", encrypted: bool = False) -> bytes:
+    """A small PDF; where it is encrypted, by a password that nobody knows."""
+    texts = list(pages)
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(texts)))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(texts)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for n, text in enumerate(texts):
+        objects.append(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Resources << /Font << /F1 3 0 R >> >> "
+            f"/Contents {5 + 2 * n} 0 R >>"
+        )
+        stream = f"BT /F1 12 Tf 40 700 Td ({text}) Tj ET"
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    objects.append(f"<< /Title ({title}) >>")
+    trailer = f"/Root 1 0 R /Info {len(objects)} 0 R"
+    if encrypted:
+        key = "<" + "ab" * 32 + ">"
+        objects.append(f"<< /Filter /Standard /V 1 /R 2 /O {key} /U {key} /P -4 >>")
+        trailer += f" /Encrypt {len(objects)} 0 R /ID [<{'01' * 16}> <{'01' * 16}>]"
+    out, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    rows = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    start = len(out)
+    out += f"xref\n0 {size}\n0000000000 65535 f \n{rows}trailer << /Size {size} {trailer} >>\n".encode()
+    return out + f"startxref\n{start}\n%%EOF\n".encode()
+
+
+def test_pages_of_a_pdf_reach_the_citations(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    pages = [f"Page {n} tells that ferry {n} sails to Ostra at {n} o'clock sharp." for n in range(1, 8)]
+    (tmp_path / "ferries.pdf").write_bytes(pdf(pages, title="Ferries"))
+    read = Read(tmp_path)
+    document = read["ferries.pdf"]
+    assert (document.metadata["title"], document.metadata["pages"]) == ("Ferries", 7)
+    assert "Page 3 tells" in document.text
+    config = sr.Config(chunking=sr.ChunkConfig(size=20, overlap=0))
+    embedder = sr.HashingEmbedder()
+    with sr.build_index([document], embedder=embedder, config=config, progress=False) as index:
+        chunks = index.chunks()[document.id]
+        assert [chunk.metadata["page"] for chunk in chunks] == list(range(1, 8))
+        answer = index.answer("When does ferry 5 sail to Ostra?")
+        cited = answer.citations[0]
+        assert f"Page {cited.metadata['page']} tells" in cited.text
+        found = index.retrieve("ferry", where={"page": {"$gte": 6}}, view="chunks")
+        assert {hit.metadata["page"] for hit in found} == {6, 7}
+        assert index.insert([document]).unchanged == (document.id,)
+
+
+def test_word_headings_and_tables(tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    document = docx.Document()
+    document.core_properties.title = "Manual"
+    document.add_heading("Engine", 1)
+    document.add_paragraph("The engine runs on oil.")
+    document.add_heading("Oil", 2)
+    document.add_paragraph("Change it in May.")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "litres", "12"
+    document.add_heading("Hull", 1)
+    document.add_paragraph("Paint the hull.")
+    document.save(str(tmp_path / "manual.docx"))
+    found = Read(tmp_path)["manual.docx"]
+    assert found.metadata["title"] == "Manual"
+    assert "litres | 12" in found.text
+    headings = [section.metadata["headings"] for section in found.sections]
+    assert headings == [["Engine"], ["Engine", "Oil"], ["Hull"]]
+    for section, begins in zip(found.sections, ["Engine", "Oil", "Hull"], strict=True):
+        assert found.text[section.start :].startswith(begins)
+
+
+def test_slides_and_their_notes(tmp_path: Path) -> None:
+    pptx = pytest.importorskip("pptx")
+    deck = pptx.Presentation()
+    for title in ("Routes", "Fares"):
+        slide = deck.slides.add_slide(deck.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = f"{title} of the ferry"
+        slide.notes_slide.notes_text_frame.text = f"Say more of {title}."
+    deck.save(str(tmp_path / "talk.pptx"))
+    found = Read(tmp_path)["talk.pptx"]
+    assert [section.metadata for section in found.sections] == [{"slide": 1}, {"slide": 2}]
+    assert found.text.index("Say more of Routes.") < found.text.index("Fares of the ferry")
+
+
+def test_sheets_have_their_columns_names(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Fares"
+    for row in (["route", "price"], ["Ostra", 12], ["Bremen", None]):
+        book.active.append(row)
+    book.create_sheet("Crew").append(["name"])
+    book.save(tmp_path / "fares.xlsx")
+    found = Read(tmp_path)["fares.xlsx"]
+    assert "route: Ostra\nprice: 12" in found.text
+    assert "route: Bremen" in found.text
+    assert found.sections[0].metadata == {"sheet": "Fares"}
+
+
+def test_a_page_is_its_text(tmp_path: Path) -> None:
+    pytest.importorskip("bs4")
+    (tmp_path / "page.html").write_text(
+        "<title>Ferry &amp; Co</title><script>evil()</script><nav>menu</nav><h1>Routes</h1>"
+        "<p>To <b>Ostra</b>.</p>"
+        "<h2>Winter</h2><ul><li>none</li></ul><table><tr><td>a</td><td>b</td></tr></table>"
+    )
+    (tmp_path / "no suffix").write_text("<!DOCTYPE html><p>A page all the same.</p>")
+    read = Read(tmp_path)
+    page = read["page.html"]
+    assert page.text.split("\n\n") == ["Routes", "To Ostra .", "Winter", "none", "a b"]
+    assert page.metadata["title"] == "Ferry & Co"
+    assert [each.metadata["headings"] for each in page.sections] == [["Routes"], ["Routes", "Winter"]]
+    assert read["no suffix"].text.strip() == "A page all the same."
+
+
+def test_markdown_keeps_headings_and_front_matter(tmp_path: Path) -> None:
+    text = (
+        "---\ntitle: \"Ferry: a log\"\nyear: 1890\ntags: [sea, 'boats']\nauthors:\n  - Mara\n  - Tomas\n---\n"
+        "Intro.\n\n# Routes\n\nTo Ostra.\n\n```\n# no heading\n```\n\n"
+        "## Winter\n\nNone.\n\n# Fares ##\n\nTwelve.\n"
+    )
+    (tmp_path / "log.md").write_text(text)
+    found = Read(tmp_path)["log.md"]
+    known = {key: value for key, value in found.metadata.items() if key != "source"}
+    assert known == {
+        "title": "Ferry: a log",
+        "year": 1890,
+        "tags": ["sea", "boats"],
+        "authors": ["Mara", "Tomas"],
+    }
+    assert [each.metadata["headings"] for each in found.sections] == [
+        ["Routes"],
+        ["Routes", "Winter"],
+        ["Fares"],
+    ]
+    assert found.text.startswith("Intro.")
+    assert "# no heading" in found.text
+
+
+def test_rows_are_documents(tmp_path: Path) -> None:
+    (tmp_path / "fares.csv").write_text('id;route;note\n7;Ostra;"sails; daily"\n8;Bremen;\n;Vell;slow\n')
+    (tmp_path / "crew.json").write_text(
+        json.dumps({"crew": [{"name": "Mara", "age": 40}, {"text": "Tomas"}]})
+    )
+    (tmp_path / "other.json").write_text('{"a": [1, 2]}')
+    read = Read(tmp_path)
+    assert read["fares.csv:7"].text == "id: 7\nroute: Ostra\nnote: sails; daily"
+    assert read["fares.csv:8"].metadata["route"] == "Bremen"
+    assert "fares.csv:4" in read.documents
+    assert read["crew.json:1"].metadata["age"] == 40
+    assert read["crew.json:2"].text == "Tomas"
+    assert read["other.json"].text == '{"a": [1, 2]}'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("latin-1", "Die Fähre fährt über den Fluß. " * 5),
+        ("cp1251", "Паром опоздал на два часа, потому что шторм не утихал всю ночь. " * 5),
+        ("shift_jis", "渡船は毎朝七時に港を出て、島々を回ってから夕方に戻ります。" * 5),
+        ("gb18030", "渡船每天早上七点离开港口，绕过群岛，傍晚返回。" * 5),
+    ],
+)
+def test_other_encodings_are_read_and_named(tmp_path: Path, encoding: str, text: str) -> None:
+    pytest.importorskip("charset_normalizer")
+    (tmp_path / "old.txt").write_bytes(text.encode(encoding))
+    read = Read(tmp_path)
+    assert read["old.txt"].text == text
+    assert "not valid UTF-8: read as" in next(iter(read.warned.values()))
+
+
+def zipped(**entries: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def test_files_that_are_not_what_they_seem(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    pytest.importorskip("docx")
+    files = {
+        "locked.pdf": pdf(["secret"], encrypted=True),
+        "broken.pdf": b"%PDF-1.7\nnothing of the kind",
+        "scan.pdf": pdf([""]),
+        "really.txt": pdf(["A PDF under another name."]),
+        "plain.pdf": b"Only text, whatever its name says.",
+        "broken.docx": zipped(**{"word/document.xml": b"<w:document"}),
+        "archive.docx": zipped(**{"readme.txt": b"hello"}),
+        "cut.docx": b"PK\x03\x04 cut off",
+        "bomb.docx": zipped(**{"word/document.xml": b"\0" * (2**29 + 1)}),
+        "old.doc": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600,
+        "letter.rtf": b"{\\rtf1 hello}",
+        "wrong.json": b'{"a": ',
+        "deep.json": b"[" * 100_000,
+        "picture.html": b"\x89PNG\r\n\0\0",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    read = Read(tmp_path)
+    assert set(read.documents) == {"really.txt", "plain.pdf"}
+    assert read["really.txt"].sections[0].metadata == {"page": 1}
+    expected = {
+        "locked.pdf": "encrypted",
+        "broken.pdf": "damaged",
+        "scan.pdf": "OCR",
+        "broken.docx": "damaged",
+        "archive.docx": "an archive",
+        "cut.docx": "damaged archive",
+        "bomb.docx": "unpacks to more than",
+        "old.doc": "before 2007",
+        "letter.rtf": "RTF",
+        "wrong.json": "not JSON",
+        "deep.json": "JSON",
+        "picture.html": "binary",
+    }
+    assert {Path(name).name for name in read.skipped} == set(expected)
+    for name, part in expected.items():
+        assert part in read.why(name), name
+
+
+def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pypdfium2", "docx", "bs4"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "a.pdf").write_bytes(pdf(["text"]))
+    (tmp_path / "a.html").write_text("<p>text</p>")
+    (tmp_path / "a.docx").write_bytes(zipped(**{"word/document.xml": b"<x/>"}))
+    read = Read(tmp_path)
+    assert len(read.skipped) == 3
+    assert all("pip install 'stratarag[files]'" in reason for reason in read.skipped.values())
