@@ -155,22 +155,22 @@ def test_a_property_that_is_computed_during_a_fork_can_be_computed_in_the_child(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_a_forked_child_has_a_client_and_bars_of_its_own() -> None:
     client, shown = clients.PerProcess(object), io.StringIO()
-    bars = progress.TqdmProgress(shown)
+    bars = progress.LineProgress(shown)
     mine = client.get()
     assert client.get() is mine
     bars.start("embed", 10)
-    drawn = shown.getvalue()
     child = os.fork()
     if child == 0:
         signal.alarm(10)
         bars.advance("embed")
         bars.finish("embed")
         bars.start("summarize", 1)
+        bars.advance("summarize")
         bars.finish("summarize")
-        told = shown.getvalue().removeprefix(drawn)
+        told = shown.getvalue()
         os._exit(0 if client.get() is not mine and "summarize" in told and "embed" not in told else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert client.get() is mine
     bars.advance("embed", 10)
     bars.finish("embed")
-    assert "10/10" in shown.getvalue()
+    assert shown.getvalue().startswith("embed: 10 in")

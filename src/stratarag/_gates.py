@@ -21,7 +21,7 @@ from stratarag.models.stages import models_by_stage
 from stratarag.models.wrap import embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
-from stratarag.progress import TqdmProgress
+from stratarag.progress import LineProgress
 from stratarag.protocols import CallCache, Progress, Vectors
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
@@ -223,7 +223,7 @@ def _check_hashing(recorded: Manifest) -> None:
 
 def _progress(progress: bool | Progress) -> Progress | None:
     if isinstance(progress, bool):
-        return TqdmProgress() if progress else None
+        return LineProgress() if progress else None
     if progress is not None and not hasattr(progress, "start"):
         raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
     return progress

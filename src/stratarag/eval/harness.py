@@ -31,7 +31,7 @@ from stratarag.models.budget import Budget
 from stratarag.models.gate import ModelGate
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.pipeline.tokens import choose
-from stratarag.progress import NoProgress, TqdmProgress
+from stratarag.progress import LineProgress, NoProgress
 from stratarag.protocols import CallCache, Progress
 from stratarag.records import Chunk, Document
 from stratarag.store.calls import SqliteCalls
@@ -122,7 +122,7 @@ def evaluate(
     wanted = _wanted(methods, reference)
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
-    shown = TqdmProgress() if progress is True else progress or NoProgress()
+    shown = LineProgress() if progress is True else progress or NoProgress()
     llm, judge = as_chat_model(llm), as_chat_model(None if answering is None else answering.judge_llm)
     settled = as_config(config)
     with (
