@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -21,6 +22,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import stratarag as sr
@@ -30,7 +32,8 @@ SERVE = [sys.executable, "-c", "from stratarag.cli import main; main()", "serve"
 NAMES = [
     f"{a}{b}" for a in ("Al", "Ber", "Cor", "Dun", "El", "Fen", "Gar") for b in ("a", "win", "mond", "is")
 ]
-PLACES = [f"{a}{b}" for a in ("Os", "Bre", "Win", "Ha", "Pen", "Mar", "Tor") for b in ("tra", "men", "ford")]
+_SYLLABLES = ("os", "bre", "win", "ha", "pen", "mar", "tor", "el", "fir", "gol", "lun", "sed")
+PLACES = ["".join(parts).title() for parts in product(_SYLLABLES, repeat=3)]  # so many that none is a hub
 THINGS = ["ferry", "lamp", "bell", "crate of salt", "rope", "barrel of tar", "letter", "sail"]
 
 
@@ -53,16 +56,25 @@ def questions() -> Iterator[str]:
 
 
 @contextmanager
-def served(index: Path) -> Iterator[str]:
-    """The address of a server of its own process."""
+def served(index: Path) -> Iterator[tuple[str, int]]:
+    """The address of a server, and the number of its process."""
     command = [*SERVE, str(index), "--embedder", "hashing", "--port", "0", "--rate", "100000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("page: ").strip()
+        yield process.stdout.readline().removeprefix("page: ").strip(), process.pid
     finally:
         process.terminate()
         process.wait()
+
+
+def cpu_seconds(process: int) -> float:
+    """Seconds of CPU that a process has used; nothing is known of it where there is no /proc."""
+    path = Path(f"/proc/{process}/stat")
+    if not path.exists():
+        return float("nan")
+    user, system = path.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def ask(address: str, question: str) -> tuple[float, float]:
@@ -132,18 +144,21 @@ def main() -> None:
         if not index.exists():
             embedder = sr.HashingEmbedder()
             sr.build_index(passages(given.passages), path=index, embedder=embedder, progress=False).close()
-        with served(index) as address:
+        with served(index) as (address, process):
             ask(address, next(questions()))
             if given.paint:
                 paint(address)
             for clients in (1, given.clients):
+                before = cpu_seconds(process)
                 asked = load(address, clients, given.seconds)
+                cpu = 1000 * (cpu_seconds(process) - before) / len(asked)
                 waited = sorted(1000 * each for each, _ in asked)
                 late = waited[len(waited) * 95 // 100]
                 beyond = statistics.median(1000 * (total - search) for total, search in asked)
                 print(
-                    f"{clients} client(s): {len(asked) / given.seconds:.0f} requests a second; wait p50"
-                    f" {statistics.median(waited):.0f} ms, p95 {late:.0f} ms, beyond search {beyond:.0f} ms"
+                    f"{clients} client(s): {len(asked) / given.seconds:.0f} requests a second, "
+                    f"{cpu:.1f} ms of the server's CPU each; wait p50 {statistics.median(waited):.0f} ms, "
+                    f"p95 {late:.0f} ms, beyond the search p50 {beyond:.0f} ms"
                 )
 
 
