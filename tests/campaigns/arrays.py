@@ -1,6 +1,6 @@
 """Hostile arrays: each array of an index altered in many ways, the index asked, and what came of it.
 
-    python tests/campaigns/arrays.py [--count 2500] [--seed 0] [--seconds 5] [--gigabytes 2]
+    python -m tests.campaigns.arrays [--count 2500] [--seed 0] [--seconds 5] [--gigabytes 2]
 
 An index is built with all four methods, small, but with the sketches and links that large ones have. Every
 alteration gets a process of its own, with bounds on its CPU time and memory. There an array of an opened
