@@ -13,7 +13,7 @@ from tests.campaigns.interrupted import available
 ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
-    "adapters": 18,
+    "adapters": 12,
     "caches": 3,
     "cancellations": 10,
     "damage": 14,
