@@ -19,12 +19,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from stratarag._checks import check_all, not_finite
+from stratarag._checks import UNNAMED, blamed, check_all
 from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._gates import Models
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
-from stratarag.errors import Damaged, IndexExists, StrataragError
+from stratarag.errors import Damaged, IndexExists
 from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
 from stratarag.models.log import logger
@@ -47,8 +47,6 @@ REGROUP = "regroup"
 NO_VECTOR = "texts without a vector, not found by similarity"
 _EMBED_ROWS = 1024
 _NAMED = 10  # documents that a line of the log names
-_UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What kernels and methods raise over numbers that cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,6 @@ async def update(target: Target, change: Change) -> BuildReport:
             return await _Update(target, change, staging, stop).run()
 
 
-def _blame(before: Snapshot, error: Exception) -> None:
-    """Find what damage behind an error is not found when arrays are checked: that needs all vectors read."""
-    for found in not_finite(before):
-        raise Damaged(f"{found}. Restore the folder from a copy, or build again") from error
-
-
 class _Update:
     """One update under way."""
 
@@ -159,9 +151,9 @@ class _Update:
             await in_thread(check_all, self._before)
         try:
             return await self._made()
-        except _UNNAMED as error:
-            if self._before is not None and not isinstance(error, StrataragError):
-                await in_thread(_blame, self._before, error)
+        except UNNAMED as error:
+            if self._before is not None and (found := await in_thread(blamed, self._before, error)):
+                raise found from error
             raise
 
     async def _made(self) -> BuildReport:

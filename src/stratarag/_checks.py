@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.errors import Damaged, StrataragError
 from stratarag.methods import get_method
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS
+from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_arrays, check_corpus
+from stratarag.pipeline.statements import NAME_CODES, NAME_KEYS
 from stratarag.store.contents import infinite
 from stratarag.store.snapshot import Snapshot
+
+UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels and methods raise over numbers that cannot be."""
 
 
 def checked_graph(snapshot: Snapshot) -> Graph:
@@ -30,11 +41,32 @@ def check_all(snapshot: Snapshot) -> None:
     graph = checked_graph(snapshot)
     for method in snapshot.manifest.methods:
         check_method(snapshot, graph, method)
+    for name in snapshot.manifest.parts:
+        with damage(name):
+            _check_keys(snapshot.part(name).arrays)
 
 
-def not_finite(snapshot: Snapshot) -> Iterator[str]:
-    """Where vectors hold what is no number, in a line each; all of them are read."""
+def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """The keys by which vectors, and codes of names, are found again."""
+    if VECTOR_KEYS in arrays:
+        (count,) = Checks(arrays).of(VECTOR_KEYS, np.uint64, (None,)).shape
+        if count > len(arrays[VECTORS]):
+            raise ValueError(f"array '{VECTOR_KEYS}' has {count} keys of {len(arrays[VECTORS])} vectors")
+    if NAME_KEYS in arrays:
+        (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
+        Checks(arrays).of(NAME_CODES, np.uint8, (count, None))
+
+
+def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
+    """The damage behind an error that is not of ours, where it is in vectors: those are read only then."""
+    found = None if isinstance(error, StrataragError) else next(unlike_vectors(snapshot), None)
+    return None if found is None else Damaged(f"{found}. Restore the folder from a copy, or build again")
+
+
+def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:
+    """Where vectors hold what none of unit length does, in a line each; all of them are read."""
     parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
     for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
         for array in infinite(arrays):
-            yield f"part '{name}' of the index is damaged: array '{array}' holds values that are not finite"
+            what = f"array '{array}' holds values that no unit vector has"
+            yield f"part '{name}' of the index is damaged: {what}"

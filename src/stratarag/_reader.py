@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag._checks import check_method, checked_graph
+from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
 from stratarag._locks import Lock, cached_property
 from stratarag._repeats import grouped
 from stratarag.errors import MethodMissing
@@ -77,6 +77,14 @@ class Reader:
         Of a ranking that may be completed, hits that only repeat another become part of it (`_repeats`), and
         what follows takes their places; where nothing follows, as many as are needed stay, at the end.
         """
+        try:
+            return self._searched(question)
+        except UNNAMED as error:
+            if found := blamed(self.snapshot, error):
+                raise found from error
+            raise
+
+    def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
         ranking = self._ranked(searcher, question)

@@ -163,7 +163,7 @@ def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
         fill(staging, {"a": ["x", "y"]})
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
-    assert folder.verify() == ["vectors.arrays: vectors holds values that are not finite"]
+    assert folder.verify() == ["vectors.arrays: vectors holds values that no unit vector has"]
 
 
 def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:

@@ -116,6 +116,29 @@ def test_vectors_of_no_numbers_are_damage_to_an_update(folder: Path, method: str
         index.insert(documents(30, 40))
 
 
+def ask_all(index: sr.Index) -> None:
+    for method in METHODS:
+        index.retrieve("Who steers the Aurora?", method=method, view="chunks")
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
+def test_vectors_whose_products_are_infinite_are_damage_to_a_question(folder: Path) -> None:
+    altered(
+        folder, "parts/graph.arrays", "vectors", lambda array: np.full_like(array, np.finfo(np.float32).min)
+    )
+    assert any("no unit vector" in problem for problem in verify_folder(folder))
+    index = sr.open_index(folder, embedder=FakeEmbedder())
+    with index, pytest.raises(Damaged, match="vectors"):
+        ask_all(index)
+
+
+def test_keys_are_checked_before_an_update_follows_them(folder: Path) -> None:
+    altered(folder, "parts/hirag.arrays", "vectors.keys", lambda array: array[None])
+    index = sr.open_index(folder, embedder=FakeEmbedder())
+    with index, pytest.raises(Damaged, match=r"vectors\.keys"):
+        index.insert(documents(30, 31))
+
+
 def test_arrays_are_checked_before_an_update_follows_them(folder: Path) -> None:
     altered(folder, "parts/hirag.arrays", "clusters.indptr", lambda array: np.roll(array, 1))
     index = sr.open_index(folder, embedder=FakeEmbedder())

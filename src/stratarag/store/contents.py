@@ -29,6 +29,7 @@ VECTORS = "vectors"
 PARTS = "parts"
 
 _ROWS = 1 << 16  # vectors looked at at a time
+_LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _PART = re.compile(rf"{PARTS}/([^/]+){re.escape(SUFFIX)}")
 # The first format had a file for each array.
 _NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
@@ -144,7 +145,7 @@ def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator
 
 
 def infinite(arrays: Arrays) -> Iterator[str]:
-    """Names of arrays of vectors that hold something else than numbers."""
+    """Names of arrays of vectors that hold something else than numbers, or what no unit vector holds."""
     for name, array in arrays.items():
         if name.endswith(VECTORS) and array.dtype.kind == "f" and not _finite(array):
             yield name
@@ -152,7 +153,7 @@ def infinite(arrays: Arrays) -> Iterator[str]:
 
 def _finite(array: NDArray[Any]) -> bool:
     parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
-    return all(bool(np.isfinite(part).all()) for part in parts)
+    return all(bool((np.abs(part) <= _LARGEST).all()) for part in parts)  # false of NaN too
 
 
 def _within(rows: NDArray[Any], size: int) -> bool:

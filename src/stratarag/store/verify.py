@@ -139,7 +139,7 @@ def _file(directory: Directory, file: str, manifest: Manifest, contents: Content
 def _vectors(contents: Contents) -> Iterator[str]:
     for part, arrays in [(None, contents.corpus), *contents.parts.items()]:
         for name in infinite(arrays):
-            yield f"{contents.files[part, name]}: {name} holds values that are not finite"
+            yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"
 
 
 def _tables(directory: Directory, manifest: Manifest) -> Iterator[str]:
