@@ -79,6 +79,13 @@ SECTIONS = (
         "million.py",
         small=("--passages", "20000", "--entities", "20000"),
     ),
+    script(
+        "default-view",
+        "Passages, nodes and the default view",
+        *("default_view.py", "DATA", "musique_train100:openie.jsonl", "hotpotqa_train100", "lihua_world"),
+        *("--indexes", "WORK/default-view", "--questions", "40"),
+        small=("--questions", "5"),
+    ),
     script("indexing", "Indexing, each method alone", "indexing.py", "DATA/musique_train100"),
     script(
         "construction",

@@ -26,7 +26,7 @@ from stratarag.methods.archrag.clustering import register_augmentation, register
 from stratarag.methods.archrag.compose import compose
 from stratarag.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.search import HierarchySearcher
-from stratarag.methods.base import Method
+from stratarag.methods.base import NODE_SHARE, Method
 
 METHOD = Method(
     "archrag",
@@ -40,7 +40,7 @@ METHOD = Method(
     answer_k=30,
     answer_length="full",
     needs_vectors=True,
-    node_share=0.25,
+    node_share=NODE_SHARE,
 )
 
 __all__ = ["METHOD", "ArchRAGConfig", "ArchRAGOptions", "register_augmentation", "register_clustering"]

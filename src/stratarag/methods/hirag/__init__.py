@@ -17,7 +17,7 @@ paper                                  here
 
 from __future__ import annotations
 
-from stratarag.methods.base import Method
+from stratarag.methods.base import NODE_SHARE, Method
 from stratarag.methods.hirag.build import build
 from stratarag.methods.hirag.checks import check_arrays
 from stratarag.methods.hirag.compose import compose
@@ -34,7 +34,7 @@ METHOD = Method(
     compose=compose,
     answer_k=40,
     answer_length="full",
-    node_share=0.25,
+    node_share=NODE_SHARE,
     needs_vectors=True,
 )
 

@@ -12,7 +12,7 @@ paper                        here
 
 from __future__ import annotations
 
-from stratarag.methods.base import Method
+from stratarag.methods.base import NODE_SHARE, Method
 from stratarag.methods.lshtree.build import build
 from stratarag.methods.lshtree.checks import check_arrays
 from stratarag.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
@@ -26,7 +26,7 @@ METHOD = Method(
     check_arrays,
     TreeSearcher,
     needs_graph=False,
-    node_share=0.1,
+    node_share=NODE_SHARE,
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

@@ -21,7 +21,7 @@ paper                           here
 
 from __future__ import annotations
 
-from stratarag.methods.base import Method
+from stratarag.methods.base import NODE_SHARE, Method
 from stratarag.methods.noderag.build import build
 from stratarag.methods.noderag.checks import check_arrays
 from stratarag.methods.noderag.compose import compose
@@ -38,7 +38,7 @@ METHOD = Method(
     compose=compose,
     answer_k=30,
     needs_units=True,
-    node_share=0.25,
+    node_share=NODE_SHARE,
 )
 
 __all__ = ["METHOD", "NodeRAGConfig", "NodeRAGOptions"]
