@@ -82,7 +82,8 @@ SECTIONS = (
     script(
         "default-view",
         "Passages, nodes and the default view",
-        *("default_view.py", "DATA", "musique_train100:openie.jsonl", "hotpotqa_train100", "lihua_world"),
+        *("default_view.py", "DATA", "musique_train100:openie.jsonl", "hotpotqa_train100"),
+        *("2wiki_dev164", "lihua_world"),
         *("--indexes", "WORK/default-view", "--questions", "40"),
         small=("--questions", "5"),
     ),
