@@ -46,9 +46,9 @@ __all__ = [
 NODE_SHARE = 0.1
 """Share of a method's own nodes in its default view.
 
-With one of musique_train100 with given triples, hotpotqa_train100, 2wiki_dev164 and lihua_world left out at a
-time (`cookbook/benchmarks/default_view.py`), shares up to 0.15 are best, and equal but for one question in
-forty in contexts of 1,000 and 2,000 tokens; from a quarter on answers are lost. A tenth, and not none, because
+With one of musique_train100 with given triples, hotpotqa_train100, 2wiki_dev164 and lihua_world left out at
+a time (`cookbook/benchmarks/default_view.py`), shares up to 0.15 are best, and equal but for one question in
+forty in contexts of 1,000 and 2,000 tokens; from a quarter on answers are lost. A tenth, and not none, for
 nodes tell what no passage does.
 """
 
