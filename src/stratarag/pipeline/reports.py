@@ -67,10 +67,10 @@ def carried(node: Node, passages: int) -> dict[str, Any]:
 
     A rating by support is counted anew; one that a model gave stays.
     """
-    told = {key: node.extra[key] for key in ("title", "rating", "reason", "by")}
-    if (told["rating"], told["reason"]) == support(len(node.sources)):
-        told["rating"], told["reason"] = support(passages)
-    return told
+    kept = {key: node.extra[key] for key in ("title", "rating", "reason", "by")}
+    if (kept["rating"], kept["reason"]) == support(len(node.sources)):
+        kept["rating"], kept["reason"] = support(passages)
+    return kept
 
 
 async def write_reports(

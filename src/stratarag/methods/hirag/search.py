@@ -99,14 +99,14 @@ class BridgeSearcher:
 
     def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
         """Alg. 2 up to the reasoning paths."""
-        layered, wanted = self._layered, MODES[options.mode]
+        layered, parts = self._layered, MODES[options.mode]
         nodes = None if admitted is None else admitted.entities
         rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
         found, likeness = layered.communities_of(local, question.vector)
         communities = found[: options.communities]
         bridge = Bridge((), (), ())
-        if "bridge" in wanted:
+        if "bridge" in parts:
             edges = None if admitted is None else admitted.edges
             similar = rows, similarity
             bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
@@ -153,11 +153,11 @@ class BridgeSearcher:
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
         pairs = ends[~related].tolist()
-        told = [
+        entries = [
             {"part": "bridge", "ends": [hub], "members": [low for low, high in pairs if high == hub]}
             for hub in hubs[best].tolist()
         ]
-        of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], told)
+        of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
         return ordered(concatenate([of_relations, of_hubs]))
 
     def _explained(self, found: Ranking, known: Knowledge) -> Ranking:
@@ -165,10 +165,10 @@ class BridgeSearcher:
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
         explained: dict[tuple[int, ...], Sequence[int]] = {}
-        wanted = set(ends_of)
+        explicable = set(ends_of)
         for path in bridge.paths:
             for ends in _steps(path):
-                if ends in wanted:
+                if ends in explicable:
                     explained.setdefault(ends, path)
         paths = [explained.get(ends, ends) for ends in ends_of]
         missing = list(bridge.unreachable[:_REPORTED])
@@ -179,8 +179,8 @@ class BridgeSearcher:
         for entry, ends, path, own in zip(found.trace, ends_of, paths, members, strict=True):
             shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
             shown |= {"path": [names[row] for row in path]} if path else {}
-            told = _belonging(nodes[ends[0]], [nodes[row] for row in own]) if own else []
-            trace.append(shown | ({"members": told} if told else {}))
+            entries = _belonging(nodes[ends[0]], [nodes[row] for row in own]) if own else []
+            trace.append(shown | ({"members": entries} if entries else {}))
         if trace and bridge.keys:
             summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
             pairs = [[names[one], names[two]] for one, two in missing]

@@ -98,9 +98,11 @@ def _is_whole(relation: RelationMention) -> bool:
 
 def _names_in(text: str, name: str) -> bool:
     """Whether the words of a name stand next to each other in a text."""
-    spoken, wanted = words(text), words(name)
-    size = len(wanted)
-    return size > 0 and any(spoken[at : at + size] == wanted for at in range(len(spoken) - size + 1))
+    text_words, name_words = words(text), words(name)
+    size = len(name_words)
+    return size > 0 and any(
+        text_words[at : at + size] == name_words for at in range(len(text_words) - size + 1)
+    )
 
 
 def _repeats(known: str, text: str) -> bool:

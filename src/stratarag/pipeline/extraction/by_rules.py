@@ -52,7 +52,7 @@ class _Names:
         self.doubtful[known] = doubtful and self.doubtful.get(known, True)
         return known
 
-    def spoken(self, name: str, *, doubtful: bool) -> str:
+    def mentioned(self, name: str, *, doubtful: bool) -> str:
         """As `add`; but a word is taken for the one longer name before it that ends with it ("Hayek")."""
         full = "" if " " in name else self._full.get(name.lower(), "")
         known = self.add(name, doubtful=doubtful)
@@ -72,7 +72,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
     Returns
     -------
     Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
-    its description. Dates and quantities are told by the units and are no entities. Relations join names of
+    its description. Dates and quantities are in the units and are no entities. Relations join names of
     one sentence, with the sentence as description and a strength in (0, 1] that falls with the distance.
     Units cover the text. What is doubtful and the terms are candidates, which the corpus decides on.
     """
@@ -81,7 +81,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
     names = _Names()
     topic = _title_names(title, text[begin:], names)
     stops, terms, foreign = _read(text)
-    spoken: list[Sentence] = []
+    parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
         found = mentions(text, start, end, stops)
@@ -89,21 +89,21 @@ def extract(text: str, *, title: str = "") -> Extraction:
             found = _with_topic(text, start, end, topic, found)
         if foreign and foreign.names:
             found = sorted([*found, *occurrences(text, start, end, foreign.names)], key=itemgetter(1))
-        spoken.append(Sentence(start, end, _named(found, names)))
-    _imply(text, topic, spoken)
+        parsed.append(Sentence(start, end, _named(found, names)))
+    _imply(text, topic, parsed)
 
     related: list[RelationMention] = []
-    for sentence in spoken:
+    for sentence in parsed:
         relations(text, sentence, related)
     for short, full, stated in dict.fromkeys(acronyms(text)):
         related.append(RelationMention(names.add(full), names.add(short), stated))
     described = {
         each.named[0][0]: statement(text, each.start, each.end)
-        for each in reversed(spoken)
+        for each in reversed(parsed)
         if each.named and not is_byline(text, each.start, each.end)
     }
     return Extraction(
-        units=tuple(units(text, spoken)),
+        units=tuple(units(text, parsed)),
         entities=tuple(
             [
                 EntityMention(name, "", described.get(name, ""), doubtful)
@@ -202,20 +202,20 @@ def _named(found: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
     for name, start, end, kind in found:
         if len(name) <= _LONGEST_NAME and kind not in (DATE, QUANTITY):
-            known = names.spoken(name, doubtful=kind == DOUBTFUL)
+            known = names.mentioned(name, doubtful=kind == DOUBTFUL)
             if known not in named:
                 named[known] = (known, start, end)
     return list(named.values())
 
 
-def _imply(text: str, topic: str, spoken: list[Sentence]) -> None:
+def _imply(text: str, topic: str, parsed: list[Sentence]) -> None:
     """Give sentences that begin with "He" or "The journal" the name that they are about."""
     subject = topic
-    for at, (start, _, named) in enumerate(spoken):
+    for at, (start, _, named) in enumerate(parsed):
         anaphor = _ANAPHOR.match(text, start)
         if anaphor and subject and all(name != subject for name, _, _ in named):
             noun = anaphor["noun"]
-            if not noun or (at and topic and f" {noun}" in text[spoken[0].start : spoken[0].end]):
+            if not noun or (at and topic and f" {noun}" in text[parsed[0].start : parsed[0].end]):
                 named.insert(0, (subject, start, start))
         if not topic and named:
             subject = named[0][0]

@@ -124,7 +124,7 @@ def _extraction(doc: Doc, title: str) -> Extraction:
         name, _, _, type_ = coming.popleft()
         if type_ not in (DATE, QUANTITY):
             names.add(name, type_)
-    spoken = []
+    parsed = []
     for start, end in _sentences(doc, begin):
         named: dict[str, Named] = {}
         if topic and _goes_on(doc, start):
@@ -134,18 +134,18 @@ def _extraction(doc: Doc, title: str) -> Extraction:
             if type_ not in (DATE, QUANTITY):
                 known = names.add(name, type_)
                 named.setdefault(known, (known, first, min(last, end)))
-        spoken.append(Sentence(start, end, list(named.values())))
+        parsed.append(Sentence(start, end, list(named.values())))
 
     related: list[RelationMention] = []
-    for sentence in spoken:
+    for sentence in parsed:
         relations(text, sentence, related)
     for short, full, stated in dict.fromkeys(acronyms(text)):
         related.append(RelationMention(names.add(full), names.add(short), stated))
     described = {
-        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(spoken) if each.named
+        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(parsed) if each.named
     }
     return Extraction(
-        units=tuple(units(text, spoken)),
+        units=tuple(units(text, parsed)),
         entities=tuple(
             EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()
         ),

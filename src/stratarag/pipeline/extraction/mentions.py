@@ -71,8 +71,8 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
         elif kind == "title" or kind == "phrase":
             _quoted(match, kind, stops, found)
         else:
-            told = QUANTITY if kind == "quantity" or kind == "money" else DATE
-            found.append((_squeezed(match[0]), *match.span(), told))
+            what = QUANTITY if kind == "quantity" or kind == "money" else DATE
+            found.append((_squeezed(match[0]), *match.span(), what))
     return found
 
 
@@ -84,8 +84,8 @@ def _quoted(match: Match[str], kind: str, stops: Set[str], found: list[Mention])
     inside = match[kind]
     name = _squeezed(inside.rstrip(" .,;:!?'\u2019"))
     folded = name.lower()
-    spoken = kind == "phrase" and name != inside
-    if name and not spoken and folded not in stops and folded not in _ALONE:
+    is_speech = kind == "phrase" and name != inside
+    if name and not is_speech and folded not in stops and folded not in _ALONE:
         found.append((name, *match.span(kind), ""))
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stratarag.errors import ParseFailed
 from stratarag.models.structured import delimited_records, read_json
+from stratarag.pipeline.names.dates import iso_date
 from stratarag.records import EntityMention, RelationMention, SemanticUnit
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -83,11 +84,14 @@ class ExtractionAnswer:
 
 
 def read_name(value: Any) -> str | None:
-    """The name that a value stands for: a string, a number, or an object with a name; else None."""
+    """The name that a value stands for: a string, a number, or an object with a name; else None.
+
+    Dates are written in one way (`iso_date`), so that those of several passages, and of questions, are one.
+    """
     if isinstance(value, dict):
         value = _first(value, _NAME)
     if isinstance(value, str):
-        return value.strip()
+        return iso_date(value) or value.strip()
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

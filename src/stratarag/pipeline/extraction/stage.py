@@ -224,7 +224,7 @@ def _known(
         return {}
     before = previous.rows([chunk.id for chunk in chunks])
     nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
-    wanted = (_maker(config, config.gleaning), GIVEN)
+    makers = (_maker(config, config.gleaning), GIVEN)
     kept = {}
     for row, chunk in zip(rows, chunks, strict=True):
         node = nodes.get(chunk.id)
@@ -232,7 +232,7 @@ def _known(
             continue
         made_by = node.extra["maker"]
         local = made_by.startswith(LOCAL)
-        if made_by in wanted if use_llm else not local or made_by == _local_maker(chunk, config):
+        if made_by in makers if use_llm else not local or made_by == _local_maker(chunk, config):
             kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
     return kept
 
@@ -320,27 +320,27 @@ def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
     """
     if len(texts) == 1:
         return [whole]
-    spoken = [f" {' '.join(words(text))} " for text in texts]
+    folded_texts = [f" {' '.join(words(text))} " for text in texts]
     entities: list[list[EntityMention]] = [[] for _ in texts]
     relations: list[list[RelationMention]] = [[] for _ in texts]
     units: list[list[SemanticUnit]] = [[] for _ in texts]
     for entity in whole.entities:
-        for place in _places([entity.name], spoken):
+        for place in _places([entity.name], folded_texts):
             entities[place].append(entity)
     for relation in whole.relations:
-        for place in _places([relation.source, relation.target], spoken):
+        for place in _places([relation.source, relation.target], folded_texts):
             relations[place].append(relation)
     for unit in whole.units:
-        for place in _places(unit.entities, spoken):
+        for place in _places(unit.entities, folded_texts):
             units[place].append(unit)
     parts = zip(units, entities, relations, strict=True)
     return [Extraction(tuple(u), tuple(e), tuple(r)) for u, e, r in parts]
 
 
-def _places(names: Sequence[str], spoken: Sequence[str]) -> list[int]:
+def _places(names: Sequence[str], folded_texts: Sequence[str]) -> list[int]:
     """The passages that name the most of some names; the first if none names any."""
     folded = [f" {' '.join(words(name))} " for name in names]
-    counts = [sum(name in text for name in folded) for text in spoken]
+    counts = [sum(name in text for name in folded) for text in folded_texts]
     most = max(counts)
     return [place for place, count in enumerate(counts) if count == most] if most else [0]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from stratarag.pipeline.extraction.by_rules import question_entities
 from stratarag.pipeline.extraction.spans import CAPITALS
+from stratarag.pipeline.names.dates import iso_date
 from stratarag.pipeline.names.index import NameIndex, NameMatches, Rows, words
 from stratarag.stopwords import ENGLISH
 
@@ -35,6 +36,7 @@ SHARPNESS = 10
 ALONE = 0.1
 """Weight of a single word ("president") that a question contains which names nothing; "franz liszt" has 1."""
 
+_NO_ROWS: Rows = np.empty(0, np.int64)
 _CAPITAL = re.compile(rf"[ -][{CAPITALS}]")
 
 _Mask = NDArray[np.bool_]
@@ -97,9 +99,10 @@ def link(
     met = _covered(found, named, len(tokens))
     known, missed = [found.rows[named]], []
     for name, place in places.items():
-        if not place.any():
-            known.append(_exact(name, index))
-        if (place & ~met).any() or not (place.any() or known[-1].size):
+        date = iso_date(name)
+        exact = _exact(date or name, index) if date or not place.any() else _NO_ROWS
+        known.append(exact)
+        if not exact.size and ((place & ~met).any() or not place.any()):
             missed.append(name)
     sole, near, weights = _candidates(missed if fuzzy else [], index, frequency)
     known.append(sole)
