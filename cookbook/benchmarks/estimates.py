@@ -39,7 +39,8 @@ class FromOpenIE:
 
     def __call__(self, prompt: str) -> str:
         found = _PASSAGE.search(prompt)
-        line = None if found is None else self._line(found[2].strip())
+        asked = found is not None and '"relations"' in prompt
+        line = self._line(found[2].strip()) if asked else None
         return written(prompt) if line is None else json.dumps(_extraction(found[2], line))
 
     def _line(self, passage: str) -> dict | None:

@@ -340,8 +340,18 @@ class _Update:
                 config=self._config.to_dict(),
                 prompts={**recorded, **self._gate.prompts_used},
                 complete=self._complete,
+                spent=self._spent(),
             )
         )
+
+    def _spent(self) -> Mapping[str, Mapping[str, int]]:
+        """What the chat models were asked for this index, with the operations before."""
+        spent = {} if self._before is None else dict(self._before.manifest.spent)
+        for model, used in self._gate.ledger.models.items():
+            known = spent.get(model, {})
+            counts = {name: getattr(used, name) for name in ("calls", "input_tokens", "output_tokens")}
+            spent[model] = {name: count + known.get(name, 0) for name, count in counts.items()}
+        return spent
 
     def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
         return BuildReport(
@@ -358,6 +368,8 @@ class _Update:
             failures=self._failures,
             notes=self._all_notes(),
             stages=dict(self._gate.ledger.stages),
+            models=self._gate.ledger.models,
+            cost=self._gate.cost,
         )
 
     def _failures_by_document(self) -> tuple[Failure, ...]:

@@ -16,13 +16,15 @@ from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
 from stratarag.models.local import default_embedder
 from stratarag.models.named import as_chat_model, as_embedder
+from stratarag.models.prices import cost_of
 from stratarag.models.services import Services
 from stratarag.models.stages import models_by_stage
-from stratarag.models.wrap import embedder_name
+from stratarag.models.wrap import declared_dimension, embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
 from stratarag.progress import LineProgress
 from stratarag.protocols import CallCache, Progress, Vectors
+from stratarag.records import Usage
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
@@ -153,6 +155,18 @@ class Models:
             **self._keywords(folder, config, journal=journal),
         )
 
+    def spent(self, manifest: Manifest) -> dict[str, Any]:
+        """What chat models were asked for a generation, and what that costs by the prices known now."""
+        models = {name: Usage(**counted) for name, counted in manifest.spent.items()}
+        total = sum(models.values(), Usage())
+        prices = None if self._budget is None else self._budget.prices
+        return {
+            "calls": total.calls,
+            "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens,
+            "cost": cost_of(models, prices),
+        }
+
     def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
         """A gate for an operation whose calls are answered in batches."""
         keywords = self._keywords(folder, config, journal=True)
@@ -186,7 +200,7 @@ class Models:
             cache=self._shared or folder.calls,
             limits=config.limits,
             count_tokens=self.count_tokens,
-            dimension=self._dimension(folder),
+            dimension=self._dimension(folder) or declared_dimension(self.embedder),
             prompts=config.prompts,
         )
 

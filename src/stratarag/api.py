@@ -232,10 +232,11 @@ async def aestimate(
     cache: StrPath | None = None,
     prices: Prices | None = None,
     extraction: Given | None = None,
+    embedder: Any = None,
 ) -> Estimate:
     """What a build would cost; see `estimate`."""
     settings = as_config(config)
-    models = Models(llm, None, cache=cache, progress=False, spacy=settings.extraction.spacy)
+    models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)
     models.prefer_tokenizer(settings.tokenizer)
     index = Index(IndexFolder.create(None), models, settings)
     change = Change(
@@ -255,11 +256,14 @@ def estimate(
     cache: StrPath | None = None,
     prices: Prices | None = None,
     extraction: Given | None = None,
+    embedder: Any = None,
 ) -> Estimate:
     """What `build_index` with the same arguments would cost, without a single model call.
 
     It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
-    from the texts and our prompts; output tokens are what each prompt asks for; the grouping of summaries
-    follows random vectors, as real ones are not known yet. Calls that `cache` holds count as cached.
+    from the texts and our prompts. Answers are taken to be as long as the prompts ask for; extractions to
+    name what the rules find, and dates, with a sentence on each. The grouping of summaries follows vectors
+    by words alone, of the dimension of `embedder`, as real ones are not known yet. Calls that `cache` holds
+    count as cached. What a model thinks before it writes, and repairs, come on top.
     """
-    return _sync.run(aestimate(documents, method, llm, config, cache, prices, extraction))
+    return _sync.run(aestimate(documents, method, llm, config, cache, prices, extraction, embedder))

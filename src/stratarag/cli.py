@@ -35,6 +35,7 @@ from stratarag._cli.options import (
 )
 from stratarag._cli.output import Output, command
 from stratarag._cli.serving import mcp, serve
+from stratarag.models.prices import money
 from stratarag.question import LENGTHS, RANKS, Length, Rank
 
 __all__ = ["command", "main", "models_options"]
@@ -340,7 +341,8 @@ def stats(index: str, output: Output) -> None:
     # Whatever embedder it was built with, no question is asked of it.
     with sr.open_index(index, embedder=AnyEmbedder()) as opened:
         found = opened.stats()
-        output.show(found, lambda: tree_lines(found))
+        spent = {**found["spent"], "cost": money(found["spent"]["cost"])}
+        output.show(found, lambda: tree_lines({**found, "spent": spent}))
 
 
 @main.command()

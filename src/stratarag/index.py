@@ -645,7 +645,11 @@ class Index:
         self._folder.copy_to(Path(path))
 
     def stats(self) -> dict[str, Any]:
-        """What the index holds: documents, chunks, nodes by method and level, bytes, settings."""
+        """What the index holds, and what chat models were asked for it.
+
+        Documents, chunks, nodes by method and level, bytes, settings; calls, tokens and cost of all
+        operations that changed it (the cost is None if a price is not known).
+        """
         reader = self._serve()
         manifest = reader.snapshot.manifest
         described = {name: reader.describe(name) for name in reader.methods}
@@ -662,6 +666,7 @@ class Index:
             "tokenizer": manifest.tokenizer,
             "bytes": self._folder.bytes_on_disk(),
             "interrupted": self._folder.interrupted(),
+            "spent": self._models.spent(manifest),
         }
 
     async def astats(self) -> dict[str, Any]:

@@ -371,7 +371,8 @@ class BuildReport:
     """What a build, insert or delete did.
 
     `skipped` names blank documents and duplicates, `failures` the units a model could not do; `notes`
-    counts what was repaired or could not be kept.
+    counts what was repaired or could not be kept. `models` is what each chat model was asked, and `cost` what
+    that costs (at the prices of the `Budget`, or of the table of genai-prices): None if a price is not known.
     """
 
     operation: str
@@ -387,6 +388,8 @@ class BuildReport:
     failures: tuple[Failure, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, Usage] = field(default_factory=dict)
+    models: Mapping[str, Usage] = field(default_factory=dict)
+    cost: float | None = 0.0
 
     @property
     def usage(self) -> Usage:

@@ -7,8 +7,12 @@ import re
 from itertools import pairwise
 from typing import Any
 
-_NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)*")
 _LISTED = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
+_NAME = re.compile(
+    r"\b(?!(?:The|An?|It|He|She|They|In|On|At|By|Its|His|Her|This|There)\b)[A-Z]\w+(?: [A-Z]\w+)*|\b1\d{3}\b"
+)
+_ASKED = re.compile(r"(\d+) words")
+_OF_ASKED = 0.9  # of the words that a prompt allows, which models rarely use up
 _NUMBERED = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 
 
@@ -17,13 +21,14 @@ def written(prompt: str) -> str:
     for tag, write in ({} if _within(prompt, "passages") else _WRITERS).items():
         data = _within(prompt, tag)
         if data is not None:
-            return json.dumps(write(data))
+            return json.dumps(write(data, prompt))
     if '"entities"' in prompt and _within(prompt, "question") is not None:
         return json.dumps({"entities": _names(_within(prompt, "question") or "")[:3]})
+    data = _within(prompt, "statements") or _within(prompt, "passages") or prompt[-1500:]
     if '"elements"' in prompt:
-        return json.dumps({"elements": [{"title": "What it says", "text": _said(prompt)}]})
+        return json.dumps({"elements": [{"title": "What it says", "text": _said(data, prompt)}]})
     cited = _NUMBERED.search(prompt)
-    return f"{_said(prompt)} [{cited[1] if cited else 1}]"
+    return f"{_said(data, prompt)} [{cited[1] if cited else 1}]"
 
 
 def _within(prompt: str, tag: str) -> str | None:
@@ -35,40 +40,46 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(_NAME.findall(text)))
 
 
-def _said(text: str) -> str:
-    """A few words of the data in a prompt."""
-    return "It is said that " + " ".join(re.sub(r"<[^>]*>", " ", text[-1500:]).split()[:40]).strip(":")
+def _said(text: str, prompt: str) -> str:
+    """Words of the data in a prompt, nearly as many as the prompt asks for."""
+    asked = _ASKED.search(prompt)
+    most = round(_OF_ASKED * int(asked[1])) if asked else 40
+    return "It is said that " + " ".join(re.sub(r"<[^>]*>", " ", text).split()[: most - 4]).strip(":")
 
 
-def _extraction(passage: str) -> dict[str, Any]:
+def _extraction(passage: str, prompt: str) -> dict[str, Any]:
     """Each name with the sentence that it is in, as the prompt asks."""
-    sentences = [" ".join(each.split()[:30]) for each in re.split(r"(?<=[.!?])\s+", passage) if each.strip()]
-    said = {name: each for each in reversed(sentences) for name in _names(each)} or {
+    sentences = [each for each in re.split(r"(?<=[.!?])\s+", passage) if each.strip()]
+    said = {name: _start(each) for each in reversed(sentences) for name in _names(each)} or {
         "Something": passage[:80]
     }
-    names = list(said)[:10]
+    names = list(said)
     pairs = [(one, other) for each in sentences for one, other in pairwise(_names(each))]
     return {
         "units": [{"text": each, "entities": _names(each)[:4]} for each in sentences],
         "entities": [{"name": name, "type": "thing", "description": said[name]} for name in names],
         "relations": [
             {"source": one, "target": other, "description": f"{one}: {said[other]}", "strength": 5}
-            for one, other in pairs[:10]
+            for one, other in pairs[: len(names)]
         ],
     }
 
 
-def _report(members: str) -> dict[str, Any]:
+def _start(sentence: str) -> str:
+    return " ".join(sentence.split()[:22])
+
+
+def _report(members: str, prompt: str) -> dict[str, Any]:
     names = _names(members)[:3]
     return {
         "title": ", ".join(names) or "Members",
-        "summary": _said(members),
+        "summary": _said(members, prompt),
         "rating": 6.0,
-        "reason": "Often named.",
+        "reason": "It is often named, and much of what the others do depends on it.",
     }
 
 
-def _analysis(texts: str) -> dict[str, Any]:
+def _analysis(texts: str, prompt: str) -> dict[str, Any]:
     numbers = [int(number) for number in _NUMBERED.findall(texts)] or [1]
     points = [
         {"description": f"Text {number} says so.", "score": 70.0, "sources": [number]}
@@ -77,7 +88,7 @@ def _analysis(texts: str) -> dict[str, Any]:
     return {"points": points}
 
 
-def _summary(entities: str) -> dict[str, Any]:
+def _summary(entities: str, prompt: str) -> dict[str, Any]:
     names = _names(entities)[:2]
     title = "Things about " + " and ".join(names)
     members = [
@@ -85,7 +96,9 @@ def _summary(entities: str) -> dict[str, Any]:
         for name in _LISTED.findall(entities)
     ]
     return {
-        "entities": [{"name": title, "type": "topic", "description": _said(entities), "members": members}]
+        "entities": [
+            {"name": title, "type": "topic", "description": _said(entities, prompt), "members": members}
+        ]
     }
 
 
@@ -94,5 +107,5 @@ _WRITERS = {
     "members": _report,
     "texts": _analysis,
     "entities": _summary,
-    "sample": lambda sample: {"types": ["place", "person"]},
+    "sample": lambda sample, prompt: {"types": ["place", "person"]},
 }

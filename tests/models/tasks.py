@@ -12,7 +12,8 @@ from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
 from stratarag.models.structured import json_as, plain_text
 
 ECHO = Prompt("echo", "Say something about {{text}}.")
-TEXT = Task("describe", ECHO, plain_text, lambda values: "placeholder", expected_output_tokens=10)
+TEN = "ten tokens of forty characters at most.."
+TEXT = Task("describe", ECHO, plain_text, lambda values: TEN, expected_output_tokens=10)
 
 
 class Fact(BaseModel):

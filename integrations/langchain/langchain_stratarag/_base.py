@@ -20,14 +20,18 @@ from pydantic import ConfigDict, Field, field_validator
 
 from langchain_stratarag._answer import AnswerRunnable
 from langchain_stratarag._convert import IdKey, to_chunks, to_documents
-from langchain_stratarag._models import to_chat_model, use_callbacks
+from langchain_stratarag._models import to_chat_model, to_embedder, use_callbacks
 from stratarag import (
     BuildReport,
+    Estimate,
     Index,
+    Prices,
     abuild_index,
+    aestimate,
     aopen_index,
     build_index,
     check_search_options,
+    estimate,
     open_index,
     search_options,
 )
@@ -184,6 +188,45 @@ class IndexRetriever(BaseRetriever):
                 chunks, cls.method, path, to_chat_model(llm), embedding, config, budget, cache, progress
             )
         return cls._over(index, settings)
+
+    @classmethod
+    def estimate(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+        id_key: IdKey | None = None,
+    ) -> Estimate:
+        """What `from_documents` would cost, without a model call; see `stratarag.estimate`.
+
+        `prices` are those of the model; None takes those that are known.
+        """
+        chunks = to_chunks(documents, id_key)
+        return estimate(
+            chunks, cls.method, to_chat_model(llm), config, cache, prices, embedder=to_embedder(embedding)
+        )
+
+    @classmethod
+    async def aestimate(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+        id_key: IdKey | None = None,
+    ) -> Estimate:
+        """The async twin of `estimate`."""
+        chunks = to_chunks(documents, id_key)
+        return await aestimate(
+            chunks, cls.method, to_chat_model(llm), config, cache, prices, embedder=to_embedder(embedding)
+        )
 
     @classmethod
     def from_texts(

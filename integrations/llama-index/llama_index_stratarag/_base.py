@@ -26,7 +26,7 @@ from llama_index_stratarag._store import FolderStore, located
 from llama_index_stratarag._updating import UpdatingIndex
 from llama_index_stratarag.retriever import StrataRetriever
 from llama_index_stratarag.synthesizer import CoreSynthesizer
-from stratarag import Chunk, Index, search_options
+from stratarag import Chunk, Estimate, Index, Prices, aestimate, estimate, search_options
 from stratarag.errors import MethodMissing
 from stratarag.question import SHARED_OPTIONS, Length
 
@@ -175,6 +175,43 @@ class StrataIndex(UpdatingIndex):
             await index.docstore.async_add_documents(nodes, allow_update=True)
         await index.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
         return index
+
+    @classmethod
+    def estimate(
+        cls,
+        documents: Sequence[Document],
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        transformations: list[TransformComponent] | None = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+    ) -> Estimate:
+        """What `from_documents` would cost, without a model call; see `stratarag.estimate`.
+
+        `prices` are those of the model; None takes those that are known.
+        """
+        nodes = run_transformations(documents, transformations or Settings.transformations)
+        setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
+        return estimate(_flat(nodes), **setup.estimating(), prices=prices)
+
+    @classmethod
+    async def aestimate(
+        cls,
+        documents: Sequence[Document],
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        transformations: list[TransformComponent] | None = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+    ) -> Estimate:
+        """The async twin of `estimate`."""
+        nodes = await arun_transformations(documents, transformations or Settings.transformations)
+        setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
+        return await aestimate(_flat(nodes), **setup.estimating(), prices=prices)
 
     @classmethod
     def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:

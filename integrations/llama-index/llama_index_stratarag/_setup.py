@@ -67,6 +67,11 @@ class Setup:
         """The spaCy pipeline in the caller's own settings; one that only a folder names is not loaded."""
         return as_config(self.config).extraction.spacy
 
+    def estimating(self) -> dict[str, Any]:
+        """What an estimate takes of it."""
+        given = self._building()
+        return {name: given[name] for name in ("method", "llm", "embedder", "config", "cache")}
+
     def _building(self) -> dict[str, Any]:
         return {"method": self.method, "path": self.path, "config": self.config} | self._opening()
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import stratarag as sr
+from stratarag.models.prices import money
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
@@ -35,6 +36,8 @@ def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:
         f"model calls: {usage.calls} ({usage.cached_calls} cached), "
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.seconds:.1f} s"
     )
+    if usage.calls:
+        yield f"cost: {money(report.cost)}"
     for label in ("updated", "deleted", "unchanged", "skipped"):
         names = getattr(report, label)
         if names:

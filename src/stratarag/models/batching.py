@@ -230,7 +230,7 @@ class BatchGate(ModelGate):
                 self._scope_for(call.task.name),
                 sender.input_tokens(call.prompt, call.task.schema),
             )
-            scope.ledger.add(scope.stage, sender.reported(answer, counted))
+            scope.ledger.add(scope.stage, sender.reported(answer, counted), sender.chat.priced_as)
             if not answer.filtered:
                 return self._judged(call, answer)
             raise self._failed(call, "the provider's content filter stopped the answer")
@@ -253,6 +253,6 @@ class BatchGate(ModelGate):
             task.name,
             sender.body(prompt, task.schema),
             sender.input_tokens(prompt, task.schema),
-            task.expected_output_tokens,
+            self.count_tokens(task.expected_answer(call.values)),
         )
         return Unanswered("is asked for in the next batch")

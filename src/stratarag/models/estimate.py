@@ -10,9 +10,9 @@ from stratarag.models.budget import Limits, Prices
 from stratarag.models.gate import ModelGate
 from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.pending import PendingCall
-from stratarag.models.prices import cost_of
+from stratarag.models.prices import cost_of, money
 from stratarag.models.request import CountTokens, approximate_tokens
-from stratarag.models.task import Call
+from stratarag.models.task import Call, answer_text
 from stratarag.models.wrap import embedder_name, offers_spans
 from stratarag.protocols import CallCache, Progress, Spans, Vectors
 from stratarag.records import Usage
@@ -25,8 +25,9 @@ DEFAULT_DIMENSION = 256
 class Estimate:
     """What an operation would cost, per stage. `cost` is None where prices are not known.
 
-    Calls that the cache answers are counted apart and are free. Output tokens are the tasks' typical
-    lengths; repairs of unreadable answers come on top.
+    Calls that the cache answers are counted apart and are free. Output tokens are those of answers of the
+    lengths that the prompts ask for; repairs of unreadable answers, and what a model thinks before it writes,
+    come on top.
     """
 
     stages: Mapping[str, Usage] = field(default_factory=dict)
@@ -76,14 +77,9 @@ class Estimate:
         rows.append(("total", *_cells(self.usage)))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         lines = [_line(row, widths) for row in (header, *rows)]
-        lines.append("cost: " + _money(self.cost))
+        hint = " (no price is known for the model: give prices=Prices(...))" if self.cost is None else ""
+        lines.append(f"cost: {money(self.cost)}{hint}")
         return "\n".join(lines)
-
-
-def _money(cost: float | None) -> str:
-    if cost is None:
-        return "unknown (no price is known for the model: give prices=Prices(...))"
-    return f"{cost:.2f}" if cost >= 1 else f"{cost:.4f}"
 
 
 def _counts(usage: Usage) -> dict[str, int]:
@@ -199,7 +195,6 @@ class CountingGate(ModelGate):
             prompts=prompts,
         )
         self._counted: set[str] = set()
-        self._by_model: dict[str, Usage] = {}
 
     def _cached(self, call: Call[T]) -> tuple[bool, Any]:
         if call.key in self._counted:
@@ -209,16 +204,15 @@ class CountingGate(ModelGate):
     async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
         self._counted.add(call.key)
         task, scope = call.task, self._scope_for(call.task.name)
+        value = task.placeholder(call.values)
         taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
-        used = Usage(1, 0, taken, task.expected_output_tokens)
-        scope.ledger.add(scope.stage, used)
-        name = self._sender(task.name).chat.name
-        self._by_model[name] = self._by_model.get(name, Usage()) + used
-        return "", task.placeholder(call.values)
+        used = Usage(1, 0, taken, self.count_tokens(answer_text(value)))
+        scope.ledger.add(scope.stage, used, self._sender(task.name).chat.priced_as)
+        return "", value
 
     def _parsed_again(self, call: Call[T], answer: str) -> T:
         return call.task.placeholder(call.values)
 
     def estimate(self, prices: Prices | None = None) -> Estimate:
         """What was counted so far; without `prices`, at those that are known of the models."""
-        return Estimate(self.ledger.stages, cost_of(self._by_model, prices))
+        return Estimate(self.ledger.stages, cost_of(self.ledger.models, prices))

@@ -32,6 +32,7 @@ from stratarag.models.ledger import Ledger, Scope
 from stratarag.models.log import logger
 from stratarag.models.messages import Messages
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
+from stratarag.models.prices import cost_of
 from stratarag.models.protocol import Gate
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
 from stratarag.models.retry import too_many
@@ -126,6 +127,7 @@ class ModelGate:
         self._pending = PendingCalls()
         services = services or Services(self.limits, sleep=sleep)
         account = Account(budget or Budget())
+        self._prices = account.budget.prices
         by_stage = models_by_stage(llm)
         requests = {
             id(model): Requests(
@@ -167,6 +169,11 @@ class ModelGate:
     def embedder(self) -> str | None:
         """The embedder's fingerprint, complete once `dimension` is known."""
         return None if self._embedder is None else self._embedder.name
+
+    @property
+    def cost(self) -> float | None:
+        """What all calls cost so far, at the budget's prices or the table's; None if one is not known."""
+        return cost_of(self.ledger.models, self._prices)
 
     @property
     def zero_vectors(self) -> list[str]:

@@ -9,16 +9,25 @@ from stratarag.records import Usage
 
 
 class Ledger:
-    """Sums of `Usage` per stage, in the order in which the stages began. Thread-safe."""
+    """Sums of `Usage` per stage, in the order in which the stages began, and per model. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._stages: dict[str, Usage] = {}
+        self._models: dict[str, Usage] = {}
 
-    def add(self, stage: str, usage: Usage) -> None:
-        """Add to what the stage cost so far."""
+    def add(self, stage: str, usage: Usage, model: str = "") -> None:
+        """Add to what the stage cost so far, and to what the chat model did that was asked."""
         with self._lock:
             self._stages[stage] = self._stages.get(stage, Usage()) + usage
+            if model:
+                self._models[model] = self._models.get(model, Usage()) + usage
+
+    @property
+    def models(self) -> dict[str, Usage]:
+        """Usage per chat model; a copy."""
+        with self._lock:
+            return dict(self._models)
 
     @property
     def stages(self) -> dict[str, Usage]:

@@ -49,3 +49,10 @@ def cost_of(usage: Mapping[str, Usage], prices: Prices | None = None) -> float |
             return None
         total += of_model.cost(used.input_tokens, used.output_tokens)
     return total
+
+
+def money(cost: float | None) -> str:
+    """A cost for people: `unknown` where it is not known."""
+    if cost is None:
+        return "unknown"
+    return f"{cost:.2f}" if cost >= 1 or not cost else f"{cost:.4f}"

@@ -231,7 +231,7 @@ class Requests:
                 used = self._used(request, counted)
                 self._history.add(task.name, counted, used)
                 self.limiter.correct(used.input_tokens + used.output_tokens - request.tokens)
-                scope.ledger.add(scope.stage, used)
+                scope.ledger.add(scope.stage, used, self.chat.priced_as)
             self.account.settle(request.estimate, used)
 
     def _used(self, request: Request, counted: int) -> Usage:

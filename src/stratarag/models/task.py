@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stratarag.models.messages import Messages
 from stratarag.records import content_id
@@ -135,7 +135,7 @@ class Task(Generic[T]):
     schema
         The pydantic model that the answer should satisfy, for models with structured output.
     expected_output_tokens
-        Typical length of an answer, for estimates and for the budget's look ahead.
+        Typical length of an answer, for the budget's look ahead. Estimates count what the placeholder is.
     answers_question
         Whether the answer goes to a person as it is.
     """
@@ -148,6 +148,10 @@ class Task(Generic[T]):
     expected_output_tokens: int = 200
     answers_question: bool = False
 
+    def expected_answer(self, values: Mapping[str, str]) -> str:
+        """What an estimate takes the model to write, in the form that the prompt asks for."""
+        return answer_text(self.placeholder(values))
+
     @property
     def usable_in_part(self) -> bool:
         """Whether an answer without its end is better than none.
@@ -155,6 +159,14 @@ class Task(Generic[T]):
         The whole elements of JSON are, and so is an answer for which somebody waits.
         """
         return self.schema is not None or self.answers_question
+
+
+def answer_text(value: Any) -> str:
+    """How a model would write a value: text as it is, all else as JSON (of `as_json`, where it has that)."""
+    if isinstance(value, str):
+        return value
+    plain = value.as_json() if hasattr(value, "as_json") else value.model_dump()
+    return json.dumps(plain, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

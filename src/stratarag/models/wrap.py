@@ -83,6 +83,12 @@ def is_named(embedder: object) -> bool:
     return _given_name(embedder) is not None
 
 
+def declared_dimension(embedder: object) -> int | None:
+    """The dimension of an embedder's vectors, where it says so before it has made any."""
+    found = [getattr(embedder, name, None) for name in ("dimension", "dimensions")]
+    return next((each for each in found if isinstance(each, int) and each > 0), None)
+
+
 def embedder_name(embedder: object, dimension: int | None) -> str:
     """How an index knows an embedder: its `name`, its model's name, or its class and dimension.
 
@@ -141,6 +147,11 @@ class Chat:
         if not self.settings:
             return self.name
         return f"{self.name} {json.dumps(self.settings, sort_keys=True, default=str)}"
+
+    @property
+    def priced_as(self) -> str:
+        """The name under which the table of prices has the model; a server of one's own has its own price."""
+        return f"{self.name} (own server)" if self.address else self.name
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
         """The schema if the model takes one and has not refused this one; else None."""

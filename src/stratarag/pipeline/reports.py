@@ -23,6 +23,7 @@ from stratarag.results import CountTokens, clip
 
 MOST_RATING = 10.0
 _HALF = 10  # passages behind a group that an extractive report rates in the middle of the scale
+_REASON_WORDS = 15  # of a rating, as estimates expect it
 _LONGEST_TITLE = 200
 _OPEN, _CLOSE = "<member>\n", "\n</member>"
 
@@ -183,4 +184,5 @@ def _placeholder(values: Mapping[str, str], max_tokens: int) -> ReportSchema:
     """What an estimate takes a model to say: as many words of the members as were asked for."""
     words = values["members"].replace(_OPEN, "").replace(_CLOSE, "").split()
     summary = " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
-    return ReportSchema(title=" ".join(words[:4]) or "title", summary=summary, rating=5.0, reason="reason")
+    reason = " ".join(words[-_REASON_WORDS:])
+    return ReportSchema(title=" ".join(words[:6]) or "title", summary=summary, rating=5.0, reason=reason)

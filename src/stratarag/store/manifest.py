@@ -59,6 +59,8 @@ class Manifest:
         Fingerprints of the prompts, by name.
     complete
         For each part, whether a model made all that a model can make of it.
+    spent
+        Calls and tokens of each chat model, by its name, in all operations that led to this generation.
     stratarag
         Version of the package that wrote it.
     generation, documents, chunks, nodes
@@ -75,6 +77,7 @@ class Manifest:
     config: Mapping[str, Any] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     complete: Mapping[str, bool] = field(default_factory=dict)
+    spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     stratarag: str = field(default_factory=_version)
     generation: int = 0
     documents: int = 0
@@ -134,7 +137,7 @@ class Manifest:
 
     def _check(self) -> None:
         """Refuse what no writer of ours wrote, before anything is done with it."""
-        for name in ("parts", "config", "prompts", "complete", "nodes"):
+        for name in ("parts", "config", "prompts", "complete", "nodes", "spent"):
             if not isinstance(value := getattr(self, name), dict):
                 raise ValueError(f"{name} must be a mapping, not {value!r}")
         for name in ("embedder", "tokenizer", "stratarag"):
@@ -145,6 +148,10 @@ class Manifest:
             most = _MOST // 2 if name == "generation" else _MOST  # others will follow that generation
             if type(count) is not int or not 0 <= count < most:
                 raise ValueError(f"the count of {name!r} cannot be {count!r}")
+        for model, counted in self.spent.items():
+            strange = counted.keys() - {"calls", "input_tokens", "output_tokens"}
+            if strange or not all(type(count) is int and 0 <= count < _MOST for count in counted.values()):
+                raise ValueError(f"what {model!r} was asked cannot be {counted!r}")
         if self.nodes.keys() != self.parts.keys():
             raise ValueError(
                 f"counts the nodes of {sorted(self.nodes)}, but the parts are {sorted(self.parts)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from stratarag.models.prices import money
 from stratarag.records import BuildReport, Usage
 from stratarag.results import Picture
 from stratarag.viz.page import counted, page
@@ -35,7 +36,7 @@ def build_report(report: BuildReport) -> Picture:
         f"{counted(report.documents, 'document')}, {counted(report.chunks, 'chunk')}; "
         + ", ".join(f"{name}: {counted(count, 'node')}" for name, count in report.nodes.items()),
         f"{counted(usage.calls, 'model call')}, {usage.cached_calls:,} of them answered from the cache; "
-        f"{usage.seconds:,.1f} s in all stages.",
+        f"{usage.seconds:,.1f} s in all stages. Cost: {money(report.cost)}.",
     ]
     body = "\n".join(['<main class="report">', *_table(report), *_remarks(report), "</main>"])
     return page(f"Report: {report.operation}, generation {report.generation}", notes, body)

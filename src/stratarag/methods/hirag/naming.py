@@ -36,6 +36,9 @@ LONGEST_NAME = 200
 MOST_ENTITIES = 2
 """Summary entities of one cluster; a model that finds more repeats the members."""
 MOST_TYPES = 12
+_MEMBER_NAME = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
+REASON_WORDS = 10
+"""Words of a member's reason, as estimates expect them."""
 RELATION_TOKENS = 30
 """What a model typically writes of one member's relation to its summary entity."""
 _LONGEST_REASON = 400
@@ -187,11 +190,16 @@ META_TASK = Task(
 
 
 def _placeholder(values: Mapping[str, str]) -> SummarySchema:
-    """What an estimate takes a model to say: a name that no other cluster has, and the members' words."""
+    """What an estimate takes a model to say: a name of its own, the members' words, why each belongs."""
     words_in = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
     described = " ".join(words_in[: int(values["words"])]) or "summary"
+    named = " ".join(words_in[:6])[:LONGEST_NAME] or "group"
+    members = [
+        _Member(name=each, reason=" ".join(words_in[:REASON_WORDS]), strength=5.0)
+        for each in _MEMBER_NAME.findall(values["entities"])
+    ]
     return SummarySchema(
-        entities=[_Entity(name=" ".join(words_in[:6])[:LONGEST_NAME] or "group", description=described)]
+        entities=[_Entity(name=named, type="concept", description=described, members=members)]
     )
 
 

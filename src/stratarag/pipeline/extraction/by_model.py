@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from stratarag.models.gate import Task
 from stratarag.pipeline.extraction import by_rules
@@ -52,10 +54,42 @@ GLEAN = Task(
 )
 
 
+_ENTITY_WORDS, _RELATION_WORDS = 22, 17
+"""Words of a description, as estimates expect them: gpt-4o wrote 28 tokens on an entity and 24 on a relation
+(means of 2,002 and 1,484 in 252 of its answers to such a prompt)."""
+
+
 def _placeholder(passage: str) -> ExtractionAnswer:
-    """What an estimate takes a model to say: what the rules find, since names that recur make the graph."""
+    """What an estimate takes a model to say.
+
+    The names and dates that the rules find, each with the words around it, and as many relations as names
+    at most. In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found
+    8.7, 2,725 different ones, or 12.9 and 4,304 with all ends of its 8.8 relations a passage.
+    """
     found = by_rules.extract(passage)
-    return ExtractionAnswer(found.units, found.entities, found.relations)
+    names = [each.name for each in found.entities]
+    others = [each for each in by_rules.question_entities(passage) if each not in set(names)]
+    entities = tuple(EntityMention(each, "concept", _around(each, passage)) for each in (*names, *others))
+    beside = [(unit, [each for each in others if each in unit.text]) for unit in found.units]
+    units = tuple(SemanticUnit(unit.text, (*unit.entities, *more)) for unit, more in beside)
+    related = [
+        RelationMention(unit.entities[0], each, unit.text)
+        for unit, more in beside
+        for each in more
+        if unit.entities
+    ] + sorted(found.relations, key=lambda each: -each.strength)
+    relations = (replace(each, description=_cut(each.description, _RELATION_WORDS)) for each in related)
+    return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
+
+
+def _around(name: str, passage: str) -> str:
+    """The words with which a passage speaks of a name."""
+    at = max(0, passage.find(name))
+    return _cut(passage[passage.rfind(".", 0, at) + 1 :], _ENTITY_WORDS)
+
+
+def _cut(text: str, words: int) -> str:
+    return " ".join(text.split(maxsplit=words)[:words])
 
 
 def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> Extraction:

@@ -82,6 +82,25 @@ class ExtractionAnswer:
     relations: tuple[RelationMention, ...] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
 
+    def as_json(self) -> dict[str, Any]:
+        """The answer as `ExtractionSchema` asks for it."""
+        return {
+            "units": [{"text": each.text, "entities": list(each.entities)} for each in self.units],
+            "entities": [
+                {"name": each.name, "type": each.type, "description": each.description}
+                for each in self.entities
+            ],
+            "relations": [
+                {
+                    "source": each.source,
+                    "target": each.target,
+                    "description": each.description,
+                    "strength": each.strength,
+                }
+                for each in self.relations
+            ],
+        }
+
 
 def read_name(value: Any) -> str | None:
     """The name that a value stands for: a string, a number, or an object with a name; else None.

@@ -1,0 +1,142 @@
+"""The bill: what is estimated, what the server counts, what a build says it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openai")
+
+import stratarag as sr
+from stratarag import demo
+from stratarag.errors import BudgetExceeded
+from stratarag.models.openai import OpenAIChatModel
+from tests.clients.server import ModelServer
+
+DOCUMENTS = list(demo.documents())
+PRICES = sr.Prices(1.0, 3.0)
+
+
+def name(server: ModelServer) -> str:
+    return f"openai:m@{server.openai}"
+
+
+def price(server: ModelServer) -> float:
+    return PRICES.cost(server.input_tokens, server.output_tokens)
+
+
+@pytest.mark.parametrize("method", ["lshtree", "archrag", "noderag", "hirag"])
+def test_an_estimate_is_near_what_the_server_counts(method: str) -> None:
+    with ModelServer() as server:
+        llm = name(server)
+        found = sr.estimate(DOCUMENTS, method, llm=llm, embedder="hashing", prices=PRICES)
+        assert server.requests == 0
+        sr.build_index(DOCUMENTS, method, llm=llm, embedder="hashing", progress=False).close()
+        assert found.calls == pytest.approx(server.requests, rel=0.15, abs=1)
+        assert found.input_tokens == pytest.approx(server.input_tokens, rel=0.15)
+        assert found.output_tokens == pytest.approx(server.output_tokens, rel=0.15)
+        assert found.cost == pytest.approx(price(server), rel=0.15)
+
+
+def test_a_longer_prompt_is_a_larger_estimate() -> None:
+    longer = "Write 400 words about these.\n\n" + "Keep to the facts. " * 200 + "\n\n{{passages}}"
+    config = {"prompts": {"lshtree/summarize": longer}}
+    usual, changed = (
+        sr.estimate(DOCUMENTS, llm="openai:m@http://127.0.0.1:9/v1", config=c) for c in (None, config)
+    )
+    assert changed.input_tokens > usual.input_tokens + 100 * usual.calls
+
+
+def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        index = sr.build_index(
+            DOCUMENTS[:12],
+            path=tmp_path / "idx",
+            llm=name(server),
+            embedder="hashing",
+            budget=sr.Budget(prices=PRICES),
+            progress=False,
+        )
+        report = index.last_report
+        assert report is not None
+        assert report.cost == pytest.approx(price(server))
+        assert sum(used.calls for used in report.models.values()) == server.requests
+        spent = index.stats()["spent"]
+        assert (spent["calls"], spent["output_tokens"]) == (server.requests, server.output_tokens)
+        assert spent["cost"] == pytest.approx(price(server))
+        assert f"Cost: {price(server):.4f}" in index.show_report().html
+        index.insert(DOCUMENTS[12:20])
+        index.close()
+        with sr.open_index(tmp_path / "idx", embedder="hashing") as opened:
+            later = opened.stats()["spent"]
+            assert later["calls"] == server.requests > spent["calls"]
+            assert later["cost"] is None  # the server is one's own: nobody knows what it costs
+
+
+def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from stratarag.cli import main
+
+    (tmp_path / "a.txt").write_text("Ada met Charles in London. They spoke of engines.\n" * 30, "utf-8")
+    with ModelServer() as server:
+        common = [str(tmp_path / "a.txt"), "--method", "archrag", "--llm", name(server)]
+        said = CliRunner().invoke(main, ["estimate", *common]).output
+        assert "cost: unknown (no price is known" in said
+        built = CliRunner().invoke(main, ["build", *common, "-o", str(tmp_path / "i")]).output
+        assert "cost: unknown" in built
+        assert "cost: unknown" in CliRunner().invoke(main, ["stats", str(tmp_path / "i")]).output
+    free = sr.build_index(DOCUMENTS[:3], embedder="hashing", progress=False)
+    assert free.last_report is not None
+    assert free.last_report.cost == 0
+    assert free.stats()["spent"]["cost"] == 0
+
+
+def test_a_known_model_has_its_price() -> None:
+    pytest.importorskip("genai_prices")
+    found = sr.estimate(DOCUMENTS[:5], llm="openai:gpt-4o-mini")
+    assert found.cost == pytest.approx((found.input_tokens * 0.15 + found.output_tokens * 0.6) / 1e6)
+
+
+@pytest.mark.parametrize("tokens", [500, 3_000, 6_000])
+def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> None:
+    with ModelServer(latency=0.01) as server:
+        with pytest.raises(BudgetExceeded, match=f"tokens={tokens}"):
+            sr.build_index(
+                DOCUMENTS,
+                "archrag",
+                path=tmp_path / "i",
+                llm=name(server),
+                embedder="hashing",
+                budget=sr.Budget(tokens=tokens),
+                progress=False,
+            )
+        # One call under way may write more than was expected of it.
+        assert server.input_tokens + server.output_tokens <= tokens * 1.15
+
+
+def test_estimates_in_the_frameworks() -> None:
+    documents = pytest.importorskip("langchain_core.documents")
+    schema = pytest.importorskip("llama_index.core.schema")
+    from langchain_stratarag import HierarchicalRetriever
+    from llama_index_stratarag import ArchRAGIndex
+
+    def counts(found: sr.Estimate) -> tuple[int, int, int]:
+        return found.calls, found.input_tokens, found.output_tokens
+
+    llm: Any = "openai:m@http://127.0.0.1:9/v1"
+    texts = [each.text for each in DOCUMENTS[:8]]
+    core = sr.estimate([sr.Chunk(t, str(n)) for n, t in enumerate(texts)], "archrag", llm=llm)
+    given = [documents.Document(t, id=str(n)) for n, t in enumerate(texts)]
+    found = HierarchicalRetriever.estimate(given, llm=llm, prices=PRICES)
+    assert counts(found) == counts(core)
+    assert found.cost is not None
+    assert counts(asyncio.run(HierarchicalRetriever.aestimate(given, llm=llm))) == counts(core)
+    llm = OpenAIChatModel("m", base_url="http://127.0.0.1:9/v1")
+    nodes = [schema.Document(text=t, id_=str(n)) for n, t in enumerate(texts)]
+    other = ArchRAGIndex.estimate(nodes, llm=llm, embed_model=False)
+    assert other.calls == pytest.approx(core.calls, rel=0.15)
+    assert counts(asyncio.run(ArchRAGIndex.aestimate(nodes, llm=llm, embed_model=False))) == counts(other)
