@@ -95,3 +95,17 @@ def test_every_third_request_may_fail() -> None:
         assert index.last_report is not None
         assert not index.last_report.failures
         index.close()
+
+
+@pytest.mark.parametrize("mode", ["503", "drop", "html"])
+def test_a_server_that_is_gone_costs_an_answer_what_one_call_costs(mode: str, tmp_path: Path) -> None:
+    with ModelServer() as server:
+        llm = as_chat_model(f"openai:m@{server.openai}")
+        config = {"limits": {"retries": 2}}
+        models: Any = {"llm": llm, "embedder": FakeEmbedder(), "config": config, "progress": False}
+        with sr.build_index(DOCUMENTS, "archrag", tmp_path / "i", **models) as index:
+            server.reset()
+            server.mode = mode
+            with pytest.warns(RuntimeWarning, match="the model could not answer"):
+                assert index.answer("Who met Babbage in Turin?").extractive
+            assert server.requests <= 1 + 2

@@ -38,6 +38,8 @@ def load_model(kind: str, value: str) -> Any:
         raise WrongOption(f"--{kind} {value}: {error}") from None
     except (Exception, SystemExit) as error:
         hint = "; a model of your own is MODULE:NAME" if known else ""
+        if isinstance(error, ModuleNotFoundError) and error.name == value.partition(":")[0]:
+            hint = f"; known providers are {', '.join(PROVIDERS)}, and a model of your own is MODULE:NAME"
         raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
 
 

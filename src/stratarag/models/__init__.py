@@ -10,6 +10,7 @@
     limiter     slots and token buckets
     services    limits and threads that all gates of an index share
     retry       which errors are worth another try
+    outage      whether the server is there at all, over all calls of an operation
     deadline    how long a request may take
     pending     calls under way: shared while identical, kept when their caller is cancelled
     request     one request for text: budget, limiter, retry, ledger

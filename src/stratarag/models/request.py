@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stratarag.errors import BudgetExceeded, CallFailed, ParseFailed
+from stratarag.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
 from stratarag.models.budget import Account, Limits, Sleep
 from stratarag.models.completion import Completion, answer_within
 from stratarag.models.deadline import within
@@ -17,16 +18,19 @@ from stratarag.models.ledger import Scope
 from stratarag.models.limiter import Limiter, Slot
 from stratarag.models.log import logger
 from stratarag.models.messages import Messages
+from stratarag.models.outage import Outage
 from stratarag.models.pending import PendingCall
 from stratarag.models.retry import (
     describe,
     judge,
     nobody_there,
     refuses_schema,
+    shows_outage,
     translate,
     with_retries,
 )
 from stratarag.models.schema import schema_text
+from stratarag.models.stages import stage_of
 from stratarag.models.task import Task
 from stratarag.models.tracing import Recorded, answer_attributes, request_attributes, span
 from stratarag.models.usage import UsageHistory
@@ -80,6 +84,8 @@ class Requests:
         self._sleep = sleep
         self._count = count
         self._history = UsageHistory()
+        self._outage = Outage(1 + limits.retries)
+        self._numbers = itertools.count()
         self._reached = False
         self._warned = False
         at = f" at {chat.address}" if chat.address else ""
@@ -123,7 +129,7 @@ class Requests:
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
                 try:
-                    request.answer = await self._with_retries(attempt, lambda: not pending.halted)
+                    request.answer = await self._with_retries(task, attempt, lambda: not pending.halted)
                 except ParseFailed:  # a framework could not read the answer; it is paid for all the same
                     request.answer = Completion("")
                     raise
@@ -184,7 +190,7 @@ class Requests:
                 return await self._begun(prompt, slot)
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
-                source, piece = await self._with_retries(attempt, lambda: True)
+                source, piece = await self._with_retries(task, attempt, lambda: True)
                 if piece is None:
                     raise CallFailed(f"{self._who} returned an empty answer")
                 with self._span(task.name, nested=False):
@@ -273,13 +279,24 @@ class Requests:
             f"counts anew); a larger Budget({bound.split('=')[0]}=...) raises the limit"
         )
 
-    async def _with_retries(self, attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]) -> T:
-        attempts = 0
+    def _gone(self, kind: type[ModelError] | type[CallFailed]) -> ModelError | CallFailed:
+        return kind(
+            f"{self._who} does not answer: the last {self._outage.length} requests failed, of several calls. "
+            "What was answered is kept; once it is back, the same command goes on from there"
+        )
+
+    async def _with_retries(
+        self, task: Task[Any], attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]
+    ) -> T:
+        attempts, call, patient = 0, next(self._numbers), stage_of(task.name) != "answer"
 
         async def counted() -> T:
             nonlocal attempts
+            if self._outage.over(patient=patient):
+                raise self._gone(ModelError if patient else CallFailed)
             attempts += 1
             answer = await attempt()
+            self._outage.answered()
             self._reached = True
             return answer
 
@@ -289,7 +306,10 @@ class Requests:
                 self.limiter.pause(asked)
 
         def again(error: Exception) -> bool:
-            return worthwhile() and (self._reached or not nobody_there(error))
+            if shows_outage(error):
+                self._outage.failed(call)
+            down = self._outage.over(patient=patient)
+            return worthwhile() and not down and (self._reached or not nobody_there(error))
 
         try:
             return await with_retries(

@@ -170,6 +170,12 @@ def timed_out(error: BaseException) -> bool:
     return any(isinstance(each, TimeoutError) or _TIMED_OUT.search(_names(each)) for each in _chain(error))
 
 
+def shows_outage(error: BaseException) -> bool:
+    """Whether an error speaks of a server that fails, and not of one that asks for patience."""
+    limited = any(status_of(each) == 429 for each in _chain(error)) or retry_after(error) > 0
+    return judge(error) is Verdict.AGAIN and not limited
+
+
 def nobody_there(error: BaseException) -> bool:
     """Whether nothing listens at the server's address, or there is no such address."""
     return any(
@@ -301,7 +307,7 @@ async def with_retries(
             asked = retry_after(error)
             before_pause(error, asked)
             passing = judge(error) is Verdict.AGAIN and timeouts <= 1 and asked <= limits.longest_wait
-            if retry >= limits.retries or not passing or not worthwhile(error):
+            if not worthwhile(error) or retry >= limits.retries or not passing:
                 raise
             growing = random.uniform(0, min(limits.longest_wait, 0.5 * 2.0**retry))
         await sleep(max(asked, growing))

@@ -1,0 +1,34 @@
+"""When a server is held to be gone."""
+
+from __future__ import annotations
+
+from stratarag.models.outage import Outage
+
+
+def test_one_call_that_always_fails_is_not_the_server() -> None:
+    outage = Outage(3)
+    for _ in range(9):
+        outage.failed(0)
+    assert not outage.over(patient=False)
+
+
+def test_several_calls_share_what_one_may_send_where_somebody_waits() -> None:
+    outage = Outage(3)
+    for call in (0, 1, 0):
+        assert not outage.over(patient=False)
+        outage.failed(call)
+    assert outage.over(patient=False)
+    assert not outage.over(patient=True)
+    for call in (1, 0, 1):
+        outage.failed(call)
+    assert outage.over(patient=True)
+
+
+def test_an_answer_ends_it() -> None:
+    outage = Outage(1)
+    outage.failed(0)
+    outage.failed(1)
+    assert outage.over(patient=False)
+    outage.answered()
+    assert not outage.over(patient=False)
+    assert outage.length == 0
