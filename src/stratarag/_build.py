@@ -95,7 +95,9 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the folder's next generation."""
-    async with entered(target.folder.writer(change.operation)) as staging:
+    async with entered(
+        target.folder.writer(change.operation, compact=change.operation == REGROUP)
+    ) as staging:
         with stoppable() as stop:
             return await _Update(target, change, staging, stop).run()
 
@@ -324,7 +326,7 @@ class _Update:
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
         self._complete[name] = built.complete
-        await in_thread(self._staging.put_part, name, built.nodes, built.arrays)
+        await in_thread(self._staging.put_part, name, built.nodes, built.arrays, built.origins)
 
     def _publish(self) -> int:
         recorded = {} if self._before is None else self._before.manifest.prompts

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Metadata = Mapping[str, Any]
@@ -231,12 +232,14 @@ class Built:
 
     `notes` counts what could not be taken as it came, in phrases for people. `complete` tells whether a
     model made all that a model can make of it: what is not will be tried again when there is a model.
+    `origins` gives the chunk of each vector in those arrays of vectors whose rows are not those of `nodes`.
     """
 
     nodes: Sequence[Node]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
+    origins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ NAMES = (
     "calls.sqlite-wal", "calls.sqlite-shm", "calls.sqlite-journal", "journal.sqlite", "journal.sqlite-wal",
     "journal.sqlite-journal", "generations", "generations/7", "generations/3.partial", "generations/2",
     "generations/2/manifest.json", "generations/2/manifest.json.tmp", "generations/2/corpus.sqlite",
-    "generations/2/corpus.sqlite-journal", "generations/2/vectors.arrays", "generations/2/parts",
+    "generations/2/corpus.sqlite-journal", "generations/2/vectors/2-0.arrays", "generations/2/nodes",
+    "generations/2/parts",
     "generations/2/parts/graph.arrays", "generations/1", "generations/2/arrays", "generations/3",
 )  # fmt: skip
 VIEW = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import stratarag as sr
+from stratarag.store import node_records, pool
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
@@ -29,6 +30,7 @@ def available() -> bool:
 
 def load(work: Path) -> None:
     """Start this program again with the shim below it, unless it is there already."""
+    pool.FEWEST = node_records.FEWEST = 2  # so that a handful of documents has segments that are shared
     if _LOADED in os.environ:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded
         return

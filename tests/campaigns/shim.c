@@ -206,6 +206,8 @@ NAMES(mkdirat, 1, dir_fd, path, (int dir_fd, const char *path, mode_t rights), (
 NAMES(rmdir, 0, AT_FDCWD, path, (const char *path), (path))
 NAMES(unlink, 0, AT_FDCWD, path, (const char *path), (path))
 NAMES(unlinkat, 0, dir_fd, path, (int dir_fd, const char *path, int flags), (dir_fd, path, flags))
+NAMES(linkat, 0, new_fd, new, (int old_fd, const char *old, int new_fd, const char *new, int flags),
+      (old_fd, old, new_fd, new, flags)) /* no new file: what is on the disk of the old one is */
 NAMES(rename, 0, AT_FDCWD, new, (const char *old, const char *new), (old, new))
 NAMES(renameat, 0, new_fd, new, (int old_fd, const char *old, int new_fd, const char *new),
       (old_fd, old, new_fd, new))

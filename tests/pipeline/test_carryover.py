@@ -129,7 +129,7 @@ async def test_only_new_texts_are_embedded(keys_stored: bool) -> None:
     vectors = await carry.embed("embed", ["three", "new", "one", "never embedded", "new"], 2)
     assert embedder.given == ["new", "never embedded"]
     assert vectors[[0, 2]].tolist() == [[0, 1], [1, 0]]
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3)  # kept as float16
     assert vectors[1].tolist() == vectors[4].tolist()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from stratarag.records import Chunk, Node, digest_blocks
+from stratarag.store.arrays import open_arrays
+from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
+from stratarag.store.node_records import Records
 from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 
@@ -36,7 +40,7 @@ def chunks(document: str, texts: Iterable[str]) -> Iterable[Chunk]:
 def vector(text: str) -> np.ndarray:
     seed = int.from_bytes(text.encode()[-8:], "little") % 2**32
     values = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
-    return values / np.linalg.norm(values)
+    return (values / np.linalg.norm(values)).astype(np.float16).astype(np.float32)
 
 
 def fill(staging: Staging, documents: Mapping[str, list[str]], removed: Collection[str] = ()) -> None:
@@ -83,6 +87,20 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
         stored.nodes(range(stored.size)),
         {name: array.tolist() for name, array in stored.arrays.items()},
     )
+
+
+def traces_of(folder: Path, secret: str) -> list[str]:
+    """Names of the files that hold a text, also inside of compressed blocks."""
+    found = files_holding(folder, secret)
+    for path in folder.rglob("nodes/*/*.arrays"):
+        with Directory.open(path.parent) as directory:
+            descriptor = directory.descriptor(path.name)
+            segment = open_arrays(directory, path.name, descriptor)
+            os.close(descriptor)
+        records = Records("searched", [path.name], [segment])
+        if any(secret.encode() in raw for raw in records.raw(np.arange(len(records)))):
+            found.append(str(path))
+    return found
 
 
 def files_holding(folder: Path, secret: str) -> list[str]:

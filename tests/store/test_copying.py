@@ -166,8 +166,8 @@ def test_a_copy_that_is_being_written_is_locked(tmp_path: Path) -> None:
 
 def test_a_closed_or_damaged_folder_is_not_copied(tmp_path: Path) -> None:
     folder = filled(tmp_path / "idx")
-    (folder.path / "generations" / "1" / "vectors.arrays").unlink()
-    with pytest.raises(Damaged, match=r"vectors\.arrays: missing"):
+    (folder.path / "generations" / "1" / "vectors/1-0.arrays").unlink()
+    with pytest.raises(Damaged, match=r"1-0\.arrays: missing"):
         folder.copy_to(tmp_path / "copy")
     folder.close()
     with pytest.raises(ClosedIndex):

@@ -38,7 +38,8 @@ def index(tmp_path: Path) -> Path:
 
 FILES = [
     "corpus.sqlite",
-    "vectors.arrays",
+    "vectors/1-0.arrays",
+    "nodes/lshtree/1-0.arrays",
     "chunks.arrays",
     f"parts/{METHOD}.arrays",
 ]
@@ -118,7 +119,7 @@ def test_a_file_cannot_have_half_a_character_as_its_name(index: Path) -> None:
 
 
 def test_a_link_cannot_lead_out_of_the_folder(index: Path, tmp_path: Path) -> None:
-    path = index / "generations" / "1" / "vectors.arrays"
+    path = index / "generations" / "1" / "vectors/1-0.arrays"
     outside = tmp_path / "outside.npy"
     shutil.move(path, outside)
     path.symlink_to(outside)
@@ -163,7 +164,7 @@ def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
         fill(staging, {"a": ["x", "y"]})
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
-    assert folder.verify() == ["vectors.arrays: vectors holds values that no unit vector has"]
+    assert folder.verify() == ["vectors/1-0.arrays: holds values that no unit vector has"]
 
 
 def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_full_disk_leaves_the_previous_generation(small_disk: Path) -> None:
     assert raised.value.errno == errno.ENOSPC
     with folder.writer("insert") as staging:
         staging.assemble(removed=())
-        with pytest.raises(OSError, match=r"No space left.*vectors\.arrays"):
+        with pytest.raises(OSError, match=r"No space left.*scratch\.arrays"):
             staging.create_vectors(10_000_000, copy_known=False)
         with pytest.raises(OSError, match=r"No space left.*m\.arrays"):
             staging.put_part("m", [], {"big": np.zeros(1_000_000)})
@@ -360,11 +361,11 @@ def test_arrays_that_point_nowhere_are_damage(index: Path, part: bool) -> None:
     ],
 )
 def test_a_head_that_lies_is_damage(index: Path, head: str) -> None:
-    path = index / "generations" / "1" / "vectors.arrays"
+    path = index / "generations" / "1" / "vectors/1-0.arrays"
     content = path.read_bytes()
     text = head.encode()
     padded = content[:8] + len(text).to_bytes(8, "little") + text
     path.write_bytes(padded + b" " * (-len(padded) % 64) + content[-48:])
-    resign(index, "vectors.arrays")
-    with pytest.raises(Damaged, match=r"vectors\.arrays"):
+    resign(index, "vectors/1-0.arrays")
+    with pytest.raises(Damaged, match=r"vectors/1-0\.arrays"):
         IndexFolder.open(index)

@@ -11,16 +11,23 @@ import stratarag as sr
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import FORMAT
 from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import documents, state
+from tests.store.support import traces_of
 
-ARCHIVE = Path(__file__).with_name("format1.tar.gz")
-"""Three short documents, NodeRAG and the LSH tree, as the first format had them."""
+FOLDERS = Path(__file__).parent
+"""`format1.tar.gz`: three short documents, NodeRAG and the LSH tree. `format2.tar.gz`: these and the first
+nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too."""
+
+
+def unpacked(name: str, tmp_path: Path) -> Path:
+    with tarfile.open(FOLDERS / f"{name}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / name
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "format1"
+    return unpacked("format1", tmp_path)
 
 
 def test_a_folder_of_format_1_opens_answers_and_grows(folder: Path) -> None:
@@ -44,3 +51,39 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
     assert copy.snapshot().manifest == IndexFolder.open(folder).snapshot().manifest
     assert copy.snapshot().manifest.format == FORMAT
     assert copy.snapshot().manifest.methods == ("noderag", "lshtree")
+
+
+@pytest.mark.parametrize("name", ["format2", "format2b"])
+def test_a_folder_of_format_2_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
+    folder = unpacked(name, tmp_path)
+    new = sr.Document("storm", "The storm of 1953 broke the pier of Visby.")
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        assert index.methods == ("noderag", "lshtree", "archrag", "hirag")
+        assert index.verify() == []
+        for method in index.methods:
+            hits = index.retrieve("Who steers the Aurora?", k=3, view="nodes", method=method).hits
+            assert any("Aurora" in hit.text for hit in hits)
+        assert index.insert([new]).added == ("storm",)
+        assert index.verify() == []
+        assert len(list(folder.rglob("nodes/*/*.arrays"))) >= 5
+    docs = [*(sr.Document(key, text) for key, text in SHORT.items()), *documents(9), new]
+    anew = sr.build_index(docs, ["lshtree"], embedder=FakeEmbedder(), progress=False)
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        assert state(index, "lshtree")["lshtree"] == state(anew, "lshtree")["lshtree"]
+
+
+SHORT = {
+    "ferry": "The ferry Aurora is steered by Captain Lund. Captain Lund was born in Visby.",
+    "island": "The island of Gotska has a lighthouse. Visby lies south of Gotska.",
+    "pier": "The pier of Visby was built by Erik Sand in 1921. The Aurora lands there.",
+}
+
+
+@pytest.mark.parametrize("name", ["format2", "format2b"])
+def test_a_folder_of_format_2_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
+    folder = unpacked(name, tmp_path)
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.delete("pier")
+        assert index.verify() == []
+        assert traces_of(folder, "Erik Sand") == []
+        assert index.retrieve("Who built the pier?", k=20).hits

@@ -100,7 +100,12 @@ def test_a_hard_link_is_not_written_to(index: Path, tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize(
     "name",
-    ["CURRENT", "generations/1/manifest.json", "generations/1/corpus.sqlite", "generations/1/vectors.arrays"],
+    [
+        "CURRENT",
+        "generations/1/manifest.json",
+        "generations/1/corpus.sqlite",
+        "generations/1/vectors/1-0.arrays",
+    ],
 )
 @pytest.mark.parametrize("kind", ["a named pipe", "a directory"])
 def test_what_is_no_file_is_named_and_never_waited_for(index: Path, name: str, kind: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
-import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from stratarag._inspection import verify_folder
 from stratarag.errors import Damaged, StoreError
 from stratarag.store.arrays import open_arrays, write_arrays
 from stratarag.store.files import Directory
+from stratarag.store.node_records import Records, packed
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.hostile import signed
 from tests.campaigns.trials import documents
@@ -106,11 +106,10 @@ def test_what_is_no_file_is_a_problem(folder: Path, name: str) -> None:
     assert verify_folder(folder) == [f"{folder / name}: a named pipe, where a file of the index should be"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_vectors_of_no_numbers_are_damage_to_an_update(folder: Path, method: str) -> None:
-    altered(folder, f"parts/{method}.arrays", "vectors", with_nan)
-    altered(folder, "parts/graph.arrays", "vectors", with_nan)
-    assert any("parts/graph.arrays" in problem for problem in verify_folder(folder))
+def test_vectors_of_no_numbers_are_damage_to_an_update(folder: Path) -> None:
+    segment = min((folder / "generations" / "2" / "vectors").iterdir())
+    altered(folder, f"vectors/{segment.name}", "vectors", with_nan)
+    assert any(f"vectors/{segment.name}" in problem for problem in verify_folder(folder))
     index = sr.open_index(folder, embedder=FakeEmbedder())
     with index, contextlib.suppress(Damaged):  # a bare error, or a crash, would end the test
         index.insert(documents(30, 40))
@@ -123,9 +122,8 @@ def ask_all(index: sr.Index) -> None:
 
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
 def test_vectors_whose_products_are_infinite_are_damage_to_a_question(folder: Path) -> None:
-    altered(
-        folder, "parts/graph.arrays", "vectors", lambda array: np.full_like(array, np.finfo(np.float32).min)
-    )
+    for segment in sorted((folder / "generations" / "2" / "vectors").iterdir()):
+        altered(folder, f"vectors/{segment.name}", "vectors", lambda array: np.full_like(array, -np.inf))
     assert any("no unit vector" in problem for problem in verify_folder(folder))
     index = sr.open_index(folder, embedder=FakeEmbedder())
     with index, pytest.raises(Damaged, match="vectors"):
@@ -148,11 +146,24 @@ def test_arrays_are_checked_before_an_update_follows_them(folder: Path) -> None:
 
 @pytest.mark.parametrize("extra", ['{"title": 1}', "{}", '{"name": 5, "type": [], "description": {}}'])
 def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> None:
-    with closing(sqlite3.connect(folder / "generations" / "2" / "corpus.sqlite")) as connection, connection:
-        connection.execute("UPDATE nodes SET extra = ? WHERE method = 'graph' AND kind = 'entity'", (extra,))
-    signed(folder, lambda content: None)
+    generation = folder / "generations" / "2" / "nodes" / "graph"
+    (path,) = generation.iterdir()
+    with Directory.open(generation) as directory:
+        descriptor = directory.descriptor(path.name)
+        segment = open_arrays(directory, path.name, descriptor)
+        os.close(descriptor)
+        records = Records("graph", [path.name], [segment])
+        raw = [json.loads(each) for each in records.raw(np.arange(len(records)))]
+        spoiled = [json.dumps([*each[:4], json.loads(extra)]).encode() for each in raw if each[1] == "entity"]
+        others = [json.dumps(each).encode() for each in raw if each[1] != "entity"]
+        hashes, ids = (np.array(segment[name]) for name in ("hashes", "ids"))
+        order = np.argsort([each[1] != "entity" for each in raw], kind="stable")
+        path.unlink()
+        write_arrays(directory, path.name, packed([*spoiled, *others], hashes[order], ids[order]))
+    back = np.argsort(order)
+    altered(folder, "parts/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
-        assert any("corpus.sqlite" in problem for problem in index.verify())
+        assert any("graph" in problem for problem in index.verify())
         with pytest.raises(Damaged, match="name"):
             list(index.entities())
 

@@ -38,7 +38,7 @@ def names(problems: list[str]) -> list[str]:
 
 def test_every_problem_is_reported(folder: IndexFolder) -> None:
     generation = folder.path / "generations" / "1"
-    (generation / "vectors.arrays").unlink()
+    (generation / "vectors/1-0.arrays").unlink()
     (generation / PART).unlink()
     flip(generation / "corpus.sqlite")
     (generation / "chunks.arrays").write_bytes(b"")
@@ -46,7 +46,7 @@ def test_every_problem_is_reported(folder: IndexFolder) -> None:
     problems = folder.verify()
     calls = [problem for problem in problems if "calls.sqlite" in problem]
     assert len(calls) == 1
-    expected = ["chunks.arrays", "corpus.sqlite", PART, "vectors.arrays"]
+    expected = ["chunks.arrays", "corpus.sqlite", PART, "vectors/1-0.arrays"]
     assert names([problem for problem in problems if problem not in calls]) == sorted(expected)
     assert sum(problem.endswith(": missing") for problem in problems) == 2
     assert verify_folder(folder.path) == problems
@@ -59,10 +59,7 @@ def test_a_damaged_file_does_not_hide_the_wrong_meaning_of_another(tmp_path: Pat
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
     (tmp_path / "generations" / "1" / PART).unlink()
-    assert folder.verify() == [
-        f"{PART}: missing",
-        "vectors.arrays: vectors holds values that no unit vector has",
-    ]
+    assert folder.verify() == [f"{PART}: missing", "vectors/1-0.arrays: holds values that no unit vector has"]
 
 
 def test_a_lost_manifest_does_not_hide_a_damaged_cache(folder: IndexFolder) -> None:
@@ -74,7 +71,7 @@ def test_a_lost_manifest_does_not_hide_a_damaged_cache(folder: IndexFolder) -> N
 
 
 def test_a_file_that_leads_out_of_the_folder_is_a_problem(folder: IndexFolder, tmp_path: Path) -> None:
-    vectors = folder.path / "generations" / "1" / "vectors.arrays"
+    vectors = folder.path / "generations" / "1" / "vectors/1-0.arrays"
     vectors.rename(tmp_path / "outside.npy")
     vectors.symlink_to(tmp_path / "outside.npy")
     assert folder.verify() == [f"{vectors}: a link, where a file of the index should be"]

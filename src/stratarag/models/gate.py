@@ -460,6 +460,9 @@ class ModelGate:
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero.
 
+        They are rounded to what float16 holds, as which they are stored: what is computed from them is
+        the same whether they were just embedded or are taken over.
+
         Raises
         ------
         EmbedderError
@@ -477,7 +480,8 @@ class ModelGate:
                 self.ledger.add(stage, Usage(embedded_texts=len(given), embedded_tokens=tokens))
                 self._advance(scope, done)
 
-            return await embedder.passages(stage, passages, advance)
+            rows = await embedder.passages(stage, passages, advance)
+        return [each.astype(np.float16).astype(np.float32) for each in rows]
 
     @property
     def offers_spans(self) -> bool:

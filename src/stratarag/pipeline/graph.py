@@ -101,11 +101,13 @@ async def build_graph(
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
     arrays |= Nearest.index(corpus.vectors, "chunks")
     arrays |= await asyncio.to_thread(_lexical, corpus)
+    origins: dict[str, Rows] = {}
     source = Source(corpus, extracted, gate, embed.pooled, previous)
     if embed.units or embed.entities:
         units = [(unit.text, unit.chunks[0]) for unit in merged.units]
         vectors, keys = await unit_vectors(source, units)
         arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
+        origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
     if embed.entities:
         texts = [node.text for node in nodes[: len(merged.entities)]]
         arrays |= await _entity_vectors(source, merged, texts, arrays)
@@ -114,6 +116,7 @@ async def build_graph(
         arrays,
         merged.notes,
         complete=all(each.by_model for each in condensed),
+        origins=origins,
     )
 
 
@@ -374,7 +377,7 @@ class Graph:
     vectors
         Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     unit_vectors
-        Of the semantic units, shape (units, dimension), float16; a `KeyError` unless a method needs them.
+        Of the semantic units, shape (units, dimension); a `KeyError` unless a method needs them.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -395,7 +398,7 @@ class Graph:
         return self.stored.arrays[VECTORS]
 
     @property
-    def unit_vectors(self) -> NDArray[np.float16]:
+    def unit_vectors(self) -> Vectors:
         """See the class."""
         return self.stored.arrays[UNIT_VECTORS]
 

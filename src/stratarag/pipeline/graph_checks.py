@@ -41,7 +41,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
         if "units.vectors" in arrays:
-            checks.of("units.vectors", np.float16, (units, dimension))
+            halves = arrays["units.vectors"].dtype == np.float16  # until format 2
+            checks.of("units.vectors", np.float16 if halves else np.float32, (units, dimension))
             checks.of("units.keys", np.uint64, (units,))
         if "mentions.codes" in arrays:
             checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))

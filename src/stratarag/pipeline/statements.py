@@ -26,7 +26,7 @@ from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Node
 
 UNIT_VECTORS, UNIT_KEYS = "units.vectors", "units.keys"
-"""Arrays of the graph: the units' vectors (float16), and keys of what they were made from."""
+"""Arrays of the graph: the units' vectors, and keys of what they were made from."""
 NAME_CODES, NAME_KEYS = "mentions.codes", "mentions.keys"
 """Arrays of the graph: the signs of the vectors of names, and keys of what they were made from (0: none)."""
 STAGE, NAME_STAGE = "embed semantic units", "embed names"

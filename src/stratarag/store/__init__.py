@@ -4,10 +4,12 @@
     ├── CURRENT                 number of the generation in use; its rename is the moment of publishing
     ├── generations/<n>/        never changed once published
     │   ├── manifest.json       how it was made; size and checksums of every file
-    │   ├── corpus.sqlite       documents, chunks, nodes
-    │   ├── vectors.arrays      the vectors of the chunks
-    │   ├── chunks.arrays       the document of each chunk
-    │   └── parts/*.arrays      the arrays of each part: the extraction, the graph, the methods
+    │   ├── corpus.sqlite       documents and chunks
+    │   ├── chunks.arrays       the document of each chunk, and which vector is its own
+    │   ├── parts/*.arrays      the arrays of each part: the extraction, the graph, the methods
+    │   ├── nodes/*/*.arrays    the nodes of each part, in segments that generations share
+    │   ├── vectors/*.arrays    all vectors, in segments likewise
+    │   └── slots/*.arrays      which vectors are those of a part
     ├── calls.sqlite            answers of models
     ├── journal.sqlite          only while an operation is unfinished or a purge is due
     ├── lock, lock.json         the writer's lock, and who holds it
@@ -19,7 +21,10 @@
     view        what both of these read: the corpus, and its parts: the extraction, the graph, each method
     assembly    documents that arrive, and how they and the previous corpus become the next
     tables      the tables of a generation and the queries on them
-    nodes       nodes as records, and their sources as arrays
+    segments    what of them is shared, and what is written anew
+    pool        vectors in segments
+    node_records  nodes in segments
+    nodes       the sources of nodes as arrays
     files       files and directories by descriptor, never through a link
     arrays      files of arrays
     checksums   sizes and checksums, and how far they are checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
+from stratarag.store import node_records, pool
 from stratarag.store.arrays import SUFFIX, Arrays, open_arrays, open_npy
 from stratarag.store.checksums import Check, problem
 from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
+from stratarag.store.node_records import Records
+from stratarag.store.pool import Pool
+from stratarag.store.segments import segment_order
 from stratarag.store.view import INDICES, INDPTR
 
 CHUNK_ARRAYS = "chunks.arrays"
@@ -27,10 +31,16 @@ DOCUMENTS = "documents"
 VECTOR_ARRAYS = "vectors.arrays"
 VECTORS = "vectors"
 PARTS = "parts"
+SLOTS = "slots"
+VECTOR_SLOTS = "vectors.slots"
+"""Name of the array with the slot of each chunk's vector."""
 
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _PART = re.compile(rf"{PARTS}/([^/]+){re.escape(SUFFIX)}")
+_SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
+_VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
+_NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
 # The first format had a file for each array.
 _NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
 _NPY_CORPUS = {"arrays/vectors.npy": VECTORS, "arrays/chunk_documents.npy": DOCUMENTS}
@@ -41,17 +51,35 @@ def part_file(part: str) -> str:
     return f"{PARTS}/{part}{SUFFIX}"
 
 
+def slots_file(part: str) -> str:
+    """Path of the slots of a part's vectors in its generation."""
+    return f"{SLOTS}/{part}{SUFFIX}"
+
+
+Named = dict[str, NDArray[Any]]
+
+
 @dataclass
 class Contents:
-    """The arrays of a generation, by name: of the corpus, and of each part; and the file of each."""
+    """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
 
-    corpus: dict[str, NDArray[Any]] = field(default_factory=dict)
-    parts: defaultdict[str, dict[str, NDArray[Any]]] = field(default_factory=lambda: defaultdict(dict))
+    `slots` are those of a part's vectors, `vectors` and `nodes` the segments by the names of their files.
+    """
+
+    corpus: Named = field(default_factory=dict)
+    parts: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
+    slots: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
+    vectors: dict[str, Named] = field(default_factory=dict)
+    nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     files: dict[tuple[str | None, str], str] = field(default_factory=dict)
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
         """Open the arrays in a file of the generation."""
         part: str | None = None
+        if file.endswith(SUFFIX) and self._took_segment(
+            file, lambda: open_arrays(directory, file, descriptor)
+        ):
+            return
         if found := _NPY_PART.fullmatch(file):
             part, name = found.groups()
             arrays = {name: open_npy(directory, file, descriptor)}
@@ -64,6 +92,33 @@ class Contents:
             return
         (self.corpus if part is None else self.parts[part]).update(arrays)
         self.files.update({(part, name): file for name in arrays})
+
+    def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
+        """Take the file if it is a segment, or has the slots of a part."""
+        if found := _VECTORS.fullmatch(file):
+            self.vectors[found[1]] = arrays()
+        elif found := _NODES.fullmatch(file):
+            self.nodes[found[1]][found[2]] = arrays()
+        elif found := _SLOTS.fullmatch(file):
+            self.slots[found[1]] = arrays()
+        else:
+            return False
+        return True
+
+    def pool(self, dimension: int) -> Pool | None:
+        """The vectors; None in a folder of an earlier format."""
+        if VECTOR_SLOTS not in self.corpus:
+            return None
+        files = sorted(self.vectors, key=segment_order)
+        return Pool(files, [self.vectors[file] for file in files], dimension)
+
+    def records(self, part: str, held: int | None = None) -> Records | None:
+        """The records of a part; None in a folder of an earlier format."""
+        if node_records.SLOTS not in self.parts[part]:
+            return None
+        files = sorted(self.nodes[part], key=segment_order)
+        segments = [self.nodes[part][file] for file in files]
+        return Records(part, files, segments) if held is None else Records(part, files, segments, held)
 
 
 @contextmanager
@@ -102,16 +157,64 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
 
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """What is wrong with the arrays that the store itself reads, each with its file's name first."""
+    yield from _segments(contents, manifest)
     yield from _corpus(contents, manifest)
     for name, nodes in manifest.nodes.items():
         yield from _sources(contents, name, nodes, manifest.chunks)
 
 
+def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
+    """What is wrong with segments, and with what says where in them something is."""
+    for file, arrays in contents.vectors.items():
+        halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
+        if halves is None or halves.dtype != np.float16 or halves.shape[1:] != (manifest.dimension,):
+            yield f"{pool.FOLDER}/{file}: holds no vectors of {manifest.dimension} float16"
+        elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
+            yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"
+        yield from _order(f"{pool.FOLDER}/{file}", file)
+    vectors = _count(contents.vectors, f"{pool.FOLDER}/", pool.HASHES, manifest)
+    for part, slots in contents.slots.items():
+        for name, array in slots.items():
+            if array.dtype != np.uint32 or array.ndim != 1 or not _within(array, vectors):
+                yield f"{slots_file(part)}: {name} points at vectors beyond the {vectors} that exist"
+    for part, nodes in manifest.nodes.items():
+        for file, arrays in contents.nodes[part].items():
+            if wrong := node_records.misfit(arrays):
+                yield f"{node_records.FOLDER}/{part}/{file}: {wrong}"
+            yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
+        records = _count(contents.nodes[part], f"{node_records.FOLDER}/{part}/", "ids", manifest)
+        places = contents.parts[part].get(node_records.SLOTS)
+        if places is not None and (
+            places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
+        ):
+            yield f"{part_file(part)}: does not say which of {records} records its {nodes} nodes are"
+
+
+def _count(segments: Mapping[str, Named], folder: str, array: str, manifest: Manifest) -> int:
+    """How many things are in the segments of a folder; as many as can be if some could not be opened."""
+    if sum(file.startswith(folder) for file in manifest.files) != len(segments):
+        return 1 << 32
+    return sum(len(arrays.get(array, ())) for arrays in segments.values())
+
+
+def _order(path: str, file: str) -> Iterator[str]:
+    try:
+        segment_order(file)
+    except ValueError as error:
+        yield f"{path}: {error}"
+
+
 def _corpus(contents: Contents, manifest: Manifest) -> Iterator[str]:
     vectors, documents = contents.corpus.get(VECTORS), contents.corpus.get(DOCUMENTS)
     shape = (manifest.chunks, manifest.dimension)
-    if vectors is None:
-        yield f"{VECTOR_ARRAYS}: holds no {VECTORS}"
+    slots = contents.corpus.get(VECTOR_SLOTS)
+    if slots is not None:
+        count = _count(contents.vectors, f"{pool.FOLDER}/", pool.HASHES, manifest)
+        if slots.dtype != np.uint32 or slots.shape != shape[:1] or not _within(slots, count):
+            yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
+    elif vectors is None:
+        file = VECTOR_ARRAYS if VECTOR_ARRAYS in manifest.files else CHUNK_ARRAYS
+        yield f"{file}: holds no {VECTORS}"
     elif vectors.shape != shape or vectors.dtype != np.float32:
         file = contents.files[None, VECTORS]
         yield f"{file}: shape {vectors.shape} of {vectors.dtype}, not {shape} of float32"

@@ -111,7 +111,7 @@ def _write(files: Mapping[str, BinaryIO], manifest: Manifest, directory: Directo
     for name, file in files.items():
         _copy_file(file, directory, name, manifest.files[name])
     directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
-    directory.sync()
+    directory.sync_all()
 
 
 def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:

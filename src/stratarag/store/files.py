@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import weakref
 from collections.abc import Iterator
@@ -217,6 +218,33 @@ class Directory:
             self.unlink(temporary)
             raise
 
+    def link(self, source: Directory, name: str) -> None:
+        """Give a file of another directory the same name here too; a copy, where the disk has no links.
+
+        Raises
+        ------
+        FileNotFoundError
+            If nothing has the name there.
+        Damaged
+            If it is no plain file.
+        """
+        if source.plain_status(name) is None:
+            raise FileNotFoundError(errno.ENOENT, "missing", str(source.path / name))
+        with suppress(OSError):
+            if self._descriptor is None or source._descriptor is None:
+                os.link(source.path / name, self.path / name)
+            else:
+                os.link(
+                    name,
+                    name,
+                    src_dir_fd=source._descriptor,
+                    dst_dir_fd=self._descriptor,
+                    follow_symlinks=False,
+                )
+            return
+        with source.reader(name) as content, self.creator(name) as target:
+            shutil.copyfileobj(content, target, 1 << 20)
+
     def rename(self, old: str, new: str) -> None:
         """Give an entry another name, replacing a file that has it."""
         with naming(self.path / new):
@@ -290,6 +318,14 @@ class Directory:
         """Remove an empty directory; `OSError` if it is not empty."""
         with naming(self.path / name):
             os.rmdir(**self._at(name))
+
+    def sync_all(self) -> None:
+        """Force the names in this directory, and in all those below it, to the disk."""
+        for name in self.names():
+            if self.holds_directory(name):
+                with self.directory(name) as below:
+                    below.sync_all()
+        self.sync()
 
     def sync(self) -> None:
         """Force the names in this directory to the disk (Windows has no such call, and does it by itself)."""

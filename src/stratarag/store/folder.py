@@ -150,8 +150,10 @@ class IndexFolder:
         raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
 
     @contextmanager
-    def writer(self, operation: str) -> Iterator[Staging]:
+    def writer(self, operation: str, *, compact: bool = False) -> Iterator[Staging]:
         """The right to publish the next generation, for the length of a `with` block.
+
+        It shares files with the generation before it, unless `compact` asks for all to be written anew.
 
         What a killed writer left is finished or removed first. Leaving the block without `publish`
         discards what was staged; leaving it by an error keeps the journal, so that the same operation
@@ -168,7 +170,8 @@ class IndexFolder:
             earlier = self.journal.operation()
             base = self.snapshot() if self.generation else None
             number = self._layout.next_number()
-            staging = Staging(self._layout, number, base, self.journal, self.calls, self._clean_up)
+            finish = self._clean_up
+            staging = Staging(self._layout, number, base, self.journal, self.calls, finish, compact)
             try:
                 self.journal.begin(begun(operation, number))
                 yield staging

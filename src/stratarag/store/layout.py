@@ -14,6 +14,7 @@ from stratarag.store.files import Directory, make_folder
 CORPUS = "corpus.sqlite"
 MANIFEST = "manifest.json"
 SCRATCH = "scratch.sqlite"
+SCRATCH_VECTORS = "scratch.arrays"
 CALLS = "calls.sqlite"
 JOURNAL = "journal.sqlite"
 CURRENT = "CURRENT"

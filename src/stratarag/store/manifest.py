@@ -16,7 +16,7 @@ from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
 from stratarag.store.layout import MANIFEST
 
-FORMAT = 2
+FORMAT = 3
 _LONGEST = 1 << 26  # bytes of the longest manifest that is believed
 _MOST = 1 << 48  # more than anything can be counted
 
@@ -28,8 +28,13 @@ def _name_parts(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "format": 2, "parts": parts, "methods": methods}
 
 
+def _nothing_renamed(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 had nodes in the tables and whole arrays of vectors: what is there is seen from the files."""
+    return {**content, "format": 3}
+
+
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_name_parts,)
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_name_parts, _nothing_renamed)
 
 
 def _version() -> str:

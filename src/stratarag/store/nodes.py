@@ -1,16 +1,16 @@
-"""Nodes on their way into the store: their records, and their sources as two arrays."""
+"""The sources of nodes on their way into the store, as two arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.protocols import Rows
 from stratarag.records import Node
-from stratarag.store.tables import to_json
 
 
 def compressed_sources(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -36,8 +36,9 @@ def compressed_sources(nodes: Sequence[Node], size: int) -> tuple[NDArray[np.int
     return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
 
 
-def node_records(part: str, nodes: Sequence[Node]) -> Iterator[tuple[object, ...]]:
-    """The records of a part's nodes, row by row."""
-    for row, node in enumerate(nodes):
-        extra = to_json(node.extra, f"node {node.id!r}") if node.extra else "{}"
-        yield part, row, node.id, node.kind, int(node.level), node.text, extra
+def first_sources(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Rows:
+    """The first chunk of each node; those without any come last."""
+    found = np.full(len(indptr) - 1, np.iinfo(np.int64).max, np.int64)
+    some = np.diff(indptr) > 0
+    found[some] = indices[indptr[:-1][some]]
+    return found

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from stratarag.errors import Damaged, MethodMissing
 from stratarag.protocols import Vectors
 from stratarag.store.checksums import Check
-from stratarag.store.contents import DOCUMENTS, VECTORS, open_contents
+from stratarag.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, open_contents
 from stratarag.store.database import Database, connect_frozen, require_schema
 from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
-from stratarag.store.tables import CORPUS_SCHEMA, Tables
-from stratarag.store.view import CorpusView, StoredPart
+from stratarag.store.node_records import SLOTS, NodeRecords
+from stratarag.store.pool import pooled
+from stratarag.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
+from stratarag.store.view import INDPTR, CorpusView, StoredPart, TableNodes
 
 
 def connect_corpus(directory: Directory) -> sqlite3.Connection:
@@ -38,7 +40,7 @@ def connect_corpus(directory: Directory) -> sqlite3.Connection:
         if before is None or not os.path.samestat(before, os.lstat(path)):
             raise FileNotFoundError(2, "missing", str(path))
         connection = connect_frozen(path)
-        require_schema(connection, path, CORPUS_SCHEMA)
+        require_schema(connection, path, CORPUS_SCHEMA, EARLIER_SCHEMA)
     except BaseException:
         if connection is not None:
             connection.close()
@@ -58,6 +60,8 @@ class Snapshot(CorpusView):
         How the generation was made.
     path
         The index folder.
+    pool
+        The vectors of everything; None in a folder of an earlier format.
 
     Raises
     ------
@@ -71,15 +75,27 @@ class Snapshot(CorpusView):
         self.path = path
         self.manifest = Manifest.read(directory, number)
         contents = open_contents(directory, self.manifest, check)
-        self._vectors: Vectors = contents.corpus[VECTORS]
+        self.pool = contents.pool(self.manifest.dimension)
+        self._vectors: Vectors = (
+            contents.corpus[VECTORS]
+            if self.pool is None
+            else pooled(self.pool, contents.corpus[VECTOR_SLOTS])
+        )
         self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
         corpus = directory.path / CORPUS
         database = Database(corpus, lambda: connect_corpus(directory), reopen=False)
         self._corpus = Tables(database, self.manifest.chunks, self.manifest.documents)
-        self._parts = {
-            name: StoredPart(name, self._corpus, contents.parts[name]) for name in self.manifest.parts
-        }
+        self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
         self._check_counts(corpus)
+
+    def _opened_part(self, name: str, contents: Contents) -> StoredPart:
+        arrays = dict(contents.parts[name])
+        if self.pool is not None:
+            arrays |= {each: pooled(self.pool, slots) for each, slots in contents.slots[name].items()}
+        records = contents.records(name)
+        if records is None:
+            return StoredPart(name, TableNodes(name, self._corpus, len(arrays[INDPTR]) - 1), arrays)
+        return StoredPart(name, NodeRecords(records, arrays.pop(SLOTS)), arrays)
 
     def _check_counts(self, corpus: Path) -> None:
         """The last numbers in the tables; to count them all is for `verify`."""
@@ -89,8 +105,9 @@ class Snapshot(CorpusView):
             "documents": self._corpus.last("number", "documents"),
         }
         for name, part in self._parts.items():
-            expected[f"nodes of {name}"] = part.size
-            found[f"nodes of {name}"] = self._corpus.last("row", "nodes", name)
+            if isinstance(part.reader, TableNodes):
+                expected[f"nodes of {name}"] = part.size
+                found[f"nodes of {name}"] = self._corpus.last("row", "nodes", name)
         for what, count in expected.items():
             if found[what] != count:
                 raise Damaged(f"{corpus}: {found[what]} {what}, but the manifest says {count}")

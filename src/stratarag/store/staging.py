@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Chunk, Metadata, Node
+from stratarag.store import node_records
 from stratarag.store.arrays import WritableArray, check_name, open_arrays, write_arrays
 from stratarag.store.assembly import Assembled, Scratch, assemble
 from stratarag.store.calls import SqliteCalls
@@ -22,16 +23,23 @@ from stratarag.store.contents import (
     CHUNK_ARRAYS,
     DOCUMENTS,
     PARTS,
-    VECTOR_ARRAYS,
+    SLOTS,
+    VECTOR_SLOTS,
     VECTORS,
     opened,
     part_file,
+    slots_file,
 )
 from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
-from stratarag.store.layout import CORPUS, GENERATIONS, MANIFEST, SCRATCH, Layout
+from stratarag.store.layout import CORPUS, GENERATIONS, MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
 from stratarag.store.manifest import Manifest
-from stratarag.store.nodes import compressed_sources, node_records
+from stratarag.store.node_records import SLOTS as NODE_SLOTS
+from stratarag.store.node_records import NodeRecords, Records, written
+from stratarag.store.nodes import compressed_sources, first_sources
+from stratarag.store.pool import FOLDER as VECTOR_FOLDER
+from stratarag.store.pool import PoolWriter
+from stratarag.store.segments import segment_order
 from stratarag.store.tables import Tables
 from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
 
@@ -39,6 +47,8 @@ if TYPE_CHECKING:
     from stratarag.store.snapshot import Snapshot
 
 _COPIED_ROWS = 1 << 14  # vectors copied at a time
+_HELD = 1 << 29  # bytes of opened blocks of nodes that are kept while a generation is made
+_CORPUS = ""  # stands for a part, where vectors are those of the chunks
 
 
 class Staging(CorpusView):
@@ -63,6 +73,7 @@ class Staging(CorpusView):
         journal: Journal,
         calls: SqliteCalls,
         finish: Callable[[], None],
+        compact: bool = False,
     ) -> None:
         self.base = base
         self.published = False
@@ -74,7 +85,9 @@ class Staging(CorpusView):
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
         self._made: Directory | None = None
+        self._compact = compact
         self._writable: WritableArray | None = None
+        self._pool: PoolWriter | None = None
         self._parts: dict[str, StoredPart] = {}
         self._files: dict[str, FileEntry] = {}
 
@@ -127,8 +140,6 @@ class Staging(CorpusView):
             previous = generation / CORPUS
         self._assembled = assemble(self._directory.path / CORPUS, scratch.path, previous)
         self._directory.unlink(SCRATCH)
-        arrays = {DOCUMENTS: self._assembled.chunk_documents}
-        self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, arrays)
 
     @property
     def _directory(self) -> Directory:
@@ -162,10 +173,11 @@ class Staging(CorpusView):
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
-        """A writable, memory-mapped array of shape (size, dimension), part of this generation.
+        """A writable, memory-mapped array of shape (size, dimension), for the vectors of this generation.
 
-        Rows of `known_rows` hold their previous vectors, unless `copy_known` is off (as after a change
-        of the embedder); all others are zero. On a full disk this fails, not a later assignment.
+        They are kept as float16. Rows of `known_rows` hold their previous vectors, unless `copy_known` is
+        off (as after a change of the embedder); all others are zero. On a full disk this fails, not a later
+        assignment.
 
         Raises
         ------
@@ -179,7 +191,7 @@ class Staging(CorpusView):
         if copied is not None and len(now) and copied.shape[1] != dimension:
             raise ValueError(f"the previous vectors have {copied.shape[1]} dimensions, not {dimension}")
         shape = (self.size, dimension)
-        self._writable = WritableArray(self._directory, VECTOR_ARRAYS, VECTORS, shape, np.float32)
+        self._writable = WritableArray(self._directory, SCRATCH_VECTORS, VECTORS, shape, np.float32)
         target: Vectors = self._writable.array
         if copied is not None:
             for start in range(0, len(now), _COPIED_ROWS):
@@ -196,10 +208,18 @@ class Staging(CorpusView):
 
     # Parts
 
-    def put_part(self, name: str, nodes: Sequence[Node], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def put_part(
+        self,
+        name: str,
+        nodes: Sequence[Node],
+        arrays: Mapping[str, NDArray[Any]],
+        origins: Mapping[str, Rows] | None = None,
+    ) -> None:
         """Store a part: the extraction, the graph, or what a method built.
 
-        The `sources` of nodes are rows of this generation.
+        The `sources` of nodes are rows of this generation. Arrays of vectors, whose names end in "vectors",
+        are kept as float16, each vector once in a generation. `origins` tells of such an array to which chunk
+        each vector belongs, where its rows are not those of the first nodes.
 
         Raises
         ------
@@ -208,24 +228,70 @@ class Staging(CorpusView):
             corpus, an array's name is unsafe or reserved, or something has no plain form.
         """
         self._require_new(name)
-        if reserved := {INDPTR, INDICES} & set(arrays):
-            raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes' sources")
+        if reserved := {INDPTR, INDICES, NODE_SLOTS} & set(arrays):
+            raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
         for array in arrays:
             check_name(array, "array name")
-        all_arrays = {**arrays, INDPTR: indptr, INDICES: indices}
-        try:
-            with self._tables.database.transaction() as connection:
-                sql = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)"
-                connection.executemany(sql, node_records(name, nodes))
-                with self._directory.holding(part_file(name)) as (folder, file):
-                    entry = write_arrays(folder, file, all_arrays)
-        except sqlite3.IntegrityError as error:
-            raise ValueError(f"two nodes of {name!r} have the same id ({error})") from error
-        self._files[part_file(name)] = entry
+        first = first_sources(indptr, indices)
+        vectors = {key: array for key, array in arrays.items() if _are_vectors(key, array)}
+        others = {key: array for key, array in arrays.items() if key not in vectors}
+        slots = self._put_nodes(name, nodes, first)
+        others |= {INDPTR: indptr, INDICES: indices, NODE_SLOTS: slots}
+        with self._directory.holding(part_file(name)) as (folder, file):
+            self._files[part_file(name)] = write_arrays(folder, file, others)
         with opened(self._directory, part_file(name)) as descriptor:
             stored = open_arrays(self._directory, part_file(name), descriptor)
-        self._parts[name] = StoredPart(name, self._tables, stored)
+        for key, rows in vectors.items():
+            order = _order(len(rows), (origins or {}).get(key, first))
+            stored[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
+        self._parts[name] = StoredPart(name, self._reader(name, stored.pop(NODE_SLOTS)), stored)
+
+    def _put_nodes(self, name: str, nodes: Sequence[Node], order: Rows) -> NDArray[np.uint32]:
+        """Write the nodes that the previous generation lacks, and link the segments that hold the others."""
+        base = self._base_records(name)
+        folder = f"{node_records.FOLDER}/{name}"
+        with self._directory.make(node_records.FOLDER) as above, above.make(name) as directory:
+            files, kept, slots = written(
+                directory, self._number, name, nodes, order, base, compact=self._compact
+            )
+            self._link(folder, directory, kept)
+        self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
+        return slots
+
+    def _base_records(self, name: str) -> Records | None:
+        if self.base is None or name not in self.base.manifest.parts:
+            return None
+        reader = self.base.part(name).reader
+        return reader.records if isinstance(reader, NodeRecords) else None
+
+    def _reader(self, name: str, slots: NDArray[Any]) -> NodeRecords:
+        folder = f"{node_records.FOLDER}/{name}/"
+        files = [each.removeprefix(folder) for each in self._files if each.startswith(folder)]
+        files.sort(key=segment_order)
+        segments = []
+        for file in files:
+            with opened(self._directory, folder + file) as descriptor:
+                segments.append(open_arrays(self._directory, folder + file, descriptor))
+        return NodeRecords(Records(name, files, segments, held=_HELD), slots)
+
+    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
+        """Take files of the previous generation into a directory of this one."""
+        if not files or self.base is None:
+            return
+        with ExitStack() as stack:
+            source = stack.enter_context(self._layout.generation(self.base.manifest.generation))
+            for name in folder.split("/"):
+                source = stack.enter_context(source.directory(name))
+            for file in files:
+                directory.link(source, file)
+                self._files[f"{folder}/{file}"] = self.base.manifest.files[f"{folder}/{file}"]
+            directory.sync()
+
+    def _vectors_of(self, dimension: int) -> PoolWriter:
+        if self._pool is None:
+            self._pool = PoolWriter(None if self.base is None else self.base.pool, dimension)
+        return self._pool
 
     def part(self, name: str) -> StoredPart:
         """A part that was put."""
@@ -284,15 +350,37 @@ class Staging(CorpusView):
             chunks=self.size,
             nodes={name: self._parts[name].size for name in manifest.parts},
         )
+        self._write_vectors()
         self._close_files()
-        for file in (CORPUS, VECTOR_ARRAYS):
-            descriptor = self._directory.descriptor(file, os.O_RDWR)
-            try:
-                os.fsync(descriptor)
-                self._files[file] = fingerprint(descriptor)
-            finally:
-                os.close(descriptor)
+        descriptor = self._directory.descriptor(CORPUS, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+            self._files[CORPUS] = fingerprint(descriptor)
+        finally:
+            os.close(descriptor)
         return replace(counted, files=dict(sorted(self._files.items())))
+
+    def _write_vectors(self) -> None:
+        """Write the vectors that the previous generation lacks, and where each array finds its own."""
+        pool = self._vectors_of(self.vectors.shape[1])
+        pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
+        plan = pool.plan(compact=self._compact)
+        with self._directory.make(VECTOR_FOLDER) as directory:
+            files = pool.write(directory, self._number, plan)
+            if self.base is not None and self.base.pool is not None:
+                kept = [self.base.pool.files[number] for number in plan.kept]
+                self._link(VECTOR_FOLDER, directory, kept)
+        self._files |= {f"{VECTOR_FOLDER}/{file}": entry for file, entry in files.items()}
+        slots = pool.slots(plan)
+        corpus = {DOCUMENTS: self._corpus.chunk_documents, **slots.pop(_CORPUS)}
+        self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
+        with self._directory.make(SLOTS) as directory:
+            for part, arrays in slots.items():
+                file = slots_file(part)
+                self._files[file] = write_arrays(directory, file.removeprefix(f"{SLOTS}/"), arrays)
+            directory.sync()
+        self._writable = None
+        self._directory.unlink(SCRATCH_VECTORS)
 
     def _gone(self) -> list[str]:
         if self.base is None:
@@ -303,13 +391,9 @@ class Staging(CorpusView):
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
-        with self._directory.directory(PARTS) as parts:
-            parts.sync()
-        self._directory.sync()
+        self._directory.sync_all()
 
     def _close_files(self) -> None:
-        if self._writable is not None:
-            self._writable.flush()
         if self._assembled is not None:
             self._assembled.tables.database.close()
 
@@ -323,3 +407,14 @@ class Staging(CorpusView):
             self._made.close()
             if not self.published:
                 self._layout.remove_partial(self._number)
+
+
+def _are_vectors(name: str, array: NDArray[Any]) -> bool:
+    return name.endswith(VECTORS) and array.ndim == 2 and array.dtype in (np.float32, np.float16)
+
+
+def _order(count: int, first: Rows) -> Rows:
+    """What sorts so many new vectors: their nodes' chunks, and of those beyond the nodes none is first."""
+    found = np.full(count, np.iinfo(np.int64).max, np.int64)
+    found[: len(first)] = first[:count]
+    return found

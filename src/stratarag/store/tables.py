@@ -1,4 +1,4 @@
-"""The tables of a generation: documents, chunks and nodes, and every query that reads them."""
+"""The tables of a generation, documents and chunks, and every query that reads them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,33 @@ CREATE TABLE {schema}.chunks (
     first INTEGER NOT NULL, last INTEGER NOT NULL, text TEXT NOT NULL, metadata TEXT NOT NULL,
     ref TEXT NOT NULL
 );
-CREATE TABLE {schema}.nodes (
-    method TEXT NOT NULL, row INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
-    level INTEGER NOT NULL, text TEXT NOT NULL, extra TEXT NOT NULL
-);
 """
 INDEXES = """
 CREATE UNIQUE INDEX chunks_by_id ON chunks (id);
 CREATE INDEX chunks_by_ref ON chunks (ref) WHERE ref != '';
 CREATE INDEX chunks_with_metadata ON chunks (row) WHERE metadata != '{}';
+"""
+_NODES = """
+CREATE TABLE main.nodes (
+    method TEXT NOT NULL, row INTEGER NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
+    level INTEGER NOT NULL, text TEXT NOT NULL, extra TEXT NOT NULL
+);
 CREATE UNIQUE INDEX nodes_by_row ON nodes (method, row);
 CREATE UNIQUE INDEX nodes_by_id ON nodes (method, id);
 """
 _NUMBERS = ("row", "number", "document", "ordinal", "first", "last", "level")  # columns; the others are text
-_ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
+ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
 _CHUNK = "row, id, document, ordinal, first, last, text, metadata, ref"
 
 
 CORPUS_SCHEMA = schema_of(TABLES.format(schema="main") + INDEXES)
+EARLIER_SCHEMA = schema_of(TABLES.format(schema="main") + INDEXES + _NODES)
+"""Until format 2 the nodes were here too."""
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+
+
+NodeFields = tuple[str, str, int, str, Metadata]
+"""Of a node: id, kind, level, text and extra."""
 
 
 class NoSuchRow(Damaged, IndexError):
@@ -121,7 +129,7 @@ _TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, floa
 _ITEMS = {"members": str, "names": str, "types": str, "summaries": dict}
 
 
-class _Extra(dict[str, Any]):
+class Extra(dict[str, Any]):
     """A node's own values. To ask for one that was never written, or is of another type, tells of damage."""
 
     def __init__(self, owner: str, values: Metadata) -> None:
@@ -140,6 +148,7 @@ class _Extra(dict[str, Any]):
         return value
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default if there is none."""
         if key not in self:
             return default
         return self[key]
@@ -211,7 +220,7 @@ class Tables:
         try:
             return [found[number] for number in wanted]
         except KeyError as error:
-            raise NoSuchRow(f"{self.database.path}: there is no document {error}{_ADVICE}") from None
+            raise NoSuchRow(f"{self.database.path}: there is no document {error}{ADVICE}") from None
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None. Unknown ids are left out."""
@@ -226,28 +235,18 @@ class Tables:
         found = self._all("row, metadata", "chunks WHERE metadata != '{}' ORDER BY row")
         return {row: self._metadata(metadata) for row, metadata in found}
 
-    def nodes(self, part: str, rows: Sequence[int], size: int) -> list[tuple[Any, ...]]:
-        """Records (row, id, kind, level, text, extra) of a part's nodes by row."""
+    def nodes(self, part: str, rows: Sequence[int], size: int) -> list[NodeFields]:
+        """Fields of a part's nodes by row, in a folder of an earlier format."""
         columns = "row, id, kind, level, text, extra"
         found = self._by_row(columns, "nodes", rows, size, part)
-        return [(*found[row][:-1], self._extra(*found[row])) for row in _plain(rows)]
+        return [(*found[row][1:-1], self._extra(*found[row])) for row in _plain(rows)]
 
     def _extra(self, row: int, identity: str, *values: Any) -> Metadata:
-        return _Extra(f"{self.database.path}: row {row}, node {identity[:80]!r},", self._metadata(values[-1]))
+        return Extra(f"{self.database.path}: row {row}, node {identity[:80]!r},", self._metadata(values[-1]))
 
     def node_rows(self, part: str, ids: Sequence[str]) -> dict[str, int]:
-        """Rows of a part's nodes by id; ids that are not there are left out."""
+        """Rows of a part's nodes by id, likewise; ids that are not there are left out."""
         return _ordered(ids, self._select("id, row", "nodes", "method = ? AND id", ids, part))
-
-    def node_texts(self, part: str, rows: Sequence[int], size: int) -> list[str]:
-        """Texts of a part's nodes by row."""
-        found = self._by_row("row, text", "nodes", rows, size, part)
-        return [found[row][1] for row in _plain(rows)]
-
-    def node_levels(self, part: str, rows: Sequence[int], size: int) -> list[tuple[str, int]]:
-        """Kind and level of a part's nodes by row."""
-        found = self._by_row("row, kind, level", "nodes", rows, size, part)
-        return [found[row][1:] for row in _plain(rows)]
 
     def document_number(self, identity: str) -> int | None:
         """The place of a document in the sorted ids; None if there is no such document."""
@@ -267,7 +266,7 @@ class Tables:
         bad = next((row for row in wanted if not 0 <= row < size), None)
         if bad is not None:
             raise NoSuchRow(
-                f"{self.database.path}: row {bad} of {table} does not exist; there are {size}{_ADVICE}"
+                f"{self.database.path}: row {bad} of {table} does not exist; there are {size}{ADVICE}"
             )
         scope = "method = ? AND " if fixed else ""
         if len(wanted) > 1 and wanted == list(range(wanted[0], wanted[0] + len(wanted))):

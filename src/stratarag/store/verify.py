@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import numpy as np
+
 from stratarag.errors import Damaged, Locked, StrataragError
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
@@ -18,6 +20,9 @@ from stratarag.store.journal import Journal
 from stratarag.store.layout import CALLS, CORPUS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratarag.store.lock import LOCK, NOTE, WriterLock
 from stratarag.store.manifest import Manifest
+from stratarag.store.node_records import FOLDER, SLOTS, decoded
+from stratarag.store.pool import FOLDER as VECTOR_FOLDER
+from stratarag.store.segments import key_of, keys_of_ids
 from stratarag.store.snapshot import Snapshot, connect_corpus
 
 Inspect = Callable[[Snapshot], Iterator[str]]
@@ -26,6 +31,8 @@ _FILES = (
     *(MARKER, CURRENT, f"{CURRENT}.tmp", LOCK, NOTE, f"{NOTE}.tmp"),
     *(database + suffix for database in (CALLS, JOURNAL) for suffix in ("", *SIDE_FILES)),
 )
+
+_READ = 1 << 16  # nodes looked at at a time
 
 
 def verify(layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None) -> list[str]:
@@ -110,6 +117,8 @@ def _generation(layout: Layout, inspect: Inspect | None) -> Iterator[str]:
             if told.partition(":")[0] not in wrong:  # a file that is missing was named already
                 yield told
         yield from _vectors(contents)
+        if not wrong:
+            yield from _told(_nodes(contents, manifest))
         if CORPUS not in wrong:
             yield from _told(_tables(directory, manifest))
         if inspect is not None and not wrong:
@@ -136,7 +145,30 @@ def _file(directory: Directory, file: str, manifest: Manifest, contents: Content
         yield f"{file}: missing"
 
 
+def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
+    """Whether the nodes of each part can be read, and are what their keys say."""
+    for part in manifest.nodes:
+        records = contents.records(part)
+        if records is None:
+            continue
+        slots = contents.parts[part][SLOTS]
+        folder = f"{FOLDER}/{part}"
+        for start in range(0, len(slots), _READ):
+            some = np.sort(slots)[start : start + _READ]
+            raw = records.raw(some)
+            ids = keys_of_ids([decoded(each, part)[0] for each in raw])
+            hashes = np.fromiter(map(key_of, raw), np.uint64, len(raw))
+            if (hashes != records.column("hashes")[some]).any() or (ids != records.column("ids")[some]).any():
+                yield f"{folder}: holds nodes that are not those that were written"
+                break
+        if len(np.unique(records.column("ids")[slots])) < len(slots):
+            yield f"{folder}: holds a node twice"
+
+
 def _vectors(contents: Contents) -> Iterator[str]:
+    for file, arrays in contents.vectors.items():
+        if any(infinite(arrays)):
+            yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
     for part, arrays in [(None, contents.corpus), *contents.parts.items()]:
         for name in infinite(arrays):
             yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"
@@ -151,8 +183,9 @@ def _tables(directory: Directory, manifest: Manifest) -> Iterator[str]:
             return
         yield from _count(connection, "documents", "number", manifest.documents)
         yield from _count(connection, "chunks", "row", manifest.chunks)
-        for name, count in manifest.nodes.items():
-            yield from _count(connection, "nodes", "row", count, name)
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchone():
+            for name, count in manifest.nodes.items():
+                yield from _count(connection, "nodes", "row", count, name)
 
 
 def _count(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,38 @@ from numpy.typing import NDArray
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Metadata, Node
-from stratarag.store.tables import Tables
+from stratarag.store.tables import NodeFields, Tables
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
+
+
+class NodeReader(Protocol):
+    """Where the nodes of a part are read from."""
+
+    def read(self, rows: Sequence[int]) -> list[NodeFields]:
+        """The fields of some rows."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by id; ids that are not there are left out."""
+        ...
+
+
+class TableNodes:
+    """The nodes of a part in the tables of an earlier format."""
+
+    def __init__(self, name: str, tables: Tables, size: int) -> None:
+        self._name = name
+        self._tables = tables
+        self._size = size
+
+    def read(self, rows: Sequence[int]) -> list[NodeFields]:
+        """The fields of some rows."""
+        return self._tables.nodes(self._name, rows, self._size)
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by id; ids that are not there are left out."""
+        return self._tables.node_rows(self._name, ids)
 
 
 class StoredPart:
@@ -27,14 +56,17 @@ class StoredPart:
         Number of nodes.
     arrays
         The part's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
-        node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`.
+        node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`. Vectors are read
+        when they are asked for (`pool.PooledVectors`).
+    reader
+        Where the nodes are read from.
     """
 
-    def __init__(self, name: str, tables: Tables, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, name: str, reader: NodeReader, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.name = name
         self.arrays = MappingProxyType(dict(arrays))
         self.size = len(arrays[INDPTR]) - 1
-        self._tables = tables
+        self.reader = reader
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         """The nodes at these rows, in their order.
@@ -45,29 +77,25 @@ class StoredPart:
             If a row does not exist.
         """
         indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
+        wanted = np.asarray(rows, np.int64)
+        fields = self.reader.read(rows)
+        borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
         return [
-            Node(
-                id=identity,
-                kind=kind,
-                level=level,
-                text=text,
-                sources=tuple(indices[indptr[row] : indptr[row + 1]].tolist()),
-                extra=extra,
-            )
-            for row, identity, kind, level, text, extra in self._tables.nodes(self.name, rows, self.size)
+            Node(identity, kind, level, text, tuple(indices[begin:end].tolist()), extra)
+            for (identity, kind, level, text, extra), (begin, end) in zip(fields, borders, strict=True)
         ]
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of the nodes at these rows."""
-        return self._tables.node_texts(self.name, rows, self.size)
+        return [text for _, _, _, text, _ in self.reader.read(rows)]
 
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
         """Kind and level of the nodes at these rows."""
-        return self._tables.node_levels(self.name, rows, self.size)
+        return [(kind, level) for _, kind, level, _, _ in self.reader.read(rows)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
-        return self._tables.node_rows(self.name, ids)
+        return self.reader.rows(ids)
 
 
 class CorpusView(ABC):

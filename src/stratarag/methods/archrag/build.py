@@ -182,6 +182,7 @@ def _arrays(
     }
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
+        layers[0] = np.asarray(layers[0])
         arrays |= _index(layers, hierarchy.children(), config, threads)
         arrays |= Calibration.of(layers, config.seed).arrays()
     return arrays
@@ -190,11 +191,16 @@ def _arrays(
 def _index(
     layers: Sequence[Vectors], children: Sequence[NDArray[np.int64]], config: ArchRAGConfig, threads: int
 ) -> dict[str, NDArray[Any]]:
-    """C-HNSW over all levels as arrays. Nodes of zero vectors are left out; `zeros<level>` are their rows."""
-    index = CHNSW.build(layers, children, links=config.links, seed=config.seed, threads=threads)
+    """C-HNSW over all levels as arrays. Nodes of zero vectors are left out; `zeros<level>` are their rows.
+
+    It keeps codes alone: the graph and the communities have the vectors by which results are scored.
+    """
+    index = CHNSW.build(
+        layers, children, links=config.links, seed=config.seed, threads=threads, keep_vectors=False
+    )
     arrays: dict[str, NDArray[Any]] = {}
     for level, vectors in enumerate(layers):
-        zeros = np.flatnonzero(~vectors.any(axis=1))
+        zeros = np.flatnonzero(~np.any(vectors, axis=1))
         arrays[f"zeros{level}"] = zeros
         if len(zeros):
             index.delete(level, zeros)

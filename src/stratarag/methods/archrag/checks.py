@@ -58,7 +58,7 @@ def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None
         raise ValueError(f"array '{INDEX}layer{min(found, len(layers))}.alive' is missing, or one too many")
     for level, size in enumerate(layers):
         checks.of(f"{INDEX}layer{level}.alive", np.uint8, (size,))
-        checks.of(f"{INDEX}layer{level}.vectors", np.float32, (size, dimension))
+        checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
         checks.rows(f"zeros{level}", size, (None,))
     count = len(layers)
     samples = checks.numbers("calibration.sample", np.float32, (None, dimension))

@@ -96,7 +96,7 @@ def entity_level(graph: Graph) -> Level:
 
     return Level(
         0,
-        graph.vectors,
+        np.asarray(graph.vectors),
         graph.ends,
         np.asarray(graph.weights, np.float64),
         (indptr[: graph.entities + 1], indices),

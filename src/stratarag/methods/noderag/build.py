@@ -94,7 +94,9 @@ async def build(
     arrays |= drift.arrays()
     arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
-    return Built(nodes, arrays, complete=all(map(written_by_model, nodes)))
+    first = [node.sources[0] for node in embedded]
+    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), np.array(first, np.int64)])}
+    return Built(nodes, arrays, complete=all(map(written_by_model, nodes)), origins=origins)
 
 
 async def _group_vectors(

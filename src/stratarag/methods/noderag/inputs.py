@@ -9,6 +9,7 @@ import numpy as np
 
 from stratarag.methods.base import Corpus, Graph
 from stratarag.pipeline.carryover import Keys, keys_of
+from stratarag.protocols import Rows
 from stratarag.records import Node
 
 _BATCH = 4096
@@ -71,6 +72,11 @@ class BuildInputs:
         parts = [indices[indptr[row] : indptr[row + 1]] for row in rows]
         found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
         return found
+
+    def first_chunks_of_units(self) -> Rows:
+        """The first chunk that each unit came from, shape (units,)."""
+        indptr, indices = self.graph.sources
+        return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
 
     def chunk_ids(self, rows: Iterable[int]) -> list[str]:
         """Ids of the chunks that any of some rows came from."""

@@ -1,0 +1,196 @@
+"""What an update costs beside a build: CPU, bytes written and bytes on disk, by stage and by file.
+
+usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N] [--methods A,B]
+           [--steps "build,insert 1,delete 1,insert 1 %,delete 1 %"] [--files] [--profile STEP]
+
+FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
+about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of 384
+dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
+there before the step, a hard link to an earlier file being the same file. The folder is a temporary one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import os
+import pstats
+import re
+import resource
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import stratarag as sr
+from stratarag.eval import load_dataset
+from stratarag.methods import NAMES
+from stratarag.models.local import MiniLMEmbedder
+
+LENGTH = 500  # characters of a passage
+STEPS = "build,insert 1,delete 1,insert 1 %,delete 1 %"
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def passages(folders: Sequence[str], count: int) -> list[sr.Document]:
+    """The first passages of all corpora in turn."""
+    found: list[str] = []
+    for folder in folders:
+        for document in load_dataset(folder).documents:
+            found += _cut(document.text)
+    if len(found) < count:
+        raise SystemExit(f"these corpora have {len(found):,} passages, not {count:,}")
+    step = len(found) / count
+    return [sr.Document(f"p{at:06}", found[int(at * step)]) for at in range(count)]
+
+
+def _cut(text: str) -> Iterator[str]:
+    held = ""
+    for sentence in _SENTENCE.split(text):
+        if held and len(held) + len(sentence) > LENGTH:
+            yield held
+            held = ""
+        held = f"{held} {sentence}".strip()
+    if held:
+        yield held
+
+
+Files = dict[tuple[int, int, int], tuple[str, int]]
+
+
+def files(folder: Path) -> Files:
+    """The files of a folder: what tells one from another, with its name and the bytes it takes."""
+    found: Files = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            identity = (status.st_ino, status.st_mtime_ns, status.st_size)
+            found[identity] = (_kind(path.relative_to(folder)), status.st_size)
+    return found
+
+
+def _kind(path: Path) -> str:
+    return "/".join("*" if re.fullmatch(r"\d+|[0-9a-f]{16,}", part) else part for part in path.parts[-2:])
+
+
+def sizes(found: Files) -> Counter[str]:
+    """Bytes by kind of file."""
+    counted: Counter[str] = Counter()
+    for name, size in found.values():
+        counted[name] += size
+    return counted
+
+
+def measured(
+    folder: Path, index: sr.Index | None, work: Callable[[], sr.Index | None]
+) -> tuple[float, Files]:
+    """The CPU of a step in seconds, and the files that it wrote."""
+    before = files(folder)
+    began = time.process_time()
+    work()
+    spent = time.process_time() - began
+    after = files(folder)
+    return spent, {key: value for key, value in after.items() if key not in before}
+
+
+def recall(folders: Sequence[str], count: int) -> None:
+    """Print how many of the ten nearest passages stay so if vectors are rounded to float16."""
+    embedder = MiniLMEmbedder()
+    texts = [document.text for document in passages(folders, count)]
+    questions = [each.question for folder in folders for each in load_dataset(folder).questions][:500]
+    vectors, asked = (np.asarray(embedder.embed_documents(each), np.float32) for each in (texts, questions))
+    rounded = vectors.astype(np.float16).astype(np.float32)
+    best = [np.argsort(-(asked @ each.T), axis=1)[:, :10] for each in (vectors, rounded)]
+    same = [len(set(one) & set(other)) for one, other in zip(*best, strict=True)]
+    share = sum(same) / (10 * len(same))
+    print(f"recall@10 of float16: {share:.4f}, {len(texts):,} passages, {len(asked)} questions")
+
+
+def main() -> None:
+    """Print a line for each step."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--passages", type=int, default=2000)
+    parser.add_argument("--methods", default=",".join(NAMES))
+    parser.add_argument("--steps", default=STEPS)
+    parser.add_argument("--profile", help="the step whose functions are listed")
+    parser.add_argument("--recall", action="store_true", help="only what vectors lose as float16 (MiniLM)")
+    parser.add_argument("--files", action="store_true", help="list what each step wrote, by file")
+    given = parser.parse_args()
+    if given.recall:
+        recall(given.folders, given.passages)
+        return
+    percent = max(1, given.passages // 100)
+    everything = passages(given.folders, given.passages + 1 + percent)
+    chosen = everything[:: max(1, len(everything) // (1 + percent))][: 1 + percent]  # scattered
+    taken = {document.id for document in chosen}
+    rest = [document for document in everything if document.id not in taken]
+    one, many = chosen[:1], chosen[1:]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "index"
+        folder.mkdir()
+        index = None
+
+        def build() -> None:
+            nonlocal index
+            index = sr.build_index(
+                rest,
+                given.methods.split(","),
+                path=folder,
+                embedder=sr.HashingEmbedder(384),
+                progress=False,
+            )
+
+        work: dict[str, Callable[[], object]] = {
+            "build": build,
+            "insert 1": lambda: index.insert(one),
+            "delete 1": lambda: index.delete([one[0].id]),
+            "insert 1 %": lambda: index.insert(many),
+            "delete 1 %": lambda: index.delete([each.id for each in many]),
+            "regroup": lambda: index.regroup(),
+        }
+        print(f"{len(rest):,} passages, {given.methods}")
+        print(
+            f"{'step':12} {'CPU-s':>8} {'of build':>9} {'MB written':>11} {'of index':>9} "
+            f"{'KB a passage':>13}  stages"
+        )
+        whole = 0.0
+        for step in given.steps.split(","):
+            profile = cProfile.Profile()
+            if given.profile == step:
+                profile.enable()
+            spent, written = measured(folder, index, work[step])
+            profile.disable()
+            whole = whole or spent
+            held = sum(sizes(files(folder)).values())
+            new = sum(sizes(written).values())
+            slow = {
+                name: usage.seconds
+                for name, usage in index.last_report.stages.items()
+                if usage.seconds > 0.02
+            }
+            stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in slow.items())
+            print(
+                f"{step:12} {spent:8.2f} {spent / whole:9.1%} {new / 1e6:11.2f} {new / held:9.1%} "
+                f"{held / 1e3 / len(rest):13.1f}  {stages}",
+                flush=True,
+            )
+            if given.files:
+                for name, size in sizes(written).most_common():
+                    print(f"    {name:40} {size / 1e6:9.2f} MB {size / len(rest) / 1e3:9.2f} KB a passage")
+            if given.profile == step:
+                pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
+        index.close()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if os.uname().sysname == "Darwin" else 1024
+    )
+    print(f"peak memory {peak / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Vectors of a generation, each once whatever refers to it: in segments, as float16, read as float32.
+
+Unit vectors lose about three digits of seven as float16: of the ten nearest passages that exact search finds,
+less than one in five hundred changes (`cookbook/benchmarks/updates.py --recall`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from stratarag.protocols import Rows, Vectors
+from stratarag.store.arrays import write_arrays
+from stratarag.store.checksums import FileEntry
+from stratarag.store.files import Directory
+from stratarag.store.segments import KeyIndex, Keys, Plan, key_of, planned, segment_file
+
+FOLDER = "vectors"
+HALVES, HASHES = "vectors", "hashes"
+"""Arrays of a segment: the vectors, and 64 bits that stand for each."""
+FEWEST = 1024
+"""Vectors in a new segment, where there are as many."""
+HELD = 1 << 13
+"""Vectors that are kept in memory, as float32, once all of them were asked for."""
+_BATCH = 1 << 14
+
+Halves = NDArray[np.float16]
+
+
+class Pool:
+    """The vectors of a generation by slot.
+
+    Parameters
+    ----------
+    files
+        Names of the segments, in order.
+    segments
+        The arrays of each.
+    dimension
+        Of the vectors.
+    """
+
+    def __init__(
+        self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], dimension: int
+    ) -> None:
+        self.files = tuple(files)
+        self.segments: list[Halves] = [each[HALVES] for each in segments]
+        self.hashes: list[Keys] = [each[HASHES] for each in segments]
+        self.dimension = dimension
+        self.starts = np.cumsum([0, *map(len, self.segments)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def halves(self, slots: NDArray[np.integer]) -> Halves:
+        """The vectors at some slots as they are stored, shape (slots, dimension).
+
+        Raises
+        ------
+        IndexError
+            If there is no such slot.
+        """
+        found = np.empty((len(slots), self.dimension), np.float16)
+        if not len(slots):
+            return found
+        if int(slots.min()) < 0 or int(slots.max()) >= len(self):
+            raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
+        segments = np.searchsorted(self.starts, slots, "right") - 1
+        if segments[0] == segments[-1] and (segments == segments[0]).all():
+            number = int(segments[0])
+            np.take(self.segments[number], slots - self.starts[number], axis=0, out=found)
+            return found
+        order = np.argsort(segments, kind="stable")
+        borders = np.flatnonzero(np.diff(segments[order])) + 1
+        for places in np.split(order, borders):
+            number = int(segments[places[0]])
+            found[places] = self.segments[number][slots[places] - self.starts[number]]
+        return found
+
+    def take(self, slots: NDArray[np.integer]) -> Vectors:
+        """The vectors at some slots, shape (slots, dimension), float32."""
+        return self.halves(slots).astype(np.float32)
+
+
+class PooledVectors:
+    """An array of vectors in a pool: read by row, and as a whole only where that is asked for.
+
+    `numpy.asarray` gives all of it, and so do functions of numpy; rows and slices give these alone.
+    """
+
+    def __init__(self, pool: Pool, slots: NDArray[np.integer]) -> None:
+        self.pool = pool
+        self.slots = slots
+        self.shape = (len(slots), pool.dimension)
+        self.dtype = np.dtype(np.float32)
+        self.ndim = 2
+        self._held: Vectors | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __getitem__(self, rows: Any) -> Any:
+        if self._held is not None:
+            return self._held[rows]
+        if isinstance(rows, tuple):
+            return self[rows[0]][(slice(None), *rows[1:])] if np.ndim(rows[0]) else self[rows[0]][rows[1:]]
+        slots = self.slots[rows]
+        return self.pool.take(np.atleast_1d(slots)).reshape(*np.shape(slots), self.pool.dimension)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if self._held is None:
+            found = self.pool.take(self.slots)
+            if len(found) > HELD:
+                return found if dtype is None else found.astype(dtype, copy=False)
+            found.flags.writeable = False
+            self._held = found
+        held = self._held if dtype is None else self._held.astype(dtype, copy=False)
+        return held.copy() if copy else held
+
+    def tolist(self) -> list[list[float]]:
+        """All of it as lists."""
+        return np.asarray(self).tolist()  # type: ignore[no-any-return]
+
+    def tobytes(self) -> bytes:
+        """All of it as bytes."""
+        return np.asarray(self).tobytes()
+
+
+def pooled(pool: Pool, slots: NDArray[np.integer]) -> Vectors:
+    """An array of vectors in a pool, which passes for one of numpy."""
+    return cast(Vectors, PooledVectors(pool, slots))
+
+
+class PoolWriter:
+    """Collects the vectors of a new generation, and writes those that the one before it lacks.
+
+    Parameters
+    ----------
+    base
+        The vectors of the previous generation.
+    """
+
+    def __init__(self, base: Pool | None, dimension: int) -> None:
+        self._base = base if base is not None and base.dimension == dimension else None
+        self._before = 0 if self._base is None else len(self._base)
+        self._index = None if self._base is None else KeyIndex(np.concatenate([_NONE, *self._base.hashes]))
+        self._fresh = Pool((), (), dimension)
+        self._places: dict[int, int] = {}
+        self._order: list[Rows] = []
+        self._slots: dict[tuple[str, str], Rows] = {}
+        self._dimension = dimension
+
+    def put(self, part: str, name: str, vectors: Vectors, order: Rows) -> Vectors:
+        """Take in an array of a part. `order` sorts its new vectors, so that they lie by what they belong to.
+
+        Returns
+        -------
+        The same vectors, as they will be read.
+        """
+        if isinstance(vectors, PooledVectors) and vectors.pool is self._base:
+            slots = np.asarray(vectors.slots, np.int64)
+        else:
+            slots = np.concatenate(
+                [
+                    np.zeros(0, np.int64),
+                    *(
+                        self._interned(
+                            np.asarray(vectors[start : start + _BATCH]), order[start : start + _BATCH]
+                        )
+                        for start in range(0, len(vectors), _BATCH)
+                    ),
+                ]
+            )
+        self._slots[part, name] = slots
+        return pooled(_Both(self._base, self._fresh), slots)
+
+    def _interned(self, vectors: Vectors, order: Rows) -> Rows:
+        halves = np.ascontiguousarray(vectors, np.float16)
+        hashes = _hashes(halves)
+        slots = np.full(len(halves), -1, np.int64)
+        if self._index is not None:
+            slots = self._index.find(hashes)
+        missing = np.flatnonzero(slots < 0)
+        fresh: list[int] = []
+        count = len(self._fresh)
+        for row, key in zip(missing.tolist(), hashes[missing].tolist(), strict=True):
+            place = self._places.setdefault(key, count + len(fresh))
+            if place == count + len(fresh):
+                fresh.append(row)
+            slots[row] = self._before + place
+        self._fresh.segments.append(halves[fresh])
+        self._fresh.hashes.append(hashes[fresh])
+        self._fresh.starts = np.append(self._fresh.starts, count + len(fresh))
+        self._order.append(order[fresh])
+        return slots
+
+    def plan(self, *, compact: bool = False) -> Plan:
+        """What becomes of the segments."""
+        used = np.zeros(self._before + len(self._fresh), np.bool_)
+        for slots in self._slots.values():
+            used[slots] = True
+        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
+        sizes = [] if self._base is None else [len(each) for each in self._base.segments]
+        return planned(sizes, used, order, fewest=FEWEST, compact=compact)
+
+    def write(self, directory: Directory, generation: int, plan: Plan) -> dict[str, FileEntry]:
+        """Write the new segments, and return their files."""
+        both, files, start = _Both(self._base, self._fresh), {}, 0
+        for number, size in enumerate(plan.sizes):
+            halves = both.halves(plan.moved[start : start + size])
+            file = segment_file(generation, number)
+            files[file] = write_arrays(directory, file, {HALVES: halves, HASHES: _hashes(halves)})
+            start += size
+        return files
+
+    def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
+        """The slots of each array, by part and name."""
+        found: dict[str, dict[str, NDArray[np.uint32]]] = {}
+        for (part, name), slots in self._slots.items():
+            found.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
+        return found
+
+
+class _Both(Pool):
+    """The vectors of the previous generation, then those that came."""
+
+    def __init__(self, base: Pool | None, fresh: Pool) -> None:
+        self._first, self._fresh = base, fresh
+        self.dimension = fresh.dimension
+
+    def __len__(self) -> int:
+        return (0 if self._first is None else len(self._first)) + len(self._fresh)
+
+    def halves(self, slots: NDArray[np.integer]) -> Halves:
+        before = 0 if self._first is None else len(self._first)
+        found = np.empty((len(slots), self.dimension), np.float16)
+        old = slots < before
+        if self._first is not None and old.any():
+            found[old] = self._first.halves(slots[old])
+        found[~old] = self._fresh.halves(slots[~old] - before)
+        return found
+
+
+_NONE: Keys = np.zeros(0, np.uint64)
+
+
+def _hashes(halves: Halves) -> Keys:
+    """64 bits for each vector, from its bytes."""
+    rows = np.ascontiguousarray(halves)
+    return np.fromiter((key_of(row.tobytes()) for row in rows), np.uint64, len(rows))

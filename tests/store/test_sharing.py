@@ -1,0 +1,138 @@
+"""Generations share the files of what did not change, and give up all of what did."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.errors import Damaged
+from stratarag.store.files import Directory
+from stratarag.store.folder import IndexFolder
+from stratarag.store.pool import FEWEST
+from stratarag.store.segments import planned
+from stratarag.testing.contract import assert_sound
+from stratarag.testing.opened import snapshot_of
+from tests.store.support import contents, publish, traces_of, vector
+
+MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(2 * FEWEST)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> IndexFolder:
+    folder = IndexFolder.create(tmp_path / "idx")
+    publish(folder, MANY)
+    return folder
+
+
+def segments(folder: IndexFolder) -> dict[str, int]:
+    """The segments of the generation in use, with what tells a file from others."""
+    generation = folder.path / "generations" / str(folder.generation)
+    found = [*generation.glob("vectors/*.arrays"), *generation.glob("nodes/*/*.arrays")]
+    return {str(path.relative_to(generation)): path.stat().st_ino for path in found}
+
+
+def test_an_insert_writes_what_is_new(folder: IndexFolder) -> None:
+    before = segments(folder)
+    publish(folder, {"new": ["a text that was not there"]})
+    after = segments(folder)
+    assert {name: after[name] for name in before if name in after} == {
+        name: before[name] for name in before if name in after
+    }
+    assert len(before.items() & after.items()) >= len(before) - 1  # the node over all changed
+    assert folder.verify() == []
+    assert folder.snapshot().vectors[-1].tolist() == vector("a text that was not there").tolist()
+
+
+def test_a_delete_leaves_neither_words_nor_vectors(folder: IndexFolder) -> None:
+    secret = np.asarray(vector("the secret text"), np.float16).tobytes()
+    publish(folder, {"m-secret": ["the secret text"]})
+    assert traces_of(folder.path, "the secret text")
+    assert any(secret in path.read_bytes() for path in folder.path.rglob("*.arrays"))
+    publish(folder, {}, removed=["m-secret"])
+    assert traces_of(folder.path, "the secret text") == []
+    assert not any(secret in path.read_bytes() for path in folder.path.rglob("*.arrays"))
+    assert folder.verify() == []
+
+
+def test_what_was_inserted_and_deleted_leaves_the_index_as_it_was(folder: IndexFolder) -> None:
+    before = contents(folder.snapshot())
+    publish(folder, {"b": ["x"], "z": ["y"]})
+    publish(folder, {}, removed=["b", "z"])
+    assert contents(folder.snapshot()) == before
+
+
+def test_readers_keep_their_generation(folder: IndexFolder) -> None:
+    reader = IndexFolder.open(folder.path)
+    old = reader.snapshot()
+    before = contents(old)
+    publish(folder, {}, removed=list(MANY)[: 3 * FEWEST // 2])
+    publish(folder, {"new": ["x"]})
+    assert contents(old) == before
+    assert reader.snapshot().size == FEWEST // 2 + 1
+
+
+def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:
+    folder = IndexFolder.create(tmp_path)
+    for number in range(30):
+        publish(folder, {f"d{number}": [f"text {number}"]})
+    assert len(segments(folder)) == 2
+    assert folder.verify() == []
+
+
+def test_a_disk_without_hard_links_gets_copies(folder: IndexFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    before = segments(folder)
+    monkeypatch.setattr(os, "link", refuse)
+    publish(folder, {"new": ["x"]})
+    after = segments(folder)
+    assert before.keys() & after.keys()
+    assert not before.items() & after.items()
+    assert folder.verify() == []
+
+
+def test_a_link_is_not_followed_when_files_are_shared(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "here" / "1-0.arrays").symlink_to(tmp_path / "outside")
+    with Directory.open(tmp_path / "here") as source, Directory.open(tmp_path / "there") as target:
+        with pytest.raises(Damaged, match="a link"):
+            target.link(source, "1-0.arrays")
+        with pytest.raises(FileNotFoundError):
+            target.link(source, "absent")
+
+
+def test_regrouping_writes_everything_anew(tmp_path: Path) -> None:
+    docs = [sr.Document(f"d{n}", f"Anna Berg met Carl Dahl in Oslo on day {n}.") for n in range(60)]
+    with sr.build_index(docs, ["lshtree", "archrag"], path=tmp_path / "idx", progress=False) as index:
+        for number in range(3):
+            index.delete(f"d{number}")
+        before = {path.stat().st_ino for path in index_files(index)}
+        index.regroup()
+        assert not before & {path.stat().st_ino for path in index_files(index)}
+        assert_sound(index, "archrag")
+
+
+def index_files(index: sr.Index) -> list[Path]:
+    assert snapshot_of(index).manifest.generation == index.generation
+    return list(Path(index.path).rglob("*.arrays"))
+
+
+def test_a_plan_keeps_whole_segments_and_moves_the_rest() -> None:
+    sizes = [FEWEST, FEWEST, 10]
+    used = np.ones(2 * FEWEST + 12, np.bool_)
+    used[5] = False
+    plan = planned(sizes, used, np.array([1, 0]), fewest=FEWEST)
+    assert plan.kept == (1,)  # the first lost something, the last is small
+    assert plan.slots[5] == -1
+    assert plan.slots[FEWEST : 2 * FEWEST].tolist() == list(range(FEWEST))
+    assert sorted(plan.slots[plan.slots >= 0].tolist()) == list(range(2 * FEWEST + 11))
+    assert plan.slots[-1] < plan.slots[-2]  # in the order that was asked for
+    assert sum(plan.sizes) == len(plan.moved) == FEWEST + 11
+    assert planned(sizes, used, np.array([0, 1]), fewest=FEWEST, compact=True).kept == ()
