@@ -14,15 +14,15 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from langchain_stratarag._answer import AnswerRunnable
-from langchain_stratarag._convert import IdKey, to_chunks, to_documents
+from langchain_stratarag._convert import of_texts, to_chunks, to_documents
 from langchain_stratarag._models import to_chat_model, to_embedder, use_callbacks
+from langchain_stratarag._updating import UpdatingRetriever
+from langchain_stratarag.document_index import StrataDocumentIndex
 from stratarag import (
-    BuildReport,
     Estimate,
     Index,
     Prices,
@@ -35,7 +35,8 @@ from stratarag import (
     open_index,
     search_options,
 )
-from stratarag.errors import MethodMissing
+from stratarag.config import as_config
+from stratarag.errors import MethodMissing, NotAnIndex
 from stratarag.protocols import ChatModel, Embedder
 from stratarag.question import SHARED_OPTIONS, Length, View, Where
 
@@ -44,7 +45,7 @@ Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
 
 
-class IndexRetriever(BaseRetriever):
+class IndexRetriever(UpdatingRetriever):
     """A retriever over one method of an index folder.
 
     Make one with `from_documents`, `from_texts` or `load` (each with an async twin), or with
@@ -54,7 +55,8 @@ class IndexRetriever(BaseRetriever):
     Each `Document` returned has the text of a hit as `page_content`, the id that the caller gave
     (else the hit's) as `id`, and in `metadata` the chunk's own metadata plus one key, `"stratarag"`, with
     `id`, `kind`, `level`, `score`, `sources` (chunk ids) and `documents` (document ids). One key of our own
-    cannot clash with a loader's `score` or `id`; `where` filters see the caller's keys alone.
+    cannot clash with a loader's `score` or `id`; `where` filters see the caller's keys alone. `source` is
+    always there: the caller's own, or of a summary of several documents their ids.
 
     Parameters
     ----------
@@ -66,7 +68,8 @@ class IndexRetriever(BaseRetriever):
         `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: source passages only. None:
         nodes for a search, and for an answer what suits it.
     where
-        A metadata filter: keys with values, lists or `$`-operators, or a function on the metadata.
+        A metadata filter: keys with values, lists or `$`-operators, or a function on the metadata. `filter`
+        is the same by the name that LangChain's vector stores have for it.
     id_key
         Where the id of a document stands, by which it is updated and deleted: a metadata key or a function.
         None takes `Document.id` where it is set, else `metadata["source"]` (so that the pieces of a text
@@ -82,11 +85,9 @@ class IndexRetriever(BaseRetriever):
     fixed: ClassVar[Mapping[str, Any]] = {}
     left_out: ClassVar[frozenset[str]] = frozenset()
 
-    index: Index
     k: int = Field(default=4, ge=1)
     view: View | None = None
     where: Where | None = None
-    id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Take the method's search options as fields, with their defaults and descriptions."""
@@ -103,6 +104,11 @@ class IndexRetriever(BaseRetriever):
         lines = [f"{option.name}\n    {option.description}" for option in found]
         text = inspect.cleandoc(cls.__doc__ or "")
         cls.__doc__ = "\n\n".join([text, "Search options, as fields and in each call:", *lines])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_filter(cls, data: Any) -> Any:
+        return with_where(data) if isinstance(data, Mapping) else data
 
     @field_validator("index")
     @classmethod
@@ -238,7 +244,7 @@ class IndexRetriever(BaseRetriever):
         **arguments: Any,
     ) -> Self:
         """Build an index of texts; arguments as in `from_documents`."""
-        return cls.from_documents(_documents(texts, metadatas, ids), **arguments)
+        return cls.from_documents(of_texts(texts, metadatas, ids), **arguments)
 
     @classmethod
     async def afrom_texts(
@@ -250,7 +256,7 @@ class IndexRetriever(BaseRetriever):
         **arguments: Any,
     ) -> Self:
         """The async twin of `from_texts`."""
-        return await cls.afrom_documents(_documents(texts, metadatas, ids), **arguments)
+        return await cls.afrom_documents(of_texts(texts, metadatas, ids), **arguments)
 
     @classmethod
     def load(
@@ -290,9 +296,48 @@ class IndexRetriever(BaseRetriever):
         return cls._over(core, settings)
 
     @classmethod
+    def document_index(
+        cls,
+        path: StrPath | None = None,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        **settings: Any,
+    ) -> StrataDocumentIndex:
+        """What `langchain_core.indexing.index` writes into: a folder that is there, or will be.
+
+        Arguments as in `from_documents`.
+        """
+        cls._check(settings)
+        building = {"llm": llm, "embedding": embedding, "path": path, "config": config, "budget": budget}
+        try:
+            core = open_index(
+                path or "",
+                to_chat_model(llm),
+                embedding,
+                budget=budget,
+                cache=cache,
+                progress=progress,
+                spacy=as_config(config).extraction.spacy,
+            )
+        except NotAnIndex:
+            more = {"cache": cache, "progress": progress, **settings}
+            return StrataDocumentIndex.beginning(cls, {**building, **more})
+        return cls._over(core, settings).as_document_index()
+
+    def as_document_index(self) -> StrataDocumentIndex:
+        """The same index as what `langchain_core.indexing.index` writes into."""
+        return StrataDocumentIndex.over(self)
+
+    @classmethod
     def _check(cls, settings: Mapping[str, Any]) -> None:
         """Refuse a wrong setting before anything is paid for; each is checked alone, without an index."""
         blank = cls.model_construct()
+        settings = with_where(settings)
         for name, value in settings.items():
             cls.__pydantic_validator__.validate_assignment(blank, name, value)
         own = {name: value for name, value in settings.items() if name in cls.options}
@@ -305,38 +350,6 @@ class IndexRetriever(BaseRetriever):
         except BaseException:
             index.close()
             raise
-
-    # Changing what is in it
-
-    def add_documents(self, documents: Iterable[Document], *, callbacks: Callbacks = None) -> BuildReport:
-        """Add documents. What the index holds under the same document id is replaced, so give all
-        pieces of a document in one call.
-        """  # noqa: D205
-        chunks = to_chunks(documents, self.id_key)
-        with use_callbacks(callbacks):
-            return self.index.insert(chunks)
-
-    async def aadd_documents(
-        self, documents: Iterable[Document], *, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """The async twin of `add_documents`."""
-        chunks = to_chunks(documents, self.id_key)
-        with use_callbacks(callbacks):
-            return await self.index.ainsert(chunks)
-
-    def delete(
-        self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """Remove documents by their document id (see `id_key`); `KeyError` if one is not there."""
-        with use_callbacks(callbacks):
-            return self.index.delete(ids, missing_ok=missing_ok)
-
-    async def adelete(
-        self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """The async twin of `delete`."""
-        with use_callbacks(callbacks):
-            return await self.index.adelete(ids, missing_ok=missing_ok)
 
     # Asking it
 
@@ -413,9 +426,11 @@ class IndexRetriever(BaseRetriever):
 
     def _beside_k(self, view: View | None, where: Where | None, options: dict[str, Any]) -> dict[str, Any]:
         options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
+        options = with_where({"where": where, **options})
+        where = options.pop("where")
         shared: dict[str, Any] = {name: options.pop(name) for name in SHARED_OPTIONS if name in options}
         if unknown := sorted(set(options) - set(self.options)):
-            known = ", ".join(["k", "view", "where", *SHARED_OPTIONS, *self.options])
+            known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
         return {
             "view": view or self.view,
@@ -427,18 +442,18 @@ class IndexRetriever(BaseRetriever):
         }
 
 
-def _documents(
-    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
-) -> list[Document]:
-    texts = list(texts)
-    for name, given in (("metadatas", metadatas), ("ids", ids)):
-        if given is not None and len(given) != len(texts):
-            raise ValueError(f"there are {len(texts)} texts and {len(given)} {name}")
-    return [
-        Document(
-            id=ids[place] if ids else None,
-            page_content=text,
-            metadata=dict(metadatas[place]) if metadatas else {},
-        )
-        for place, text in enumerate(texts)
-    ]
+def with_where(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with what is called `filter` under our name for it.
+
+    Raises
+    ------
+    ValueError
+        If both are given.
+    """
+    given = dict(arguments)
+    found = given.pop("filter", None)
+    if found is None:
+        return given
+    if given.get("where") is not None:
+        raise ValueError("give a filter as `where` or as `filter`, not both")
+    return {**given, "where": found}

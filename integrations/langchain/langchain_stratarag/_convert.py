@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -13,6 +14,9 @@ from stratarag.records import Metadata, json_native
 
 IdKey = str | Callable[[Document], str]
 OURS = "stratarag"
+SOURCE = "source"
+CHUNK = "chunk"
+_LISTED = 3
 
 
 def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> list[Chunk]:
@@ -39,6 +43,30 @@ def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> lis
     ]
 
 
+def of_texts(
+    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
+) -> list[Document]:
+    """Texts as documents.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many metadatas, or ids, as texts.
+    """
+    texts = list(texts)
+    for name, given in (("metadatas", metadatas), ("ids", ids)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(given)} {name}")
+    return [
+        Document(
+            id=ids[place] if ids else None,
+            page_content=text,
+            metadata=dict(metadatas[place]) if metadatas else {},
+        )
+        for place, text in enumerate(texts)
+    ]
+
+
 def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
     """The id that a document is deleted by, and whether it is only a hash of its text.
 
@@ -54,7 +82,7 @@ def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
         return str(found), False
     if document.id:
         return document.id, False
-    if source := document.metadata.get("source"):
+    if source := document.metadata.get(SOURCE):
         return str(source), False
     digest = hashlib.blake2b(document.page_content.encode("utf-8", "surrogatepass"), digest_size=16)
     return digest.hexdigest(), True
@@ -76,10 +104,26 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
 
 
 def to_document(hit: Hit, trace: Metadata) -> Document:
-    """A hit as a document; what we know about it stands under `metadata["stratarag"]`, with its trace."""
+    """A hit as a document; what we know about it stands under `metadata["stratarag"]`, with its trace.
+
+    A `source` is always there, so that a prompt may show it: the caller's own, where all that the hit rests
+    on has the same, else the document ids.
+    """
     ours = {**hit.provenance(), "trace": json_native(trace)}
-    metadata = {**json_native(hit.metadata), OURS: ours}
-    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata=metadata)
+    metadata = json_native(hit.metadata)
+    if hit.kind != CHUNK:
+        ours["metadata"] = metadata
+        metadata = {key: value for key, value in metadata.items() if key == SOURCE}
+    source = metadata.get(SOURCE) or _listed(hit.documents)
+    return Document(
+        id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, SOURCE: source, OURS: ours}
+    )
+
+
+def _listed(documents: Sequence[str]) -> str:
+    """The first few document ids, and how many there are beside them."""
+    more = len(documents) - _LISTED
+    return ", ".join(documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def to_documents(retrieval: Retrieval) -> list[Document]:
@@ -92,17 +136,19 @@ def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> R
     hits, traces = [], []
     for place, document in enumerate(documents, 1):
         ours = document.metadata.get(OURS)
+        known = ours if isinstance(ours, Mapping) else {}
+        own = {key: value for key, value in document.metadata.items() if key != OURS}
         identity = document.id or f"document-{place}"
         hits.append(
             Hit.restored(
                 document.page_content,
                 ours,
                 id=identity,
-                document=str(document.metadata.get("source", identity)),
+                document=str(document.metadata.get(SOURCE, identity)),
                 score=None,
-                metadata={key: value for key, value in document.metadata.items() if key != OURS},
+                metadata=known.get("metadata", own),
                 ref=document.id or "",
             )
         )
-        traces.append(ours.get("trace", {}) if isinstance(ours, Mapping) else {})
+        traces.append(known.get("trace", {}))
     return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))

@@ -25,6 +25,8 @@ from stratarag.question import Where
 from stratarag.records import Metadata, json_native
 
 OURS = "stratarag"
+SOURCE = "source"
+CHUNK = "chunk"
 
 
 def document_id(node: BaseNode) -> str:
@@ -73,11 +75,15 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
         )
     else:
         identity, documents = hit.ref or hit.id, hit.documents
+        metadata = json_native(hit.metadata)
+        if hit.kind != CHUNK:
+            ours["metadata"] = metadata
+            metadata = {key: value for key, value in metadata.items() if key == SOURCE}
         apart = len(documents) == 1 and documents[0] != identity
         node = TextNode(
             id_=identity,
             text=hit.text,
-            metadata={**json_native(hit.metadata), OURS: ours},
+            metadata={**metadata, OURS: ours},
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=documents[0])} if apart else {},
             excluded_llm_metadata_keys=[OURS],
             excluded_embed_metadata_keys=[OURS],
@@ -91,6 +97,8 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
     for scored in nodes:
         node = scored.node
         ours = node.metadata.get(OURS)
+        known = ours if isinstance(ours, Mapping) else {}
+        own = {key: value for key, value in node.metadata.items() if key != OURS}
         hits.append(
             Hit.restored(
                 node.get_content(metadata_mode=MetadataMode.NONE),
@@ -98,11 +106,11 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
                 id=node.node_id,
                 document=document_id(node),
                 score=scored.score,
-                metadata={key: value for key, value in node.metadata.items() if key != OURS},
+                metadata=known.get("metadata", own),
                 ref=node.node_id,
             )
         )
-        traces.append(ours.get("trace", {}) if isinstance(ours, Mapping) else {})
+        traces.append(known.get("trace", {}))
     return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))
 
 
