@@ -18,7 +18,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from langchain_stratarag._answer import AnswerRunnable
-from langchain_stratarag._convert import of_texts, to_chunks, to_documents
+from langchain_stratarag._convert import IdKey, of_texts, to_chunks, to_documents
 from langchain_stratarag._models import to_chat_model, to_embedder, use_callbacks
 from langchain_stratarag._updating import UpdatingRetriever
 from langchain_stratarag.document_index import StrataDocumentIndex
