@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import stratarag as sr
+from stratarag.question import LONGEST
 from stratarag.results import Retrieval
 from stratarag.testing import FakeEmbedder, ScriptedChatModel
 from stratarag.testing.contract import documents
@@ -79,6 +80,21 @@ def test_of_a_megabyte_names_and_words_of_the_beginning_count(index: sr.Index) -
     other = index.retrieve("Where is the quokka? " + MEGABYTE[:30_000], 5, view="chunks", rank="bm25")
     assert [hit.id for hit in found] == [hit.id for hit in other]
     assert "rare" in [hit.documents[0] for hit in found]
+
+
+def test_of_a_megabyte_the_beginning_is_embedded_once(index: sr.Index) -> None:
+    asked: list[int] = []
+
+    class Counting(FakeEmbedder):
+        def embed_query(self, text: str) -> list[float]:
+            asked.append(len(text))
+            return super().embed_query(text)
+
+    with sr.open_index(index.path, embedder=Counting()) as opened:
+        for view in (None, "nodes", "chunks"):
+            opened.retrieve(MEGABYTE, 5, view=view)
+        opened.answer(MEGABYTE)
+    assert asked == [LONGEST]
 
 
 @pytest.mark.parametrize("decompose", ["names", "questions"])

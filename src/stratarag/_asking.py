@@ -204,6 +204,8 @@ class Asking:
         return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
 
     async def _vector(self, text: str) -> Vectors:
+        """The vector of a question's beginning: a model takes minutes for a megabyte, or refuses it."""
+        text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
             vector = await self.gate.embed_query(text)
@@ -298,7 +300,7 @@ class Asking:
         if arguments.options or given.options is None or method != given.method:
             options = check_search_options(method, arguments.options or {})
             given = replace(given, method=method, options=options)
-        vector = self.recent_vectors.get(given.query) if given.vector is None else given.vector
+        vector = self.recent_vectors.get(given.query[:LONGEST]) if given.vector is None else given.vector
         return replace(given, vector=vector, count_tokens=self.count_tokens)
 
     async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:

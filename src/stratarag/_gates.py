@@ -36,9 +36,8 @@ class RecentVectors:
     A framework retrieves and answers in two calls. Thread-safe; the oldest goes first.
     """
 
-    def __init__(self, most: int = 64, longest: int = 10_000) -> None:
+    def __init__(self, most: int = 64) -> None:
         self._most = most
-        self._longest = longest
         self._vectors: dict[str, Vectors] = {}
         self._lock = Lock()
 
@@ -48,10 +47,8 @@ class RecentVectors:
             return self._vectors.get(text)
 
     def put(self, text: str, vector: Vectors) -> None:
-        """Hold a question's vector; not that of a text beyond `longest` characters."""
+        """Hold a question's vector."""
         vector.flags.writeable = False  # it is handed out with every retrieval
-        if len(text) > self._longest:
-            return
         with self._lock:
             if len(self._vectors) >= self._most:
                 self._vectors.pop(next(iter(self._vectors)))

@@ -14,8 +14,8 @@ from stratarag.protocols import Vectors
 from stratarag.records import Metadata
 
 View = Literal["nodes", "chunks"]
-LONGEST = 20_000
-"""Characters of a question in which names and words are looked for; its vector is of all of it."""
+LONGEST = 8_000
+"""Characters of a question that are searched for: its names, its words and its vector are of these."""
 VIEWS: tuple[View, ...] = get_args(View)
 Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)

@@ -141,7 +141,7 @@ async def extract_answer(
         return NOTHING_FOUND, ()
     question = retrieval.vector
     if question is None:
-        question = await gate.embed_query(retrieval.query)
+        question = await gate.embed_query(retrieval.query[:LONGEST])
     vectors = await gate.embed("answer", [each.text for each in candidates])
     chosen = _chosen(retrieval.query[:LONGEST], candidates, vectors @ question, _SENTENCES[length])
     ranks = dict.fromkeys(candidates[place].rank for place in chosen)
