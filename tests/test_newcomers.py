@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stratarag as sr
@@ -90,6 +91,15 @@ def test_a_question_that_is_none(index: sr.Index) -> None:
 def test_a_filter_as_text(index: sr.Index) -> None:
     with pytest.raises(TypeError, match=r"a mapping such as \{'year': \{'\$gte': 1901\}\}.*'year > 1901'"):
         index.retrieve("ferry", where="year > 1901")  # type: ignore[arg-type]
+
+
+def test_arrays_whose_texts_are_alike_are_different_filters(index: sr.Index) -> None:
+    years = [np.arange(5000) * 10, np.arange(5000) * 10]
+    years[1][2500] = 1901
+    assert repr(years[0]) == repr(years[1])
+    found = [index.retrieve("ferry", where={"year": {"$in": each}}).hits for each in years]
+    assert not found[0]
+    assert {hit.documents for hit in found[1]} == {("ferry",)}
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), ("100", TypeError), (None, TypeError)])

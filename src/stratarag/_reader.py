@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import date, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -198,7 +200,10 @@ class Reader:
             return None
         if callable(where):
             return self._evaluated(where, question.method)
-        key = question.method, json.dumps(where, sort_keys=True, default=repr)
+        try:
+            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
+        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
+            return self._evaluated(where, question.method)
         with self._lock:
             allowed = self._allowed.get(key)
         if allowed is None:
@@ -315,6 +320,13 @@ class Reader:
     def _documents(self, rows: Sequence[int]) -> tuple[str, ...]:
         numbers = np.unique(self.snapshot.chunk_documents()[np.asarray(rows, dtype=np.int64)])
         return tuple(self.snapshot.document_ids(numbers.tolist()))
+
+
+def _dated(value: object) -> str:
+    """The text of a value in a filter that JSON does not know, where it tells all of it."""
+    if isinstance(value, date | time | Decimal):
+        return repr(value)
+    raise TypeError(f"{type(value).__name__} is not told by its text")
 
 
 def _joined_trace(group: Sequence[int], hits: Sequence[Hit], trace: Sequence[Metadata]) -> Metadata:

@@ -42,6 +42,12 @@ def test_mistakes_are_named() -> None:
         compile_where({"year": {"$near": 1}})
     with pytest.raises(TypeError, match="str"):
         compile_where("year > 3")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"\$and.*function on metadata"):
+        compile_where({"$and": [{"year": 1901}, {"author": "Ada"}]})
+    for operator in ("$in", "$nin"):
+        for operand in (1901, "Ada and Bo"):
+            with pytest.raises(TypeError, match=f"list of values, not {operand!r}"):
+                compile_where({"author": {operator: operand}})
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4, unique=True), max_size=6), st.sets(st.integers(0, 5)))

@@ -23,9 +23,9 @@ def compile_where(where: Where) -> Predicate:
     Raises
     ------
     ValueError
-        If an operator is unknown.
+        If an operator is unknown, or stands where the name of a field should.
     TypeError
-        If `where` is neither a mapping nor callable.
+        If `where` is neither a mapping nor callable, or `$in` or `$nin` have no list.
     """
     if callable(where):
         return where
@@ -39,16 +39,23 @@ def compile_where(where: Where) -> Predicate:
 
 
 def _tests(key: str, condition: Any) -> list[Callable[[Any], bool]]:
+    if isinstance(key, str) and key.startswith("$"):
+        raise ValueError(
+            f"unknown operator {key!r} in place of a field; all fields of a filter must fit, and for "
+            "anything else `where` can be a function on metadata"
+        )
     if isinstance(condition, Mapping):
-        unknown = sorted(set(condition) - set(_OPERATORS))
+        unknown = sorted(set(condition) - set(_OPERATORS), key=str)
         if unknown:
             raise ValueError(
                 f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
             )
         return [_OPERATORS[name](operand) for name, operand in condition.items()]
-    if isinstance(condition, Collection) and not isinstance(condition, str | bytes):
-        return [_OPERATORS["$in"](condition)]
-    return [_OPERATORS["$eq"](condition)]
+    return [_OPERATORS["$in" if _is_list(condition) else "$eq"](condition)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes)
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -78,8 +85,14 @@ def _negate(positive: Callable[[Any], Callable[[Any], bool]]) -> Callable[[Any],
     return bind
 
 
+def _member(operand: Any) -> Callable[[Any], bool]:
+    """Membership in a list; a string would admit its parts, and `$nin` of a number everything."""
+    if not _is_list(operand):
+        raise TypeError(f"$in and $nin take a list of values, not {operand!r}")
+    return _compare(lambda item, among: item in among)(operand)
+
+
 _equal = _compare(lambda item, operand: item == operand)
-_member = _compare(lambda item, operand: item in operand)
 _OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "$eq": _equal,
     "$ne": _negate(_equal),
