@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +306,72 @@ def test_persisting_again_replaces_the_copy(index: LSHTreeIndex, tmp_path: Path)
     assert "tale" not in documents_in(loaded)
     [copy] = (tmp_path / "dir" / "stratarag").iterdir()
     assert not {"journal.sqlite", "lock.json"} & {entry.name for entry in copy.iterdir()}
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_another_index_in_the_same_directory_takes_the_place_of_the_first(
+    tmp_path: Path, remote: bool
+) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory") if remote else None
+    given = {"fs": memory} if remote else {}
+    directory = "/twice/dir" if remote else str(tmp_path / "dir")
+
+    def copies() -> list[str]:
+        listed = (
+            memory.ls(f"{directory}/stratarag", detail=False)
+            if remote
+            else os.listdir(f"{directory}/stratarag")
+        )
+        return [os.path.basename(each) for each in listed]
+
+    first = build(make_documents()[:12])
+    first.storage_context.persist(directory, **given)
+    assert copies() == [first.index_id]
+    second = build(make_documents()[12:])
+    loaded = persisted(second, directory, **given)
+    assert documents_in(loaded) == documents_in(second)
+    assert copies() == [second.index_id]
+    assert documents_in(first) == {document.id_ for document in make_documents()[:12]}
+    if remote:
+        memory.rm("/twice", recursive=True)
+
+
+def test_only_index_folders_that_nothing_names_go(tmp_path: Path) -> None:
+    context = StorageContext.from_defaults()
+    both = [build(part, storage_context=context) for part in (make_documents()[:12], make_documents()[12:])]
+    context.persist(tmp_path / "dir")
+    mine = tmp_path / "dir" / "stratarag" / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine")
+    storage = StorageContext.from_defaults(persist_dir=str(tmp_path / "dir"))
+    one = load_index_from_storage(storage, index_id=both[0].index_id, embed_model=HashingEmbedder())
+    one.delete_ref_doc("harbour-0", delete_from_docstore=True)
+    storage.persist(tmp_path / "dir")
+    kept = {entry.name for entry in (tmp_path / "dir" / "stratarag").iterdir()}
+    assert kept == {"mine", *(index.index_id for index in both)}
+    again = StorageContext.from_defaults(persist_dir=str(tmp_path / "dir"))
+    loaded = load_indices_from_storage(again, embed_model=HashingEmbedder())
+    assert sorted(len(documents_in(index)) for index in loaded) == [11, 12]
+
+
+def test_loading_in_another_process_says_what_to_import(index: LSHTreeIndex, tmp_path: Path) -> None:
+    index.storage_context.persist(tmp_path / "dir")
+    program = f"""
+from llama_index.core import StorageContext, load_index_from_storage
+context = StorageContext.from_defaults(persist_dir={str(tmp_path / "dir")!r})
+try:
+    load_index_from_storage(context)
+except KeyError as error:
+    print(error)
+import llama_index_stratarag
+from stratarag import HashingEmbedder
+loaded = load_index_from_storage(context, llm=False, embed_model=HashingEmbedder())
+print(loaded.as_retriever().retrieve({QUESTION!r})[0].node.node_id)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    said, best = done.stdout.splitlines()
+    assert "import llama_index_stratarag first" in said
+    assert best == index.as_retriever().retrieve(QUESTION)[0].node.node_id
 
 
 def test_a_folder_of_ones_own_is_copied_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core import StorageContext, load_index_from_storage
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document
+from llama_index.core.schema import Document, MetadataMode
 
 import llama_index_stratarag
 from llama_index_stratarag import CoreSynthesizer
@@ -74,4 +74,26 @@ def test_answers_are_the_methods_own(kind: type[StrataIndex]) -> None:
     assert isinstance(engine._response_synthesizer, CoreSynthesizer)
     plain = index.as_query_engine(llm=MockLLM(), response_mode="compact")
     assert not isinstance(plain._response_synthesizer, CoreSynthesizer)
+    index.close()
+
+
+@pytest.mark.parametrize("view", ["nodes", "chunks"])
+async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
+    kind: type[StrataIndex], view: str
+) -> None:
+    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    retriever = index.as_retriever(similarity_top_k=200, view=view)
+    given = {key for _, _, metadata in passages() for key in metadata}
+    for scored in [*retriever.retrieve(QUESTION), *await retriever.aretrieve(QUESTION)]:
+        ours = scored.node.metadata["stratarag"]
+        assert set(scored.node.metadata) <= {*given, "stratarag", "source"}
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+            shown = scored.node.get_metadata_str(mode)
+            assert {line.partition(": ")[0] for line in shown.splitlines()} <= {*given, "source"}
+            assert ours["id"] not in shown
+    engine = index.as_query_engine(llm=MockLLM(), response_mode="compact", similarity_top_k=5, view=view)
+    prompt = str(await engine.aquery(QUESTION))
+    assert "kept its comet" in prompt
+    assert "topic: observatory" in prompt
+    assert "stratarag" not in prompt
     index.close()

@@ -37,14 +37,19 @@ class FolderStruct(IndexStruct):
 
 
 def struct_class(method: str) -> type[FolderStruct]:
-    """The struct of a method: LlamaIndex tells index classes apart by the type of their struct."""
-    kind = cast(IndexStructType, f"stratarag_{method}")  # the registries are dicts of plain strings
+    """The struct of a method: LlamaIndex tells index classes apart by the type of their struct.
+
+    Where nobody has imported this package, a type is all that LlamaIndex says of a persisted index, in a bare
+    `KeyError`. So it says what to do.
+    """
+    name = f"stratarag {method}: to load it, import llama_index_stratarag first"
+    kind = cast(IndexStructType, name)  # the registries are dicts of plain strings
     namespace = {"__doc__": FolderStruct.__doc__, "get_type": classmethod(lambda cls: kind)}
     return dataclass(type(f"{method.capitalize()}Struct", (FolderStruct,), namespace))
 
 
 def register(index_class: IndexClass) -> IndexClass:
-    """Make an index class known to `load_index_from_storage`, which else ends in a bare KeyError."""
+    """Make an index class known to `load_index_from_storage`."""
     struct: type[IndexStruct] = vars(index_class)["index_struct_cls"]
     kind = struct.get_type()
     INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS.setdefault(kind, struct)

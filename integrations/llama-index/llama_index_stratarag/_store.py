@@ -12,7 +12,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,6 +27,7 @@ from stratarag import Index
 from stratarag.errors import NotAnIndex
 
 NAMESPACE = "stratarag"
+_MARKER = "stratarag-index"  # a file that every index folder has
 logger = logging.getLogger(__name__)
 
 
@@ -56,25 +57,30 @@ class FolderStore:
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Copy the folders beside `persist_path`, a file name in the persist directory.
 
-        No file of that name is written: LlamaIndex would take it for a store of its own on loading.
+        No file of that name is written: LlamaIndex would take it for a store of its own on loading. Copies
+        that an earlier persist left there go, where the index store that named them is written over.
         """
         remote = None if fs is None or "file" in fs.protocol else fs
         directory = str(PurePosixPath(persist_path).parent) if remote else str(Path(persist_path).parent)
         copies = [_copied(struct, core(), directory, remote) for struct, core in self._members]
-        self._point_to(copies, f"{directory}/{DEFAULT_PERSIST_FNAME}", fs)
+        if self._point_to(copies, f"{directory}/{DEFAULT_PERSIST_FNAME}", fs):
+            structs = self._index_store.index_structs()
+            named = {_file_name(each.index_id) for each in structs if isinstance(each, FolderStruct)}
+            _remove_others(f"{directory}/{NAMESPACE}", named, remote)
 
-    def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> None:
-        """Write the index store once more, with structs that name the copies."""
+    def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> bool:
+        """Write the index store once more, with structs that name the copies; whether it is there."""
         if not isinstance(self._index_store, SimpleIndexStore):
-            return  # a server's index store is not in the directory; it goes on naming the folder in use
+            return False  # a server's is not in the directory; it goes on naming the folder in use
         if not (Path(persisted).exists() if fs is None else fs.exists(persisted)):
             logger.warning("no %s to note the copy in; load it with path=%r", persisted, copies[0].folder)
-            return
+            return False
         for copy in copies:
             self._index_store.add_index_struct(copy)
         self._index_store.persist(persist_path=persisted, fs=fs)
         for struct, _ in self._members:
             self._index_store.add_index_struct(struct)
+        return True
 
 
 def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> FolderStruct:
@@ -90,6 +96,19 @@ def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> F
     core.copy_to(target)
     relative = "" if Path(target).is_absolute() else target
     return replace(struct, folder=str(Path(target).absolute()), relative=relative)
+
+
+def _remove_others(directory: str, named: Collection[str], remote: Any) -> None:
+    """Remove index folders that nothing names any more; what is no index folder stays."""
+    if remote is not None:
+        for entry in remote.ls(directory, detail=False):
+            if PurePosixPath(entry).name not in named and remote.exists(f"{entry}/{_MARKER}"):
+                remote.rm(entry, recursive=True)
+        return
+    for place in Path(directory).iterdir():
+        if place.name not in named and not place.is_symlink() and (place / _MARKER).is_file():
+            with tempfile.TemporaryDirectory(prefix=".removed-", dir=directory) as aside:
+                place.rename(Path(aside) / "index")  # at one moment: nobody opens half of it
 
 
 def _file_name(index_id: str) -> str:
