@@ -16,6 +16,7 @@ pytest.importorskip("openai")
 
 import stratarag as sr
 from stratarag import demo
+from stratarag._cli.loading import load_model
 from stratarag.cli import main
 from stratarag.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratarag.models.batchfile import BatchRequest, write_requests
@@ -315,6 +316,42 @@ def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> 
             assert len(index.documents()) == 4
             assert index.documents()["s"] == {"year": 1843}
             assert "given" in {each.id for each in index.entities()}
+
+
+def test_sections_come_through(tmp_path: Path) -> None:
+    text = "Page one speaks of Ada Wren." + " " * 40 + "Page two speaks of Nils Harrow."
+    sections = (sr.Section(0, {"page": 1}), sr.Section(50, {"page": 2}))
+    config = sr.Config(chunking=sr.ChunkConfig(size=10, overlap=0))
+    with ModelServer() as server:
+        batch = Batch(tmp_path, server)
+        batch.finish(batch.write([sr.Document("d", text, {}, sections)], config=config))
+    with sr.open_index(batch.path, embedder=EMBEDDER) as index:
+        assert [each.metadata["page"] for each in index.chunks()["d"]] == [1, 2]
+
+
+@pytest.mark.parametrize("command_line", [False, True])
+def test_an_embedder_by_name_is_remembered(command_line: bool, tmp_path: Path) -> None:
+    with ModelServer() as server:
+        for given in ("hashing", f"openai:e@{server.openai}", f"ollama:e@{server.ollama}"):
+            batch = Batch(tmp_path / given.partition(":")[0], server)
+            batch.folder.mkdir()
+            pending = batch.write(embedder=load_model("embedder", given) if command_line else given)
+            run(server, pending.files, batch.results)
+            assert batch.read(embedder=None).answered == pending.calls
+
+
+def test_the_bill_holds_all_rounds(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        batch = Batch(tmp_path, server)
+        rounds = batch.finish(batch.write())
+        with built(server, tmp_path / "live") as live:
+            assert live.last_report is not None
+            wanted = live.last_report.usage
+            with sr.open_index(batch.path, embedder=EMBEDDER) as index:
+                assert index.stats()["spent"] == live.stats()["spent"]
+    report = rounds[-1].report
+    assert report is not None
+    assert (report.usage.calls, report.usage.input_tokens) == (wanted.calls, wanted.input_tokens)
 
 
 def test_what_cannot_be_read_or_written(tmp_path: Path) -> None:

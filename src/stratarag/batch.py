@@ -30,7 +30,7 @@ from stratarag.models.batchfile import BatchRequest, Results, read_results, writ
 from stratarag.models.batching import BatchGate, CallsPending
 from stratarag.models.wrap import embedder_name
 from stratarag.pipeline.extraction.stage import Given, from_json, to_json
-from stratarag.records import BuildReport, Chunk, Document, Failure, Usage, content_id
+from stratarag.records import BuildReport, Chunk, Document, Failure, Section, Usage, content_id
 from stratarag.store.folder import IndexFolder
 from stratarag.store.layout import MARKER
 
@@ -38,6 +38,8 @@ __all__ = ["Pending", "aread", "awrite", "read", "write"]
 
 StrPath = str | os.PathLike[str]
 _SHOWN = 3
+EARLIER = "earlier rounds"
+"""The stage in the report of a build under which the calls of the rounds before the last one stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ async def awrite(
     folder = await in_thread(IndexFolder.create, Path(path))
     try:
         models = _models(folder, llm, embedder, cache)
-        begun = _begun(folder, methods, settings, llm, models)
+        begun = _begun(folder, methods, settings, llm, embedder, models)
         inputs = _Inputs(tuple(documents), extraction)
         return await _advance(folder, models, begun, inputs, Results(), requests)
     except BaseException:
@@ -222,7 +224,8 @@ async def aread(
     folder = await in_thread(_opened, Path(path))
     try:
         begun, inputs = await in_thread(_remembered, folder)
-        models = _models(folder, begun.llm if llm is None else llm, embedder, cache)
+        llm = begun.llm if llm is None else llm
+        models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
         return await _advance(folder, models, begun, inputs, found, requests)
     finally:
         folder.close()
@@ -269,8 +272,9 @@ def read(
 class _Begun:
     """What an operation was begun with, besides its documents.
 
-    `identity` and `embedder` are the fingerprints of the models; `without` is what the chat model's server
-    turned out to refuse; `asked` are the custom ids of the last requests.
+    `identity` and `embedder` are the fingerprints of the models, `embedder_given` the name that the embedder
+    was given by; `without` is what the chat model's server turned out to refuse; `asked` are the custom ids
+    of the last requests; `spent` is the usage of each model so far.
     """
 
     operation: str
@@ -279,9 +283,11 @@ class _Begun:
     max_failures: float
     llm: Any
     embedder: str
+    embedder_given: str | None = None
     identity: str = ""
     without: Sequence[Sequence[str]] = ()
     asked: Sequence[str] = ()
+    spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def settings(self, folder: IndexFolder) -> Config:
         """The settings of the build, or of the index that is there."""
@@ -299,7 +305,12 @@ class _Inputs:
 
 
 def _begun(
-    folder: IndexFolder, methods: tuple[str, ...] | None, config: Config, llm: Any, models: Models
+    folder: IndexFolder,
+    methods: tuple[str, ...] | None,
+    config: Config,
+    llm: Any,
+    embedder: Any,
+    models: Models,
 ) -> _Begun:
     present = folder.snapshot().manifest.methods if folder.generation else ()
     if methods and present and set(methods) != set(present):
@@ -314,6 +325,7 @@ def _begun(
         max_failures=config.max_failures,
         llm=_name_of(llm),
         embedder=embedder_name(models.embedder, None),
+        embedder_given=embedder if isinstance(embedder, str) else getattr(embedder, "given_name", None),
     )
 
 
@@ -347,6 +359,8 @@ async def _advance(
     gate = models.batch_gate(folder, config, results)
     _check_models(gate, models, begun, folder)
     gate.do_without(begun.without)
+    for model, spent in begun.spent.items():
+        gate.ledger.add(EARLIER, Usage(**spent), model)
     change = Change(
         begun.operation,
         inputs.documents,
@@ -365,7 +379,13 @@ async def _advance(
     files = await in_thread(write_requests, gate.requests.values(), requests)
     found = _sorted_out(results, gate, begun)
     if report is None:
-        now = replace(begun, identity=gate.identity, without=gate.refused, asked=tuple(gate.requests))
+        now = replace(
+            begun,
+            identity=gate.identity,
+            without=gate.refused,
+            asked=tuple(gate.requests),
+            spent=_spent(gate),
+        )
         await in_thread(_remember, folder, now, inputs)
     return Pending(
         files=files,
@@ -407,6 +427,13 @@ def _sorted_out(results: Results, gate: BatchGate, begun: _Begun) -> dict[str, l
     }
 
 
+def _spent(gate: BatchGate) -> dict[str, dict[str, int]]:
+    return {
+        model: {"calls": used.calls, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+        for model, used in gate.ledger.models.items()
+    }
+
+
 def _stages(requests: Iterable[BatchRequest]) -> dict[str, Usage]:
     stages: dict[str, Usage] = {}
     for each in requests:
@@ -436,6 +463,8 @@ def _lines(inputs: _Inputs) -> Iterator[str]:
         else:
             text = item.text if isinstance(item, Document) else "".join(item.blocks())
             fields = {"id": item.id, "text": text, "metadata": dict(item.metadata)}
+            if isinstance(item, Document) and item.sections:
+                fields["sections"] = [[each.start, dict(each.metadata)] for each in item.sections]
             yield json.dumps({"document": fields})
     for key, value in (inputs.extraction or {}).items():
         yield json.dumps({"extraction": [key, to_json(value)]})
@@ -467,7 +496,12 @@ def _remembered(folder: IndexFolder) -> tuple[_Begun, _Inputs]:
             if kind == "extraction":
                 extraction[value[0]] = from_json(value[1])
             else:
-                documents.append(Chunk(**value) if kind == "chunk" else Document(**value))
+                documents.append(Chunk(**value) if kind == "chunk" else _document(value))
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
     return begun, _Inputs(documents, extraction or None, kept=True)
+
+
+def _document(fields: Mapping[str, Any]) -> Document:
+    sections = tuple(Section(start, metadata) for start, metadata in fields.get("sections", ()))
+    return Document(**{**fields, "sections": sections})

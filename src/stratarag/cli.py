@@ -28,7 +28,6 @@ from stratarag._cli.options import (
     extraction_option,
     index_argument,
     inputs_argument,
-    llm_option,
     method_option,
     models_options,
     read,
@@ -81,7 +80,7 @@ main.add_command(mcp)
 @main.command()
 @inputs_argument
 @method_option
-@llm_option
+@models_options
 @config_options
 @cache_option
 @click.option("--price-in", type=click.FloatRange(0), help="Price of a million tokens in prompts.")
@@ -91,6 +90,7 @@ def estimate(
     inputs: Sequence[str],
     methods: Sequence[str],
     llm: Any,
+    embedder: Any,
     config: str | None,
     chunk_size: int | None,
     chunk_overlap: int | None,
@@ -107,6 +107,7 @@ def estimate(
         read(inputs, output, config, cache=cache),
         list(methods),
         llm=llm,
+        embedder=embedder,
         config=load_config(config, chunk_size, chunk_overlap, concurrency),
         cache=cache,
         prices=None if price_in is None or price_out is None else sr.Prices(price_in, price_out),
@@ -249,7 +250,8 @@ def delete(
 @click.option(
     "--view",
     type=click.Choice(["nodes", "chunks"]),
-    help="Summaries too, or passages only; if not given, chunks for an extractive answer, else nodes.",
+    help="The method's own nodes, or passages only; if not given, passages for an extractive answer, else "
+    "both, as measured best.",
 )
 @click.option("--method", help="The folder's first method if not given.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')

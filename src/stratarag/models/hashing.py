@@ -42,6 +42,7 @@ _UNSPACED = re.compile(
 )
 _LETTERS = 0x180
 _NATIVE = re.compile("[\0-\u017f\u2000-\u206f]*")  # Latin letters with their accents, and punctuation
+DIMENSION = 2048
 _NAMED = 2.0
 _ENDINGS = ("'s", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST = 4
@@ -63,11 +64,12 @@ class HashingEmbedder:
         Length of the vectors.
     """
 
-    def __init__(self, dimension: int = 2048) -> None:
+    def __init__(self, dimension: int = DIMENSION) -> None:
         if dimension < 1:
             raise ValueError(f"dimension must be at least 1, not {dimension}")
         self.dimension = dimension
         self.name = f"hashing-{dimension}"
+        self.given_name = "hashing" if dimension == DIMENSION else None
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """Unit vectors as an array, shape (len(texts), dimension)."""

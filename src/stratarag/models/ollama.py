@@ -145,6 +145,7 @@ class OllamaEmbedder:
 
     def __init__(self, model: str, *, base_url: str | None = None) -> None:
         self.model = model
+        self.given_name = f"ollama:{model}" + (f"@{base_url}" if base_url else "")
         self._client = _Client(base_url)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

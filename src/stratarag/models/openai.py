@@ -41,6 +41,11 @@ class _Client:
         return {"base_url": self._base_url, "api_key": self._key or "none", "max_retries": 0}
 
 
+def _name(model: str, base_url: str | None) -> str:
+    """The name by which `models.named` makes a model again."""
+    return f"openai:{model}" + (f"@{base_url}" if base_url else "")
+
+
 class OpenAIChatModel:
     """A chat model by its name.
 
@@ -77,7 +82,7 @@ class OpenAIChatModel:
         self._client = _Client(model, base_url, api_key)
         self._options = options if temperature is None else {"temperature": temperature, **options}
         plain = not options and temperature == 0.0 and api_key is None
-        self.given_name = f"openai:{model}" + (f"@{base_url}" if base_url else "") if plain else None
+        self.given_name = _name(model, base_url) if plain else None
         self._given = temperature != 0.0
 
     def require_key(self) -> None:
@@ -140,7 +145,10 @@ def _piece(chunk: Any) -> str:
 
 
 class OpenAIEmbedder:
-    """An embedding model by its name. `dimensions` shortens the vectors of models that can."""
+    """An embedding model by its name. `dimensions` shortens the vectors of models that can.
+
+    `given_name` is as in `OpenAIChatModel`.
+    """
 
     def __init__(
         self,
@@ -152,6 +160,8 @@ class OpenAIEmbedder:
     ) -> None:
         self.model = model
         self.dimensions = dimensions
+        plain = dimensions is None and api_key is None
+        self.given_name = _name(model, base_url) if plain else None
         self._client = _Client(model, base_url, api_key)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
