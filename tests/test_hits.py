@@ -65,7 +65,7 @@ def test_a_hit_names_the_source_that_all_its_documents_have(index: sr.Index) -> 
     for found in index.retrieve("the ferry captain and the apple blossom", k=40, view="nodes"):
         sources = {named[document]["source"] for document in found.documents}
         if found.kind == "relation":
-            continue
+            assert len(found.metadata["ends"]) == 2
         assert found.metadata.get("source") == (sources.pop() if len(sources) == 1 else None)
         told += "source" in found.metadata
     assert told

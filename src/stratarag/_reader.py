@@ -30,7 +30,7 @@ from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
 from stratarag.pipeline.walk import PassageWalk
 from stratarag.question import Allowed, Mask, Question, Sources, Where
-from stratarag.records import Chunk, Metadata
+from stratarag.records import Chunk, Metadata, Node
 from stratarag.results import Hit
 from stratarag.store.snapshot import Snapshot
 
@@ -294,7 +294,7 @@ class Reader:
                 score=float(score),
                 sources=sources,
                 documents=documents,
-                metadata={**({} if user is None else {"source": user}), **node.extra},
+                metadata={**({} if user is None else {"source": user}), **_told(node)},
             )
             for node, score, (sources, documents), user in zip(
                 nodes, found.scores[places], origins, users, strict=True
@@ -335,6 +335,14 @@ def _joined_trace(group: Sequence[int], hits: Sequence[Hit], trace: Sequence[Met
         return trace[group[0]]
     joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
     return {**joined, "repeats": [hits[place].id for place in group[1:]]}
+
+
+def _told(node: Node) -> Metadata:
+    """What a hit says of its node; `source` is the user's, so a relation's entities stand under `ends`."""
+    if node.kind != "relation":
+        return node.extra
+    rest = {key: value for key, value in node.extra.items() if key not in ("source", "target")}
+    return {"ends": [node.extra["source"], node.extra["target"]], **rest}
 
 
 def _agreed(values: Sequence[Any]) -> Any:

@@ -318,7 +318,7 @@ def test_relations_among_the_entities_found() -> None:
     names = {hit.metadata["name"] for hit in found if hit.kind == "entity"}
     relations = [hit for hit in found if hit.kind == "relation"]
     assert relations
-    assert all({hit.metadata["source"], hit.metadata["target"]} <= names for hit in relations)
+    assert all(set(hit.metadata["ends"]) <= names for hit in relations)
     without = index.retrieve("topic c2 a topic c2 b topic c2 c", k=20, levels=(0,), relations=False)
     assert all(hit.kind != "relation" for hit in without)
 
@@ -436,7 +436,7 @@ def test_so_many_of_each_level_with_their_relations_and_nothing_else() -> None:
         assert per_level == [min(wanted, size) for size in sizes]
         named = {hit.metadata["name"] for hit in nodes if hit.level == 0}
         between = [hit for hit in found if hit.kind == "relation"]
-        assert all({hit.metadata["source"], hit.metadata["target"]} <= named for hit in between)
+        assert all(set(hit.metadata["ends"]) <= named for hit in between)
         bare = index.retrieve(question, k=3, k_per_level=wanted, fill=False, relations=False)
         assert len(bare) == len(nodes)
     assert between

@@ -51,7 +51,7 @@ def test_a_relation_of_the_bridge_lies_on_its_path(index):
     on_path = 0
     for hit, entry in zip(found.hits, found.trace, strict=True):
         if hit.kind == "relation":
-            ends = {hit.metadata["source"], hit.metadata["target"]}
+            ends = set(hit.metadata["ends"])
             assert ends <= set(entry["path"])
             on_path += any(ends == set(step) for step in pairwise(entry["path"]))
     assert on_path
