@@ -169,7 +169,7 @@ class Index:
     def regroup(self, method: str | None = None) -> BuildReport:
         """Make a method's communities and clusters anew, as a build from scratch would.
 
-        Updates keep what is there and so drift from that, within bounds (`carryover.MOST_DRIFT`). Texts and
+        Updates keep what is there and so drift from that, within bounds (`drift.MOST_DRIFT`). Texts and
         vectors that are made of the same are kept; reports on other members are written, which costs model
         calls.
 

@@ -101,7 +101,7 @@ def test_a_known_model_has_its_price() -> None:
     assert found.cost == pytest.approx((found.input_tokens * 0.15 + found.output_tokens * 0.6) / 1e6)
 
 
-@pytest.mark.parametrize("tokens", [500, 3_000, 6_000])
+@pytest.mark.parametrize("tokens", [500, 3_000, 6_000, 20_000])
 def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> None:
     with ModelServer(latency=0.01) as server:
         with pytest.raises(BudgetExceeded, match=f"tokens={tokens}"):

@@ -11,6 +11,7 @@ pytest.importorskip("langchain_openai")
 pytest.importorskip("llama_index.llms.openai")
 
 import stratarag as sr
+from stratarag.errors import ModelError
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.testing import FakeEmbedder
 from tests.clients.clients import CLIENTS
@@ -109,3 +110,9 @@ def test_a_server_that_is_gone_costs_an_answer_what_one_call_costs(mode: str, tm
             with pytest.warns(RuntimeWarning, match="the model could not answer"):
                 assert index.answer("Who met Babbage in Turin?").extractive
             assert server.requests <= 1 + 2
+
+
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+def test_an_embedder_that_is_not_there_is_named_at_once(provider: str) -> None:
+    with pytest.raises(ModelError, match=f"{provider[0]}-e.*no server answers there.*Start it"):
+        sr.build_index(DOCUMENTS, embedder=f"{provider}:{provider[0]}-e@http://127.0.0.1:9", progress=False)

@@ -13,7 +13,7 @@ from stratarag.models.budget import Limits, Sleep
 from stratarag.models.deadline import within
 from stratarag.models.limiter import Slot, Slots
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
-from stratarag.models.retry import translate, with_retries
+from stratarag.models.retry import nobody_there, translate, with_retries
 from stratarag.models.tracing import request_attributes, span
 from stratarag.models.vectors import Label, excerpt, unit_rows
 from stratarag.models.wrap import Embedding, embedder_name, is_named, offers_spans
@@ -67,6 +67,7 @@ class Embedder:
         self._limits = limits
         self._sleep = sleep
         self._pending = pending
+        self._reached = False
 
     @property
     def name(self) -> str:
@@ -196,7 +197,13 @@ class Embedder:
             said = {**request_attributes("embeddings", self.name), "stratarag.texts": len(texts)}
             sending = nullcontext() if pending is None else pending.request()
             with span(f"embeddings {self.name}", said, client=True), sending:
-                return await within(timeout, request(slot), slot, who="the embedder", pending=pending)
+                found = await within(timeout, request(slot), slot, who="the embedder", pending=pending)
+            self._reached = True
+            return found
+
+        def again(error: Exception) -> bool:
+            wanted = pending is None or not pending.halted
+            return wanted and (self._reached or not nobody_there(error))
 
         try:
             async with self.slots.one(timeout) as slot:
@@ -204,12 +211,13 @@ class Embedder:
                     once,
                     limits=self._limits,
                     sleep=self._sleep,
-                    worthwhile=lambda error: pending is None or not pending.halted,
+                    worthwhile=again,
                 )
         except EmbedderError:
             raise
         except Exception as error:
-            failed = translate(error, who="the embedder", attempts=attempts)
+            who = f"the embedder {self.name!r}" if nobody_there(error) else "the embedder"
+            failed = translate(error, who=who, attempts=attempts, reached=self._reached)
             if isinstance(failed, ModelError):
                 raise failed from error
             raise EmbedderError(f"{failed} ({label(0)}: {excerpt(texts[0])})") from error
