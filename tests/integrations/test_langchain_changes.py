@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("langchain_core")
 pytest.importorskip("langchain_tests")
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import PromptTemplate, format_document
 from langchain_tests.integration_tests.indexer import AsyncDocumentIndexTestSuite, DocumentIndexerTestSuite
 
@@ -254,3 +256,24 @@ async def test_a_document_that_becomes_blank_goes(tmp_path: Path, call: Callable
     assert response == {"succeeded": [], "failed": ["1", "3"]}
     assert [each.id for each in await call(destination, "get", ["1", "2", "3"])] == ["2"]
     assert len(held(tmp_path / "idx")["book.pdf"]) == 3
+
+
+class Calls(BaseCallbackHandler):
+    """Counts the calls of chat models."""
+
+    count = 0
+
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        self.count += 1
+
+
+async def test_callbacks_hear_of_the_model(tmp_path: Path, call: Callable[..., Any]) -> None:
+    model = FakeListChatModel(responses=["Of voyages."])
+    destination = TreeRetriever.document_index(tmp_path / "idx", llm=model, embedding=HashingEmbedder())
+    documents = [Document(page.page_content, id=str(n)) for n, page in enumerate(pages(12))]
+    for name, given in (("upsert", documents[:9]), ("upsert", documents[9:]), ("delete", ["3"])):
+        calls = Calls()
+        await call(destination, name, given, callbacks=[calls])
+        assert calls.count > 0, name
+    with pytest.raises(TypeError, match="no argument 'batch' here"):
+        await call(destination, "upsert", documents, batch=3)

@@ -8,7 +8,11 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
@@ -16,6 +20,7 @@ from langchain_core.runnables import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 from langchain_stratarag._convert import SOURCE, to_chunks
+from langchain_stratarag._models import use_callbacks
 from langchain_stratarag._pieces import joined, piece_id
 from stratarag import Chunk, Index
 from stratarag.errors import NotAnIndex
@@ -78,27 +83,37 @@ class StrataDocumentIndex(DocumentIndex):
 
     # What `index` asks of it
 
-    def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
-        """Add documents; one whose id is there is replaced."""
+    def upsert(
+        self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> UpsertResponse:
+        """Add documents; one whose id is there is replaced. `callbacks` are told of the model calls."""
+        _refuse(kwargs)
         documents, blank = _sorted(items)
         with self._beginning:
             if self._retriever is None and documents:
-                self._retriever = self._kind.from_documents(documents, **self._building)
+                self._retriever = self._kind.from_documents(documents, callbacks=callbacks, **self._building)
                 documents = []
         if self._retriever is not None and (documents or self._held(blank)):
-            self._index.insert(joined(self._index, self._chunks(documents), blank))
+            with use_callbacks(callbacks):
+                self._index.insert(joined(self._index, self._chunks(documents), blank))
         return _response(items, blank)
 
-    async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
+    async def aupsert(
+        self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> UpsertResponse:
         """The async twin of `upsert`."""
         if self._retriever is None:
-            return await run_in_executor(None, self.upsert, items, **kwargs)
+            return await run_in_executor(None, self.upsert, items, callbacks=callbacks, **kwargs)
+        _refuse(kwargs)
         documents, blank = _sorted(items)
         if documents or self._held(blank):
-            await self._index.ainsert(joined(self._index, self._chunks(documents), blank))
+            with use_callbacks(callbacks):
+                await self._index.ainsert(joined(self._index, self._chunks(documents), blank))
         return _response(items, blank)
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+    def delete(
+        self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> DeleteResponse:
         """Remove documents by their own ids; unknown ones are ignored.
 
         Raises
@@ -106,20 +121,27 @@ class StrataDocumentIndex(DocumentIndex):
         ValueError
             If no ids are given.
         """
+        _refuse(kwargs)
         found = self._held(_given(ids))
         if found:
-            self._index.insert(joined(self._index, (), found))
+            with use_callbacks(callbacks):
+                self._index.insert(joined(self._index, (), found))
         return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
 
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+    async def adelete(
+        self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> DeleteResponse:
         """The async twin of `delete`."""
+        _refuse(kwargs)
         found = self._held(_given(ids))
         if found:
-            await self._index.ainsert(joined(self._index, (), found))
+            with use_callbacks(callbacks):
+                await self._index.ainsert(joined(self._index, (), found))
         return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
 
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """The documents with these ids, as they were given; unknown ones are left out."""
+        _refuse(kwargs)
         return [
             Document(id=piece_id(chunk), page_content=chunk.text, metadata=dict(chunk.metadata))
             for chunk in self._pieces(ids)
@@ -159,6 +181,12 @@ class StrataDocumentIndex(DocumentIndex):
 def document_of(document: Document) -> str:
     """What a piece is of: its source, else itself."""
     return str(document.metadata.get(SOURCE) or document.id)
+
+
+def _refuse(arguments: dict[str, Any]) -> None:
+    """Raise a `TypeError` that names what nothing here would obey."""
+    if arguments:
+        raise TypeError(f"StrataDocumentIndex knows no argument {min(arguments)!r} here")
 
 
 def _given(ids: list[str] | None) -> list[str]:
