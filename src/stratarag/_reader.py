@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
+from stratarag._listing import Origins
 from stratarag._locks import Lock, cached_property
 from stratarag._repeats import grouped
 from stratarag.errors import MethodMissing
@@ -283,7 +284,8 @@ class Reader:
 
     def _node_hits(self, found: Ranking, places: NDArray[np.intp], table: str) -> list[Hit]:
         nodes = self.snapshot.part(table).nodes(found.rows[places].tolist())
-        origins = [self._origin(node.sources) for node in nodes]
+        sources_of = Origins(self.snapshot, nodes)  # all at once: a node may have a hundred sources
+        origins = [sources_of.of(node) for node in nodes]
         users = self._user_sources([documents for _, documents in origins])
         return [
             Hit(
