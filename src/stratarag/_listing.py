@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._origins import Origins
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import extractions as stored_extractions
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
-from stratarag.protocols import Rows, Stored
+from stratarag.protocols import Stored
 from stratarag.records import (
     Extraction,
     GraphEntity,
@@ -28,28 +29,6 @@ MANY = 2000
 """Nodes beyond which the ids of all chunks are read at once, and not for each batch those that it needs."""
 MEMBERS = "members"
 """Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
-
-
-class Origins:
-    """Ids of chunks and of their documents by row: of the sources of some nodes, or of all chunks."""
-
-    def __init__(self, snapshot: Snapshot, nodes: Sequence[Node] | None = None) -> None:
-        self._rows: Rows = np.arange(snapshot.size)
-        if nodes is not None:
-            lists = [np.asarray(node.sources, dtype=np.int64) for node in nodes]
-            self._rows = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
-        self._ids = snapshot.ids(self._rows.tolist())
-        numbers = snapshot.chunk_documents()[self._rows].astype(np.int64)
-        present, self._places = np.unique(numbers, return_inverse=True)
-        self._documents = snapshot.document_ids(present.tolist())
-
-    def of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Chunk ids and document ids of a node's sources, both in the order of the corpus."""
-        at = np.searchsorted(self._rows, np.asarray(node.sources, dtype=np.int64))
-        documents = np.unique(self._places[at])
-        return tuple([self._ids[i] for i in at.tolist()]), tuple(
-            [self._documents[i] for i in documents.tolist()]
-        )
 
 
 def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:

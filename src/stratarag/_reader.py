@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
-from stratarag._listing import Origins
 from stratarag._locks import Lock, cached_property
+from stratarag._origins import Origins
 from stratarag._repeats import grouped
 from stratarag.errors import MethodMissing
 from stratarag.methods import get_method

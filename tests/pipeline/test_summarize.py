@@ -40,3 +40,9 @@ def test_one_endless_sentence_is_cut() -> None:
 def test_no_text_no_summary() -> None:
     assert extractive_summary([], 30, words) == ""
     assert extractive_summary(["   "], 30, words) == ""
+
+
+def test_a_text_that_is_a_byline_tells_nothing() -> None:
+    byline = "The Hathe Courant, 6 May 1889."
+    assert extractive_summary([byline, TEXTS[0]], 20, words).splitlines()[0] == TEXTS[0].split(". ")[0] + "."
+    assert extractive_summary([byline], 20, words) == byline

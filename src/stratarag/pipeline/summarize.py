@@ -15,7 +15,7 @@ from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.local import HashingEmbedder
 from stratarag.models.structured import plain_text
 from stratarag.models.task import block
-from stratarag.pipeline.headings import statements
+from stratarag.pipeline.headings import is_byline, statements
 from stratarag.results import CountTokens, clip
 
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
@@ -126,8 +126,9 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
 
 def _sentences(texts: Sequence[str]) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
-    share = max(1, _CANDIDATES // max(1, len(texts)))
-    found = (" ".join(text[start:end].split()) for text in texts for start, end in statements(text)[:share])
+    told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
+    share = max(1, _CANDIDATES // max(1, len(told)))
+    found = (" ".join(text[start:end].split()) for text in told for start, end in statements(text)[:share])
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
