@@ -61,7 +61,8 @@ class SearchArguments:
         Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
     view
         None takes passages and the method's nodes in the shares that suit the method; with options other than
-        the defaults, or where nothing may be filled up, its nodes; and for an extractive answer passages.
+        the defaults, or where nothing may be filled up, its nodes; and for an extractive answer, or with a
+        rank other than the walk, passages.
     where, method, decompose, fill, rank, rerank, options
         As `Index.retrieve` takes them.
     """
@@ -87,6 +88,8 @@ class SearchArguments:
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
         if self.rank not in RANKS:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
+        if self.rank != "walk" and self.view == "nodes":
+            raise ValueError(f'rank={self.rank!r} orders passages alone: leave view="nodes" out')
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None and not isinstance(self.rerank, Reranker):
@@ -285,7 +288,8 @@ class Asking:
         if isinstance(question, Retrieval):
             return self._checked(question, arguments)
         method = get_method(self.reader.method_name(arguments.method))
-        view = arguments.view or ("nodes" if self.gate.has_llm else "chunks")
+        ranked = arguments.rank != "walk"
+        view = arguments.view or ("nodes" if self.gate.has_llm and not ranked else "chunks")
         return await self.retrieve(question, replace(arguments, k=arguments.k or method.answer_k, view=view))
 
     def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
@@ -342,9 +346,11 @@ def positive(name: str, value: int) -> int:
 
 
 def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
-    """What is searched where nothing is said of it; options that are not the defaults speak of nodes."""
+    """What is searched where nothing is said of it: a rank speaks of passages, other options of nodes."""
     if arguments.view is not None:
         return arguments.view
+    if arguments.rank != "walk":
+        return "chunks"
     if options != type(options)() or not arguments.fill:
         return "nodes"
     share = get_method(method).node_share

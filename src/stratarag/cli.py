@@ -267,7 +267,7 @@ def delete(
     default="walk",
     show_default=True,
     help="How passages are ranked: by the walk over the graph, or without it by words, by similarity, or by "
-    "both fused.",
+    "both fused; these find passages alone.",
 )
 @click.option(
     "--rerank",

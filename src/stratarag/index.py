@@ -276,8 +276,9 @@ class Index:
             Whether passages by similarity follow where the method has fewer than `k` nodes. False gives the
             method's own results and nothing else, as do options that ask for certain levels or types.
         rank
-            How passages are ranked: `"walk"`, or plainly by words (`"bm25"`), by similarity (`"dense"`) or by
-            these two fused (`"hybrid"`).
+            How passages are ranked: `"walk"`, or plainly by words (`"bm25"`, which leaves out passages that
+            have none of them), by similarity (`"dense"`) or by these two fused (`"hybrid"`). With one of
+            these three, passages are all that is found.
         rerank
             Any object with `rerank(question, texts) -> scores` (see `pipeline.rerank`), or the name of a
             model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`): it chooses among

@@ -21,7 +21,7 @@ from stratarag._gates import Models
 from stratarag._reader import Reader
 from stratarag.errors import BudgetExceeded
 from stratarag.results import NOTHING_FOUND
-from stratarag.testing import FakeEmbedder
+from stratarag.testing import FakeEmbedder, ScriptedChatModel
 from stratarag.testing.contract import documents
 
 QUESTION = "Where is the ferry pier?"
@@ -262,6 +262,13 @@ def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sr.Index) 
 def test_passages_are_ranked_as_asked(index: sr.Index, rank: str) -> None:
     found = index.retrieve(QUESTION, k=5, view="chunks", rank=rank)
     assert {each["rank"] for each in found.trace} == {rank}
+    if rank != "walk":
+        assert index.retrieve(QUESTION, k=5, rank=rank, fill=False).hits == found.hits
+        with sr.open_index(index.path, ScriptedChatModel("At noon. [1]"), FakeEmbedder()) as asked:
+            for each in (index, asked):
+                assert {one["rank"] for one in each.answer(QUESTION, 5, rank=rank).retrieval.trace} == {rank}
+        with pytest.raises(ValueError, match=f"rank='{rank}' orders passages alone"):
+            index.retrieve(QUESTION, view="nodes", rank=rank)
     with pytest.raises(ValueError, match="rank must be one of walk, bm25, dense, hybrid"):
         index.retrieve(QUESTION, rank="best")
     with pytest.raises(TypeError, match=r"rerank must have rerank\(question, texts\)"):
@@ -312,3 +319,10 @@ def test_an_answer_that_the_model_cannot_write_is_made_of_sentences(index: sr.In
 
 def test_a_question_may_be_long(index: sr.Index) -> None:
     assert len(index.retrieve(f"{QUESTION} {'Ab123 ' * 150_000}", k=3)) == 3
+
+
+def test_the_answers_of_a_framework_rank_as_asked() -> None:
+    model = ScriptedChatModel('{"entities": [], "relations": []}')
+    with sr.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
+        found = ArchRAGIndex(core=index).as_query_engine(rank="bm25").query(QUESTION).source_nodes
+        assert {node.metadata["stratarag"]["trace"]["rank"] for node in found} == {"bm25"}

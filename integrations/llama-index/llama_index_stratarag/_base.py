@@ -307,9 +307,10 @@ class StrataIndex(UpdatingIndex):
 
     def _answering_retriever(self, *, extractive: bool, **kwargs: Any) -> StrataRetriever:
         """A retriever that finds as much, and of the kind, as the core's own answers rest on."""
+        passages = extractive or kwargs.get("rank", "walk") != "walk"
         suited = {
             "similarity_top_k": self.core.answer_k(self.method),
-            "view": "chunks" if extractive else "nodes",
+            "view": "chunks" if passages else "nodes",
         }
         return self.as_retriever(**{**suited, **kwargs})
 
