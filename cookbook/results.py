@@ -57,7 +57,7 @@ SECTIONS = (
     corpus("musique-given", "MuSiQue, given extraction (gpt-3.5)", "musique_train100", "openie.jsonl"),
     corpus("hotpotqa", "HotpotQA, no language model", "hotpotqa_train100"),
     corpus("2wiki", "2WikiMultiHopQA, no language model", "2wiki_dev164"),
-    corpus("lihua", "LiHua-World, never used for tuning, no language model", "lihua_world"),
+    corpus("lihua", "LiHua-World, no language model", "lihua_world"),
     script(
         "folds",
         "The walk: margins, and settings chosen without each corpus",
