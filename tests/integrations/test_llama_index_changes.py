@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo,
 import stratarag
 from llama_index_stratarag import LSHTreeIndex
 from stratarag import HashingEmbedder
-from stratarag.errors import EmbedderError, NotAnIndex
+from stratarag.errors import EmbedderError, Locked, NotAnIndex
 from tests.integrations.corpus import QUESTION, passages
 
 SPLIT = SentenceSplitter(chunk_size=40, chunk_overlap=0, include_metadata=False)
@@ -265,6 +266,26 @@ async def test_a_folder_of_another_program(tmp_path: Path, call: Caller) -> None
     await call(index, "insert", make_documents()[0])
     assert len(documents_in(index)) == 22
     index.close()
+
+
+def test_two_who_add_to_one_document_at_once(index: LSHTreeIndex) -> None:
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="log")}
+    nodes = [TextNode(id_=f"log-{n}", text=f"Day {n} at sea.", relationships=source) for n in range(8)]
+    other = LSHTreeIndex.load(index.core.path, embed_model=HashingEmbedder())  # as in another process
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda n: _added(other if n % 2 else index, nodes[n]), range(8)))
+    index.core.reload()
+    assert sorted(index.ref_doc_info["log"].node_ids) == [node.node_id for node in nodes]
+    other.close()
+
+
+def _added(index: LSHTreeIndex, node: TextNode) -> None:
+    """Add a node once it is this one's turn: a writer that waits too long is told who writes."""
+    while True:
+        try:
+            return index.insert_nodes([node])
+        except Locked:
+            continue
 
 
 # Persisting

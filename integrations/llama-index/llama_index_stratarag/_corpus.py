@@ -6,7 +6,7 @@ document is given again, with the nodes it then has. Chunks that stay keep their
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from llama_index.core.storage.docstore.types import RefDocInfo
@@ -19,15 +19,18 @@ def node_id(chunk: Chunk) -> str:
     return chunk.ref or chunk.id
 
 
-def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> list[Chunk]:
-    """All chunks of the documents that new chunks belong to; a new one replaces one of the same node id."""
+def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> Iterator[Chunk]:
+    """All chunks of the documents that new chunks belong to; a new one replaces one of the same node id.
+
+    For `Index.insert`, which reads them under the writer's lock: of two who add to one document at the same
+    time neither loses a node.
+    """
+    index.reload()
     held = index.chunks(new)
-    result: list[Chunk] = []
     for document, chunks in new.items():
         ids = {node_id(chunk) for chunk in chunks}
         kept = [chunk for chunk in held.get(document, ()) if node_id(chunk) not in ids]
-        result += renumbered([*kept, *chunks])
-    return result
+        yield from renumbered([*kept, *chunks])
 
 
 def without(index: Index, node_ids: Collection[str]) -> tuple[list[Chunk], list[str], list[str]]:
