@@ -182,8 +182,9 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
 
 
 def _products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-    """Inner products of chosen rows, which are read where they lie."""
-    if native_available() and vectors.dtype == query.dtype == np.float32 and vectors.flags.c_contiguous:
+    """Inner products of chosen rows, which are read where they lie if the vectors are one plain array."""
+    plain = isinstance(vectors, np.ndarray) and vectors.flags.c_contiguous
+    if plain and native_available() and vectors.dtype == query.dtype == np.float32:
         return _native.products(vectors, np.ascontiguousarray(query), rows)
     return np.asarray(vectors[rows]) @ query
 
