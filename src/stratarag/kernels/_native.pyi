@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,9 @@ def bm25(
     norms: NDArray[np.float32],
     mask: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def half_products(
+    segments: Sequence[NDArray[np.uint16]], query: NDArray[np.float32], slots: NDArray[np.int64]
+) -> NDArray[np.float32]: ...
 def products(
     vectors: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]: ...

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +85,7 @@ def _scores(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
     """Inner products of chosen rows; all are computed where gathering them would cost more."""
     if 4 * len(rows) > len(vectors):
         return (np.asarray(vectors) @ query)[rows]
-    return np.asarray(vectors[rows]) @ query
+    return _products(vectors, query, rows)
 
 
 def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np.float32]) -> TopK:
@@ -101,6 +103,15 @@ def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows, scores: NDArray[np
         raise Damaged(f"row {rows[np.argmin(finite)]} of the vectors, or the query, is not of finite numbers")
     order = np.lexsort((rows, -exact))[:k]
     return rows[order], exact[order]
+
+
+@runtime_checkable
+class Segmented(Protocol):
+    """Vectors that do not lie in one array, and multiply chosen rows themselves."""
+
+    def products(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+        """Inner products of a query of shape (dimension,) with chosen rows."""
+        ...
 
 
 @lru_cache(maxsize=8)
@@ -182,11 +193,43 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
 
 
 def _products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-    """Inner products of chosen rows, which are read where they lie if the vectors are one plain array."""
-    plain = isinstance(vectors, np.ndarray) and vectors.flags.c_contiguous
-    if plain and native_available() and vectors.dtype == query.dtype == np.float32:
+    """Inner products of chosen rows, which are read where they lie if that can be."""
+    if isinstance(vectors, Segmented):
+        return vectors.products(query, rows)
+    if native_available() and vectors.dtype == query.dtype == np.float32 and vectors.flags.c_contiguous:
         return _native.products(vectors, np.ascontiguousarray(query), rows)
     return np.asarray(vectors[rows]) @ query
+
+
+def half_products(segments: Sequence[NDArray[np.float16]], query: Matrix, slots: Rows) -> NDArray[np.float32]:
+    """Inner products of a query with some vectors that are stored as float16 in several arrays.
+
+    Parameters
+    ----------
+    segments
+        Each of shape (n, dimension); may be memory-mapped.
+    query
+        Shape (dimension,).
+    slots
+        Which vectors, counted through all segments.
+
+    Raises
+    ------
+    ValueError
+        If a slot is not one of the vectors', or shapes do not fit.
+    """
+    if native_available():
+        bits = [np.ascontiguousarray(each).view(np.uint16) for each in segments]
+        return _native.half_products(bits, np.ascontiguousarray(query, np.float32), slots.astype(np.int64))
+    starts = np.cumsum([0, *map(len, segments)])
+    if len(slots) and not 0 <= slots.min() <= slots.max() < starts[-1]:
+        raise ValueError("a slot is not one of the vectors'")
+    found = np.zeros(len(slots), np.float32)
+    of = np.searchsorted(starts, slots, "right") - 1
+    for number in np.unique(of):
+        here = of == number
+        found[here] = segments[number][slots[here] - starts[number]].astype(np.float32) @ query
+    return found
 
 
 def _smallest(distances: NDArray[np.uint16], size: int) -> Rows:

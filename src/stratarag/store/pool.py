@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from stratarag.kernels.topk import half_products
 from stratarag.protocols import Rows, Vectors
 from stratarag.store.arrays import write_arrays
 from stratarag.store.checksums import FileEntry
@@ -119,6 +120,10 @@ class PooledVectors:
             self._held = found
         held = self._held if dtype is None else self._held.astype(dtype, copy=False)
         return held.copy() if copy else held
+
+    def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
+        """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
+        return half_products(self.pool.segments, query, self.slots[rows].astype(np.int64))
 
     def tolist(self) -> list[list[float]]:
         """All of it as lists."""
