@@ -85,7 +85,7 @@ def altered(array: Array, kind: str, rng: np.random.Generator, others: list[Arra
         return None
     if kind == "swapped":
         return others[int(rng.integers(len(others)))]
-    return CHANGES[kind](array.copy(), rng)
+    return CHANGES[kind](np.array(array), rng)
 
 
 def _flip(array: Array, rng: np.random.Generator) -> Array:

@@ -20,6 +20,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 import stratarag as sr
+from stratarag.models.messages import Messages
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.opened import snapshot_of
 
@@ -48,6 +49,12 @@ def written_summary(prompt: str) -> str:
     digest = hashlib.sha256(prompt.encode()).hexdigest()
     words = [word for word in prompt.split("<passages>")[-1].split() if word.isalpha()]
     return f"Summary {digest[:16]}: " + " ".join(words[:30])
+
+
+def asks_again(prompt: str, first: str) -> bool:
+    """Whether a prompt is a first one, or the request to repair the answer to it."""
+    one, other = Messages.of(prompt), Messages.of(first)
+    return one.system == other.system and other.user in one.user
 
 
 class CountingModel:
