@@ -109,7 +109,8 @@ def test_a_server_that_is_gone_costs_an_answer_what_one_call_costs(mode: str, tm
             server.mode = mode
             with pytest.warns(RuntimeWarning, match="the model could not answer"):
                 assert index.answer("Who met Babbage in Turin?").extractive
-            assert server.requests <= 1 + 2
+            # One call that failed may be its text's fault: the next is sent once before that is believed.
+            assert server.requests <= 1 + 2 + 1
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
