@@ -11,13 +11,12 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._locks import Lock, cached_property
 from stratarag.errors import Damaged
 from stratarag.protocols import Rows
 from stratarag.records import Node
