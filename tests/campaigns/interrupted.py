@@ -16,6 +16,7 @@ from stratarag.store import node_records, pool
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
+from tests.store.support import traces_of
 
 KILL, FULL, POWER = 1, 2, 3
 SECRET = "the key lies under the third stone"
@@ -198,6 +199,5 @@ def seen(path: Path) -> str:
 
 
 def holders(folder: Path) -> list[str]:
-    """Names of the files that hold the text of the deleted document."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [str(path.relative_to(folder)) for path in files if SECRET.encode() in path.read_bytes()]
+    """Names of the files that hold the text of the deleted document, also inside of compressed blocks."""
+    return [str(Path(name).relative_to(folder)) for name in traces_of(folder, SECRET)]

@@ -9,6 +9,7 @@ import stratarag as sr
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.trials import Tally
+from tests.store.support import everything_in
 
 
 def _secret(number: int, version: int) -> str:
@@ -41,8 +42,8 @@ def campaign(work: Path, trials: int, seed: int = 8) -> list[Tally]:
                 index.insert([_document(each, number, chance) for each in chosen])
         _remember(path, chance)
         row.trials += 1
-        held = b"".join(each.read_bytes() for each in path.rglob("*") if each.is_file())
-        if left := [secret for secret in gone if secret.encode() in held]:
+        found = everything_in(path)
+        if left := [secret for secret in gone if secret.encode() in found]:
             row.note("silent", f"step {number}: {len(left)} texts are left, such as {left[0]}")
             gone -= set(left)
     row.outcomes["texts gone"] = len(gone)

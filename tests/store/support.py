@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from stratarag.errors import Damaged
 from stratarag.records import Chunk, Node, digest_blocks
 from stratarag.store.arrays import open_arrays
 from stratarag.store.files import Directory
@@ -92,15 +93,27 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
 def traces_of(folder: Path, secret: str) -> list[str]:
     """Names of the files that hold a text, also inside of compressed blocks."""
     found = files_holding(folder, secret)
+    return found + [str(path) for path, raw in _node_records(folder) if secret.encode() in raw]
+
+
+def everything_in(folder: Path) -> bytes:
+    """The bytes of all files, and those that are in compressed blocks."""
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    return b"\0".join([*files, *(raw for _, raw in _node_records(folder))])
+
+
+def _node_records(folder: Path) -> Iterator[tuple[Path, bytes]]:
     for path in folder.rglob("nodes/*/*.arrays"):
         with Directory.open(path.parent) as directory:
             descriptor = directory.descriptor(path.name)
-            segment = open_arrays(directory, path.name, descriptor)
-            os.close(descriptor)
+            try:
+                segment = open_arrays(directory, path.name, descriptor)
+            except Damaged:  # cut short by a kill
+                continue
+            finally:
+                os.close(descriptor)
         records = Records("searched", [path.name], [segment])
-        if any(secret.encode() in raw for raw in records.raw(np.arange(len(records)))):
-            found.append(str(path))
-    return found
+        yield path, b"\0".join(records.raw(np.arange(len(records))))
 
 
 def files_holding(folder: Path, secret: str) -> list[str]:
