@@ -155,8 +155,9 @@ class Records:
         except (zlib.error, ValueError) as error:
             raise Damaged(f"part '{self.name}': block {at} of {self.files[number]}: {error}") from error
         with self._lock:
-            self._blocks[block] = content
-            self._bytes += size
+            if block not in self._blocks:  # another thread may have opened it meanwhile
+                self._blocks[block] = content
+                self._bytes += size
             while self._bytes > self._held and len(self._blocks) > 1:
                 self._bytes -= len(self._blocks.popitem(last=False)[1])
         return content
