@@ -118,6 +118,22 @@ def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> 
         assert server.input_tokens + server.output_tokens <= tokens * 1.15
 
 
+@pytest.mark.parametrize("method", ["archrag", "hirag"])
+def test_an_estimate_of_a_question_is_of_a_whole_answer(method: str) -> None:
+    with ModelServer() as server:
+        index = sr.build_index(DOCUMENTS, method, llm=name(server), embedder="hashing", progress=False)
+        found = index.estimate_question("Who met whom?")
+        server.reset()
+        index.answer("Who met whom?")
+        assert found.calls == server.requests
+        assert found.input_tokens == pytest.approx(server.input_tokens, rel=0.25)
+        assert found.stages["answer"].output_tokens == 600
+        assert (
+            index.estimate_question("Who met whom then?", length="brief").stages["answer"].output_tokens
+            == 150
+        )
+
+
 def test_estimates_in_the_frameworks() -> None:
     documents = pytest.importorskip("langchain_core.documents")
     schema = pytest.importorskip("llama_index.core.schema")

@@ -12,6 +12,7 @@ from stratarag.models.hashing import HashingEmbedder
 from stratarag.models.pending import PendingCall
 from stratarag.models.prices import cost_of, money
 from stratarag.models.request import CountTokens, approximate_tokens
+from stratarag.models.stages import stage_of
 from stratarag.models.task import Call, answer_text
 from stratarag.models.wrap import embedder_name, offers_spans
 from stratarag.protocols import CallCache, Progress, Spans, Vectors
@@ -206,7 +207,10 @@ class CountingGate(ModelGate):
         task, scope = call.task, self._scope_for(call.task.name)
         value = task.placeholder(call.values)
         taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
-        used = Usage(1, 0, taken, self.count_tokens(answer_text(value)))
+        written = self.count_tokens(answer_text(value))
+        if stage_of(task.name) == "answer":  # what only has a form here, and is in no other prompt
+            written = max(written, task.expected_output_tokens)
+        used = Usage(1, 0, taken, written)
         scope.ledger.add(scope.stage, used, self._sender(task.name).chat.priced_as)
         return "", value
 

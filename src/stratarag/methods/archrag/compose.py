@@ -75,11 +75,14 @@ class AnalysisSchema(BaseModel):
             return read(kept)
 
 
+_POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 5
+"""What estimates expect of a level."""
+
 FILTER = Task(
     name=FILTER_PROMPT.name,
     prompt=FILTER_PROMPT,
     parse=json_as(AnalysisSchema),
-    placeholder=lambda values: AnalysisSchema(points=[]),
+    placeholder=lambda values: AnalysisSchema(points=_POINTS),
     schema=AnalysisSchema,
     expected_output_tokens=250,
 )
