@@ -99,7 +99,9 @@ def test_every_third_request_may_fail() -> None:
 
 
 @pytest.mark.parametrize("mode", ["503", "drop", "html"])
-def test_a_server_that_is_gone_costs_an_answer_what_one_call_costs(mode: str, tmp_path: Path) -> None:
+def test_a_server_that_is_gone_costs_an_answer_little_more_than_one_call_costs(
+    mode: str, tmp_path: Path
+) -> None:
     with ModelServer() as server:
         llm = as_chat_model(f"openai:m@{server.openai}")
         config = {"limits": {"retries": 2}}
@@ -109,8 +111,8 @@ def test_a_server_that_is_gone_costs_an_answer_what_one_call_costs(mode: str, tm
             server.mode = mode
             with pytest.warns(RuntimeWarning, match="the model could not answer"):
                 assert index.answer("Who met Babbage in Turin?").extractive
-            # One call that failed may be its text's fault: the next is sent once before that is believed.
-            assert server.requests <= 1 + 2 + 1
+            # Calls side by side may meet one short disturbance: one is repeated before it is the server.
+            assert server.requests <= 2 * (1 + 2)
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])

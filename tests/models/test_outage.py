@@ -24,6 +24,16 @@ def test_several_calls_share_what_one_may_send_where_somebody_waits() -> None:
     assert outage.over(patient=True)
 
 
+def test_calls_that_fail_side_by_side_are_repeated_before_it_is_the_server() -> None:
+    outage = Outage(6)
+    for repetition in range(2):
+        for call in range(10):
+            outage.failed(call)
+            assert not outage.over(patient=False), repetition
+    outage.failed(4)
+    assert outage.over(patient=False)
+
+
 def test_an_answer_ends_it() -> None:
     outage = Outage(1)
     outage.failed(0)

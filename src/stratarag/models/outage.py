@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from stratarag._locks import Lock
 
 
@@ -9,8 +11,9 @@ class Outage:
     """Failures since the last answer, over all calls of an operation to one model. Thread-safe.
 
     A single call that always fails may do so for what is in it. Where several fail and none succeeds, it is
-    the server: a question then sends no more requests together than one call may alone, and a build, which
-    can wait, as many as all calls under way may.
+    the server: a question then sends about as many requests together as one call may alone, and a build,
+    which can wait, as many as all calls under way may. Calls that fail side by side may all have met one
+    short disturbance, so that one of them must have been repeated, with its pauses, half as often as it may.
 
     Parameters
     ----------
@@ -20,29 +23,28 @@ class Outage:
 
     def __init__(self, attempts: int) -> None:
         self._attempts = attempts
-        self._failed = 0
-        self._calls: set[int] = set()
+        self._failures: Counter[int] = Counter()
         self._lock = Lock()
 
     def failed(self, call: int) -> None:
         """Take note of a failure."""
         with self._lock:
-            self._failed += 1
-            self._calls.add(call)
+            self._failures[call] += 1
 
     def answered(self) -> None:
         """Take note of an answer: the server is there."""
         with self._lock:
-            self._failed = 0
-            self._calls.clear()
+            self._failures.clear()
 
     def over(self, *, patient: bool) -> bool:
         """Whether no request should be sent any more."""
         with self._lock:
-            calls = len(self._calls)
-            return calls > 1 and self._failed >= self._attempts * (calls if patient else 1)
+            calls, failed = len(self._failures), self._failures.total()
+            if calls < 2 or max(self._failures.values()) < (self._attempts + 1) // 2:
+                return False
+            return failed >= self._attempts * (calls if patient else 1)
 
     @property
     def length(self) -> int:
         """Failures in a row."""
-        return self._failed
+        return self._failures.total()
