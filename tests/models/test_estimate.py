@@ -59,7 +59,7 @@ async def test_vectors_are_repeatable_and_of_the_wanted_dimension() -> None:
     second = await CountingGate(None, FakeEmbedder(), dimension=48).embed("embed", texts(50))
     assert first.shape == (50, 48)
     np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-3)
 
 
 async def test_many_units_are_counted_whatever_the_limits() -> None:
