@@ -41,9 +41,12 @@ def test_every_alteration_ends_in_an_answer_or_a_named_error(folder: str) -> Non
         ("hirag", "layered.indptr", "64 bits"),
         ("archrag", "index.layer0.links", "one greatest"),
         ("corpus", "chunk_documents", "one -1 or NaN"),
+        ("hirag", "drift", "no rows"),
+        ("noderag", "drift", "2-d"),
+        ("archrag", "drift", "0-d"),
     ],
 )
-def test_arrays_that_native_code_follows(folder: str, part: str, array: str, kind: str) -> None:
+def test_altered_arrays_are_named(folder: str, part: str, array: str, kind: str) -> None:
     (each,) = arrays.tried(folder, [arrays.Alteration(part, array, kind, 0)])
     assert each.outcome == "named", str(each)
     assert each.detail.startswith("Damaged")

@@ -44,6 +44,10 @@ class Checks:
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = arrays
 
+    def has(self, name: str) -> bool:
+        """Whether there is such an array."""
+        return name in self._arrays
+
     def any(self, name: str) -> Array:
         """An array that must be there."""
         if name not in self._arrays:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.quality import modularity
+from stratarag.pipeline.checks import Checks
 
 T = TypeVar("T")
 COMPARE_SHARE = 0.02
@@ -119,3 +120,9 @@ def communities_drifted(
     if other_size(len(np.unique(labels)), len(np.unique(anew))):
         return True
     return worse(modularity(ends, weights, labels), modularity(ends, weights, anew))
+
+
+def check_drift(checks: Checks) -> None:
+    """Whether the count of changes is one, where there is any; `ValueError` with its value if not."""
+    if checks.has(DRIFT):
+        checks.rows(DRIFT, 2**62, (1,))

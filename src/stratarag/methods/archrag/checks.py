@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratarag.methods.archrag.build import INDEX, RECIPE
 from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_vectors
 
@@ -27,6 +28,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     check_vectors(graph.stored.arrays)
     with damage("archrag"):
         checks = Checks(arrays)
+        check_drift(checks)
         communities = checks.csr("sources", chunks, ascending=True)
         checks.of("vectors", np.float32, (communities, dimension))
         checks.rows("parents", communities, (communities,), start=-1)

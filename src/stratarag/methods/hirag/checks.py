@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.checks import check_symmetric
 from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_vectors
 
@@ -28,6 +29,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     check_vectors(graph.stored.arrays)
     with damage("hirag"):
         checks = Checks(arrays)
+        check_drift(checks)
         summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
         entities = graph.entities + summaries
         checks.csr("sources", chunks, summaries + communities + meta, ascending=True)

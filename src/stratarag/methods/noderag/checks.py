@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratarag.methods.noderag.heterograph import Kind, Layout
 from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
 
 
@@ -25,6 +26,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     """
     with damage("noderag"):
         checks = Checks(arrays)
+        check_drift(checks)
         layout = _layout(checks, graph, chunks)
         own = layout.size - layout.first("A")
         checks.csr("sources", chunks, own, ascending=True)
