@@ -167,7 +167,11 @@ KINDS = (*CHANGES, "missing", "swapped")
 
 
 def like_a_large_index() -> None:
-    """Let small sets of vectors have the sketches and links of large ones."""
+    """Let small sets of vectors have the sketches and links of large ones, for the rest of this process.
+
+    So it is for processes that do nothing else: in one that runs other tests, their indexes would have other
+    arrays than those that are built in processes of their own.
+    """
     topk.SCAN_LIMIT = nearest.SCAN_LIMIT = 24  # type: ignore[attr-defined]
     topk.SHORTLIST = 16
     _chnsw_options._SCANNED_NODES = 20
@@ -390,7 +394,6 @@ def tried(
 ) -> Iterator[Tried]:
     """What comes of these alterations, or of so many."""
     parts = arrays_of(folder)
-    like_a_large_index()
     expected = {",".join(each): _sound(folder, each) for each in (METHODS, *((name,) for name in METHODS))}
     if isinstance(alterations, int):
         alterations = planned(parts, alterations, seed)
