@@ -226,11 +226,11 @@ class _Outline:
     """Level and kind of each node of a part; `names[kinds[row]]` is a kind's name."""
 
     def __init__(self, part: StoredPart) -> None:
-        told = part.levels(range(part.size))
-        self.levels: NDArray[np.int64] = np.array([level for _, level in told], dtype=np.int64)
-        self.names: list[str] = sorted({kind for kind, _ in told})
+        kinds = part.levels(range(part.size))
+        self.levels: NDArray[np.int64] = np.array([level for _, level in kinds], dtype=np.int64)
+        self.names: list[str] = sorted({kind for kind, _ in kinds})
         places = {name: place for place, name in enumerate(self.names)}
-        self.kinds: NDArray[np.int64] = np.array([places[kind] for kind, _ in told], dtype=np.int64)
+        self.kinds: NDArray[np.int64] = np.array([places[kind] for kind, _ in kinds], dtype=np.int64)
         self._weights = np.diff(part.arrays["sources.indptr"])
 
     def ordered(self, level: int | None, kind: str | None) -> Rows:

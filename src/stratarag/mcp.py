@@ -130,10 +130,10 @@ def create_server(path: str | Path, open_index: Callable[[], sr.Index]) -> MCPSe
         """Answer a question from the documents, with the sources of what it says."""
         with _told():
             index = await library.current()
-            told = await index.aanswer(question, method=method, where=where)
-            numbers = {citation.number for citation in told.citations}
-            sources = [hit for hit in _hits(told.retrieval) if hit.number in numbers]
-            return AnswerResult(text=told.text, extractive=told.extractive, sources=sources)
+            written = await index.aanswer(question, method=method, where=where)
+            numbers = {citation.number for citation in written.citations}
+            sources = [hit for hit in _hits(written.retrieval) if hit.number in numbers]
+            return AnswerResult(text=written.text, extractive=written.extractive, sources=sources)
 
     @server.tool(annotations=_READS)
     async def read_passage(

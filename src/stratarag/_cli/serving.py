@@ -72,8 +72,8 @@ def serve(
 
     def started(address: str) -> None:
         shown = address if settings.token is None else f"{address}#token={settings.token}"
-        told = {"url": shown, "api": f"{address}api/openapi.json"}
-        output.show(told, lambda: iter([f"page: {shown}", f"API:  {told['api']}", "Ctrl-C stops."]))
+        addresses = {"url": shown, "api": f"{address}api/openapi.json"}
+        output.show(addresses, lambda: iter([f"page: {shown}", f"API:  {addresses['api']}", "Ctrl-C stops."]))
         if browse:
             webbrowser.open(shown)
 
@@ -115,9 +115,9 @@ def mcp(
     settings = server.Settings(server.checked_token(host, token), hosts, origins)
 
     def started(address: str) -> None:
-        told = {"url": f"{address}mcp", "token": settings.token}
-        lines = [f"MCP: {told['url']}"] + ([f"token: {settings.token}"] if settings.token else [])
-        output.show(told, lambda: iter([*lines, "Ctrl-C stops."]))
+        addresses = {"url": f"{address}mcp", "token": settings.token}
+        lines = [f"MCP: {addresses['url']}"] + ([f"token: {settings.token}"] if settings.token else [])
+        output.show(addresses, lambda: iter([*lines, "Ctrl-C stops."]))
 
     server.run(tools.http_app(made, settings), host, port, started=started)
 

@@ -108,5 +108,5 @@ def from_xlsx(path: Path) -> Made:
 def named_row(names: list[str], values: Iterable[Any]) -> str:
     """A row as `column: value`, a column a line; empty cells are left out."""
     pairs = zip([*names, *[""] * 1000], values, strict=False)
-    told = [(name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")]
-    return "\n".join(f"{name}: {value}" if name else value for name, value in told)
+    fields = [(name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")]
+    return "\n".join(f"{name}: {value}" if name else value for name, value in fields)

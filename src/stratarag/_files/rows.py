@@ -55,9 +55,9 @@ def as_record(row: dict[str, Any]) -> dict[str, Any]:
     """A row with a text: its own, else its columns as `name: value` lines; the columns stay metadata."""
     if any(isinstance(row.get(key), str) for key in _TEXTS):
         return row
-    told = {key: value for key, value in row.items() if value not in (None, "", [], {})}
-    lines = [f"{key}: {_written(value)}" for key, value in told.items()]
-    metadata = {key: value for key, value in told.items() if key != "id"}
+    fields = {key: value for key, value in row.items() if value not in (None, "", [], {})}
+    lines = [f"{key}: {_written(value)}" for key, value in fields.items()]
+    metadata = {key: value for key, value in fields.items() if key != "id"}
     identity = row.get("id")
     given = isinstance(identity, str | int) and not isinstance(identity, bool) and identity != ""
     return {"text": "\n".join(lines), "metadata": metadata, **({"id": identity} if given else {})}

@@ -108,8 +108,8 @@ async def _told(_: Request, error: Exception) -> JSONResponse:
         body = {"error": getattr(error, "kind", "Refused"), "message": str(error.detail)}
         return JSONResponse(body, error.status_code)
     if isinstance(error, RequestValidationError):
-        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
-        return JSONResponse({"error": "WrongRequest", "message": told}, 422)
+        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
+        return JSONResponse({"error": "WrongRequest", "message": faults}, 422)
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     return JSONResponse({"error": type(error).__name__, "message": message}, status)

@@ -167,13 +167,6 @@ class Reading(BaseModel):
     total: int
 
 
-class Problem(BaseModel):
-    """What went wrong."""
-
-    error: str
-    message: str
-
-
 def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
     """Why a hit is there, in sentences; of what the method tells, what a reader can use."""
     if trace.get("part"):
