@@ -160,6 +160,8 @@ class _Update:
 
     async def _made(self) -> BuildReport:
         """The next generation, of documents that were taken in."""
+        if self._target.publish:
+            self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
         await in_thread(self._staging.assemble, removed=self._removed)
         if self._pooled is None:  # an embedder that fails is found out before a model is paid
             await self._embed()

@@ -173,6 +173,7 @@ class Models:
         return {
             "cache": self._shared or folder.calls,
             "vectors": folder.journal if journal else None,
+            "spending": folder.journal if journal else None,
             "limits": config.limits,
             "progress": self._progress if journal else None,
             "count_tokens": self.count_tokens,

@@ -38,8 +38,6 @@ __all__ = ["Pending", "aread", "awrite", "read", "write"]
 
 StrPath = str | os.PathLike[str]
 _SHOWN = 3
-EARLIER = "earlier rounds"
-"""The stage in the report of a build under which the calls of the rounds before the last one stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ class _Begun:
 
     `identity` and `embedder` are the fingerprints of the models, `embedder_given` the name that the embedder
     was given by; `without` is what the chat model's server turned out to refuse; `asked` are the custom ids
-    of the last requests; `spent` is the usage of each model so far.
+    of the last requests.
     """
 
     operation: str
@@ -287,7 +285,6 @@ class _Begun:
     identity: str = ""
     without: Sequence[Sequence[str]] = ()
     asked: Sequence[str] = ()
-    spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def settings(self, folder: IndexFolder) -> Config:
         """The settings of the build, or of the index that is there."""
@@ -359,8 +356,6 @@ async def _advance(
     gate = models.batch_gate(folder, config, results)
     _check_models(gate, models, begun, folder)
     gate.do_without(begun.without)
-    for model, spent in begun.spent.items():
-        gate.ledger.add(EARLIER, Usage(**spent), model)
     change = Change(
         begun.operation,
         inputs.documents,
@@ -384,7 +379,6 @@ async def _advance(
             identity=gate.identity,
             without=gate.refused,
             asked=tuple(gate.requests),
-            spent=_spent(gate),
         )
         await in_thread(_remember, folder, now, inputs)
     return Pending(
@@ -424,13 +418,6 @@ def _sorted_out(results: Results, gate: BatchGate, begun: _Begun) -> dict[str, l
         "known": known,
         "foreign": [each for each in others if each not in set(known)],
         "missing": [each for each in begun.asked if each not in given and each in gate.requests],
-    }
-
-
-def _spent(gate: BatchGate) -> dict[str, dict[str, int]]:
-    return {
-        model: {"calls": used.calls, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
-        for model, used in gate.ledger.models.items()
     }
 
 

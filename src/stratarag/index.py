@@ -649,7 +649,8 @@ class Index:
         """What the index holds, and what chat models were asked for it.
 
         Documents, chunks, nodes by method and level, bytes, settings; calls, tokens and cost of all
-        operations that changed it (the cost is None if a price is not known).
+        operations that changed it, with what they paid before they were stopped and resumed (the cost is None
+        if a price is not known).
         """
         reader = self._serve()
         manifest = reader.snapshot.manifest

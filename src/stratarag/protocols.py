@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.records import Chunk, Node
+from stratarag.records import Chunk, Node, Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -109,6 +109,14 @@ class VectorJournal(Protocol):
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
         """Store one row of `vectors`, shape (len(keys), dimension), per key."""
+        ...
+
+
+class SpendingJournal(Protocol):
+    """What models did for an operation that is not published yet, so that a stopped build remembers it."""
+
+    def spend(self, model: str, usage: Usage) -> None:
+        """Add to what a model did."""
         ...
 
 

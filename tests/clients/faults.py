@@ -84,6 +84,14 @@ _ERRORS = {
     "context_vllm": _error(
         400, "This model's maximum context length is 4096 tokens, your request has 5000.", "BadRequestError"
     ),
+    "context_ollama": _error(400, "the input length exceeds the context length", "api_error"),
+    "context_runner": _error(500, "llama runner: prompt is too long", "server_error"),
+    "context_minute": _error(
+        429,
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 33456.",
+        "tokens",
+        "rate_limit_exceeded",
+    ),
     "quota": _error(
         429,
         "You exceeded your current quota, please check your plan.",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,61 @@ def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
             later = opened.stats()["spent"]
             assert later["calls"] == server.requests > spent["calls"]
             assert later["cost"] is None  # the server is one's own: nobody knows what it costs
+
+
+def assert_all_is_told(index: sr.Index, server: ModelServer, lost: int = 0) -> None:
+    """Report and statistics have every request, but for so many that were out when a process was killed."""
+    spent, report = index.stats()["spent"], index.last_report
+    assert report is not None
+    assert server.requests - lost <= spent["calls"] <= server.requests
+    assert (
+        report.usage.calls
+        == spent["calls"]
+        == report.stages["earlier runs"].calls
+        + sum(used.calls for stage, used in report.stages.items() if stage != "earlier runs")
+    )
+    if not lost:
+        assert spent["output_tokens"] == server.output_tokens
+        assert report.cost == pytest.approx(price(server))
+
+
+def test_what_was_paid_before_a_budget_ended_a_build_is_told(tmp_path: Path) -> None:
+    def build(server: ModelServer, **bounds: int) -> sr.Index:
+        budget = sr.Budget(prices=PRICES, **bounds)
+        given: Any = {"llm": name(server), "embedder": "hashing", "budget": budget, "progress": False}
+        return sr.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given)
+
+    with ModelServer() as server:
+        for calls in (4, 3):
+            with pytest.raises(BudgetExceeded):
+                build(server, calls=calls)
+        assert server.requests == 7
+        with build(server) as index:
+            assert_all_is_told(index, server)
+            assert index.last_report is not None
+            assert index.last_report.stages["earlier runs"].calls == 7
+            before = server.requests
+            index.insert(DOCUMENTS[12:14])
+            assert "earlier runs" not in index.last_report.stages
+            assert index.stats()["spent"]["calls"] == server.requests > before
+
+
+def test_what_was_paid_before_a_kill_is_told(tmp_path: Path) -> None:
+    code = (
+        "import sys, stratarag as sr; from stratarag import demo; "
+        "sr.build_index(list(demo.documents())[:12], 'archrag', sys.argv[1], llm=sys.argv[2], "
+        "embedder='hashing', config={'limits': {'concurrency': 1}}, progress=False)"
+    )
+    with ModelServer(latency=0.02) as server:
+        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "i"), name(server)])
+        while server.requests < 6 and child.poll() is None:
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        assert server.requests >= 6
+        given: Any = {"llm": name(server), "embedder": "hashing", "progress": False}
+        with sr.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given) as index:
+            assert_all_is_told(index, server, lost=1)
 
 
 def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -> None:

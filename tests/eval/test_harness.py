@@ -353,9 +353,38 @@ def test_a_judge_that_talks_nonsense_leaves_the_metrics_of_wording() -> None:
         **QUICK,
     )
     row = found.row("fixed")
-    assert row.error.startswith("judging: TooManyFailures")
+    assert not row.error
     assert row.scores["em"] == (1, 0, 0, None)
-    assert "judged" not in row.scores
+    assert row.scores["judged"] == (None,) * 4
+    assert [failure.stage for failure in row.failures] == ["judge fixed"] * 3
+    assert "failed: judge fixed: 3 of 4 questions" in str(found)
+
+
+@pytest.mark.parametrize("what", ["answers", "verdicts", "comparisons"])
+def test_what_cannot_be_read_of_one_method_fails_no_other(what: str) -> None:
+    pytest.importorskip("nltk")
+    pytest.importorskip("rouge_score")
+    judging = {"verdicts": "reference-answers", "comparisons": "first-answer"}.get(what)
+
+    def write(prompt: str) -> str:
+        judged = "reference-answers" in prompt or "first-answer" in prompt
+        of_bad = "unknown" in prompt if judged else "bell" in prompt.split("<question>")[0].lower()
+        if of_bad and (judging in prompt if judging else not judged):
+            return ""
+        return "unknown" if of_bad and not judged else answering(prompt)
+
+    rankers = [Fixed("bad", "bell"), Fixed("good", "ferry", "honey"), Fixed("other", "honey", "ferry")]
+    config = AnswerConfig(max_tokens=8, head_to_head=True)
+    settings = {**QUICK, "reference": "other", "embedder": FakeEmbedder()}
+    found = evaluate(SMALL, rankers, llm=ScriptedChatModel(write), answers=config, **settings)
+    assert not any(row.error for row in found.rows)
+    bad, good = found.row("bad"), found.row("good")
+    assert len(bad.failures) > 2
+    assert not good.failures
+    assert len(good.scores["judged"]) == 4
+    assert good.duels["overall"].wins + good.duels["overall"].ties + good.duels["overall"].losses == 4
+    assert "failed: " in str(found)
+    assert "bad" in str(found).rpartition("failed: ")[2]
 
 
 def test_abstract_questions_are_thought_up_and_compared() -> None:

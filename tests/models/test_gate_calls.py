@@ -143,7 +143,7 @@ async def test_a_stalled_call_is_given_up_and_tried_again() -> None:
     assert await gate(model, limits=Limits(timeout=0.02)).call(FACT, {"text": "x"}, item="i")
     stuck = ScriptedChatModel(GOOD, faults=["stall"], cycle=True)
     through = gate(stuck, limits=Limits(timeout=0.01, retries=2))
-    with pytest.raises(CallFailed, match=r"2 attempts: TimeoutError: no answer within twice timeout=0.01 s"):
+    with pytest.raises(CallFailed, match=r"2 attempts: TimeoutError: no answer within timeout=0.01 s"):
         await through.call(FACT, {"text": "x"}, item="i")
     assert all_free(through)
 
@@ -221,13 +221,6 @@ async def test_a_blocking_request_that_is_late_keeps_its_slot_and_its_answer() -
     await asyncio.sleep(0.5)
     assert all_free(through)
     assert len(cache.entries) == model.calls <= 6
-
-
-async def test_a_late_answer_is_taken() -> None:
-    for kind in (ScriptedChatModel, BlockingChatModel):
-        model = kind(GOOD, latency=0.15)
-        await gate(model, limits=Limits(timeout=0.1)).call(FACT, {"text": "x"}, item="i")
-        assert model.calls == 1
 
 
 async def test_retry_after_holds_for_all_and_is_not_multiplied() -> None:

@@ -12,11 +12,11 @@ from stratarag.eval.answer_metrics import metrics
 from stratarag.eval.datasets import Question
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
-from stratarag.models.gate import CallItem, Task
+from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.question import Length
-from stratarag.records import Usage
+from stratarag.records import Failure, Usage
 
 PROMPTS = {
     "short": load_prompt("stratarag.eval", "answer_short"),
@@ -62,11 +62,12 @@ class AnswerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A ranker's answers (None where the call failed), their metrics, and what they cost."""
+    """A ranker's answers (None where the call failed), their metrics, what they cost, and what failed."""
 
     answers: tuple[str | None, ...]
     scores: Mapping[str, tuple[float | None, ...]]
     usage: Usage = field(default_factory=Usage)
+    failures: tuple[Failure, ...] = ()
 
 
 def answer_all(
@@ -75,10 +76,11 @@ def answer_all(
     """Answer every question from the context that its ranking fills, and score the answers.
 
     A question that a call fails for scores 0 everywhere: a method is not better for making a model refuse.
+    Such failures are this ranker's own, and end nothing.
 
     Raises
     ------
-    TooManyFailures, ModelError, BudgetExceeded
+    ModelError, BudgetExceeded
         As the gate raises them.
     MissingExtra
         If a library for a metric is not installed.
@@ -86,9 +88,14 @@ def answer_all(
     questions = bench.dataset.questions
     stage = f"answer {name}"
     with bench.gate.stage(stage, len(questions)):
-        answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config)))
-    usage = bench.gate.ledger.stages[stage]
-    return Answered(tuple(answers), _scores(questions, answers, config), usage)
+        answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config), required=False))
+    usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
+    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+
+
+def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:
+    """What failed in a stage, which is one ranker's."""
+    return tuple(failure for failure in gate.failures if failure.stage == stage)
 
 
 class Answering(Protocol):
@@ -110,17 +117,20 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
         As the gate raises them.
     """
     answers: list[str | None] = []
+    failures: list[Failure] = []
     usage = Usage()
     length: Length = "brief" if config.style == "short" else "full"
     for question in bench.dataset.questions:
         try:
             text, cost = _sync.run(ranker.answer(question.question, config.max_tokens, length))
-        except CallFailed:
+        except CallFailed as error:
             answers.append(None)
+            failures.append(Failure(f"answer {name}", question.id, str(error)))
             continue
         answers.append(text)
         usage += cost
-    return Answered(tuple(answers), _scores(bench.dataset.questions, answers, config), usage)
+    scores = _scores(bench.dataset.questions, answers, config)
+    return Answered(tuple(answers), scores, usage, tuple(failures))
 
 
 def _task(config: AnswerConfig) -> Task[str]:

@@ -74,7 +74,10 @@ class Duel:
 def judge_correctness(
     gate: Gate, name: str, questions: Sequence[Question], answers: Sequence[str | None]
 ) -> tuple[tuple[float | None, ...], Usage]:
-    """1 where the model holds the answer for right, else 0; None without a gold answer or a verdict."""
+    """1 where the model holds the answer for right, else 0; None without a gold answer or a verdict.
+
+    A verdict that cannot be read is among the gate's failures, and ends nothing.
+    """
     judged = [at for at, question in enumerate(questions) if question.answers and answers[at] is not None]
     items = [
         CallItem(
@@ -89,7 +92,7 @@ def judge_correctness(
     ]
     stage = f"judge {name}"
     with gate.stage(stage, len(items)):
-        verdicts = _sync.run(gate.map(CORRECTNESS, items))
+        verdicts = _sync.run(gate.map(CORRECTNESS, items, required=False))
     scores: list[float | None] = [
         0.0 if question.answers and answer is None else None
         for question, answer in zip(questions, answers, strict=True)
@@ -110,7 +113,8 @@ def head_to_head(
     """Compare two systems' answers question by question, in both orders, since models favour a place.
 
     A pair counts as won if it is won in one order and not lost in the other; if the orders contradict each
-    other, or both say so, it is a tie. Pairs with a missing answer or verdict are left out.
+    other, or both say so, it is a tie. Pairs with a missing answer or verdict are left out; a verdict that
+    cannot be read is among the gate's failures, and ends nothing.
 
     Returns
     -------
@@ -124,7 +128,7 @@ def head_to_head(
     items = [_item(question, a, b) for question, a, b in pairs]
     items += [_item(question, b, a) for question, a, b in pairs]
     with gate.stage(stage, len(items)):
-        verdicts = _sync.run(gate.map(COMPARISON, items))
+        verdicts = _sync.run(gate.map(COMPARISON, items, required=False))
     forward, backward = verdicts[: len(pairs)], verdicts[len(pairs) :]
     return {
         criterion: _counted(

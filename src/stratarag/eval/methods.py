@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stratarag.api import build_index
+from stratarag.errors import CallFailed
 from stratarag.eval.measuring import Meter
 from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Passage, Ranker, Workbench
@@ -33,8 +34,16 @@ class MethodRanker:
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost."""
+        """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost.
+
+        Raises
+        ------
+        CallFailed
+            The model gave none, so that sentences of the sources stand in its place.
+        """
         found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
+        if found.extractive and found.retrieval.hits:
+            raise CallFailed("the model could not answer, and sentences of the sources would stand for it")
         return found.text, found.usage
 
     @property

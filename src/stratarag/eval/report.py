@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from stratarag.eval.bootstrap import Difference
@@ -208,6 +209,10 @@ def _failures(found: Evaluation) -> Iterator[str]:
     for row in found.rows:
         if row.error:
             yield f"failed: {row.name}: {' '.join(row.error.split())}"
+        for stage, count in Counter(failure.stage for failure in row.failures).items():
+            first = next(failure for failure in row.failures if failure.stage == stage)
+            reason = " ".join(first.reason.split())
+            yield f"failed: {stage}: {count} of {len(found.questions)} questions, as {first.item!r}: {reason}"
 
 
 def _notes(found: Evaluation) -> Iterator[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from stratarag.eval.bootstrap import Difference
 from stratarag.eval.datasets import Question
 from stratarag.eval.judging import Duel
-from stratarag.records import Usage
+from stratarag.records import Failure, Usage
 
 Scores = Mapping[str, tuple[float | None, ...]]
 StrPath = str | os.PathLike[str]
@@ -79,6 +79,8 @@ class Row:
         What the model answered from this ranker's context, if one was asked; None where the call failed.
     usage
         What answering and judging cost.
+    failures
+        Answers that failed, which score 0, and verdicts that could not be read, which are left out.
     duels
         By criterion, how this ranker's answers fared against the reference's, if they were compared.
     """
@@ -94,6 +96,7 @@ class Row:
     answers: tuple[str | None, ...] = ()
     usage: Usage = field(default_factory=Usage)
     duels: Mapping[str, Duel] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
 
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""
@@ -200,6 +203,7 @@ class Evaluation:
             "cpu_ms": {"mean": row.cpu},
             "indexing": None if row.indexing is None else asdict(row.indexing),
             "usage": asdict(row.usage),
+            "failures": [asdict(failure) for failure in row.failures],
             "duels": {
                 criterion: {**asdict(duel), "win_rate": duel.win_rate}
                 for criterion, duel in row.duels.items()

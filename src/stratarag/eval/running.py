@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stratarag.eval.answering import AnswerConfig, Answered, answer_all, own_answers
+from stratarag.eval.answering import AnswerConfig, Answered, answer_all, failures_of, own_answers
 from stratarag.eval.baselines import baselines
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.judging import head_to_head, judge_correctness
@@ -104,17 +104,19 @@ class Run:
         except Exception as error:
             return replace(row, error=f"answers: {type(error).__name__}: {error}")
         scores = {**row.scores, **found.scores}
-        row = replace(row, scores=scores, answers=found.answers, usage=found.usage)
+        row = replace(row, scores=scores, answers=found.answers, usage=found.usage, failures=found.failures)
         return self._judged(row) if self.settings.answers.judge else row
 
     def _judged(self, row: Row) -> Row:
         """With the judge's verdicts; if it fails, the metrics of wording stand."""
-        questions = self.bench.dataset.questions
+        gate, questions = self.bench.judge_gate, self.bench.dataset.questions
         try:
-            verdicts, cost = judge_correctness(self.bench.judge_gate, row.name, questions, row.answers)
+            verdicts, cost = judge_correctness(gate, row.name, questions, row.answers)
         except Exception as error:
             return replace(row, error=f"judging: {type(error).__name__}: {error}")
-        return replace(row, scores={**row.scores, "judged": verdicts}, usage=row.usage + cost)
+        failures = (*row.failures, *failures_of(gate, f"judge {row.name}"))
+        scores = {**row.scores, "judged": verdicts}
+        return replace(row, scores=scores, usage=row.usage + cost, failures=failures)
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
         """With each row's answers compared with the reference's, by the judge."""
@@ -132,7 +134,8 @@ class Run:
             duels = head_to_head(gate, questions, row.answers, reference.answers, stage=stage)
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
-        return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage])
+        failures = (*row.failures, *failures_of(gate, stage))
+        return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage], failures=failures)
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:

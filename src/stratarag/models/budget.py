@@ -30,7 +30,8 @@ class Limits:
     retries
         Further attempts after a rate limit, a time-out, a lost connection or a server error.
     timeout
-        Seconds until an attempt counts as lost.
+        Seconds until an attempt counts as lost. A model on this machine answers requests in turn, so that
+        the last of `concurrency` waits for all others.
     longest_wait
         Seconds that one pause between attempts may take; a service that asks for more ends the unit.
     embed_batch, embed_concurrency
@@ -43,7 +44,7 @@ class Limits:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     retries: int = 5
-    timeout: float = 120.0
+    timeout: float = 240.0
     longest_wait: float = 60.0
     embed_batch: int = 64
     embed_concurrency: int = 4

@@ -15,12 +15,11 @@ from stratarag.models.pending import PendingCall
 async def within(
     timeout: float, request: Awaitable[Any], slot: Slot, *, who: str, pending: PendingCall | None
 ) -> Any:
-    """The result of a request, which may be late by as much again as it had.
+    """The result of a request, if it comes within `timeout` seconds; after half of them it is called late.
 
-    A request that is out is paid for, and so nothing is sent in its place while it is. After `timeout`
-    seconds it is late. After as many more, an asynchronous one is cancelled, which closes its connection;
-    a thread cannot be stopped, so that the callers of `pending` are let go, and the answer is recorded if it
-    still comes.
+    A request that is out is paid for, and so nothing is sent in its place while it is. In the end an
+    asynchronous one is cancelled, which closes its connection; a thread cannot be stopped, so that the
+    callers of `pending` are let go, and the answer is recorded if it still comes.
 
     Raises
     ------
@@ -31,12 +30,12 @@ async def within(
     """
     task = asyncio.ensure_future(request)
     try:
-        if not (await asyncio.wait({task}, timeout=timeout))[0]:
-            logger.warning("%s: no answer within %g s; still waiting", who, timeout)
-            await asyncio.wait({task}, timeout=timeout)
+        if not (await asyncio.wait({task}, timeout=timeout / 2))[0]:
+            logger.warning("%s: no answer within %g s; still waiting", who, timeout / 2)
+            await asyncio.wait({task}, timeout=timeout / 2)
         if not task.done() and slot.working:
             error = CallFailed(
-                f"{who}: no answer within twice timeout={timeout:g} s. The request cannot be stopped, and so "
+                f"{who}: no answer within timeout={timeout:g} s. The request cannot be stopped, and so "
                 "is not repeated; give the server more time with Limits(timeout=...)"
             )
             if pending is None:
@@ -49,7 +48,7 @@ async def within(
     if task.done():
         return task.result()
     await _cancel(task)
-    raise TimeoutError(f"no answer within twice timeout={timeout:g} s")
+    raise TimeoutError(f"no answer within timeout={timeout:g} s")
 
 
 async def _cancel(task: asyncio.Future[Any]) -> None:

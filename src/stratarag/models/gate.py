@@ -42,7 +42,7 @@ from stratarag.models.structured import plain_text
 from stratarag.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratarag.models.tracing import span, usage_attributes
 from stratarag.models.wrap import Chat, Embedding
-from stratarag.protocols import CallCache, Progress, Spans, VectorJournal, Vectors
+from stratarag.protocols import CallCache, Progress, Spans, SpendingJournal, VectorJournal, Vectors
 from stratarag.records import Failure, Usage
 
 __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
@@ -74,6 +74,8 @@ class ModelGate:
         Where answers are kept; None keeps none.
     vectors
         Where vectors are kept until they are published; None keeps none.
+    spending
+        Where it is kept what models did, until it is published; None: nowhere.
     budget
         What may be spent through this gate.
     limits
@@ -101,6 +103,7 @@ class ModelGate:
         *,
         cache: CallCache | None = None,
         vectors: VectorJournal | None = None,
+        spending: SpendingJournal | None = None,
         budget: Budget | None = None,
         limits: Limits | None = None,
         progress: Progress | None = None,
@@ -113,7 +116,7 @@ class ModelGate:
     ) -> None:
         if not 0 <= max_failures <= 1:
             raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
-        self.ledger = Ledger()
+        self.ledger = Ledger(spending)
         self.failures: list[Failure] = []
         self.prompts_used: dict[str, str] = {}
         self.limits = limits or Limits()
@@ -123,6 +126,7 @@ class ModelGate:
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._units = 0
+        self._needed: list[Failure] = []  # those of units that the operation cannot do without
         self._answered = False
         self._pending = PendingCalls()
         services = services or Services(self.limits, sleep=sleep)
@@ -265,7 +269,7 @@ class ModelGate:
     async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
         """A call per item, results in order; None for those that failed, which are in `failures`.
 
-        `required` is false where the caller can do without any of them.
+        `required` is false where the caller can do without any of them: their failures end nothing.
 
         Raises
         ------
@@ -308,7 +312,7 @@ class ModelGate:
                 grace=self.limits.grace,
             )
             if failed and required and not self._answered and self._max_failures < 1:
-                raise too_many(self.failures, self._units, self._max_failures)
+                raise too_many(self._needed, self._units, self._max_failures)
             if over:  # said again, now that the calls which the budget admitted are done
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
@@ -321,13 +325,14 @@ class ModelGate:
         logger.debug("%s: %s failed: %s", scope.stage, item.item, error)
         self.failures.append(failure)
         if required:
+            self._needed.append(failure)
             self._check_failures()
         return failure
 
     def _check_failures(self) -> None:
         """End the operation when too large a share of its units failed, and more than a few."""
-        if len(self.failures) > max(_FEW, self._max_failures * self._units):
-            raise too_many(self.failures, self._units, self._max_failures)
+        if len(self._needed) > max(_FEW, self._max_failures * self._units):
+            raise too_many(self._needed, self._units, self._max_failures)
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
         call = self._prepared(task, item)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stratarag._locks import Lock
+from stratarag.protocols import SpendingJournal
 from stratarag.records import Usage
+
+EARLIER = "earlier runs"
+"""The stage under which an operation that was stopped, and goes on, shows what was paid for it before."""
 
 
 class Ledger:
-    """Sums of `Usage` per stage, in the order in which the stages began, and per model. Thread-safe."""
+    """Sums of `Usage` per stage, in the order in which the stages began, and per model. Thread-safe.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    journal
+        Where what models are paid for is kept until it is published; None keeps nothing.
+    """
+
+    def __init__(self, journal: SpendingJournal | None = None) -> None:
         self._lock = Lock()
+        self._journal = journal
         self._stages: dict[str, Usage] = {}
         self._models: dict[str, Usage] = {}
 
@@ -21,6 +33,15 @@ class Ledger:
         with self._lock:
             self._stages[stage] = self._stages.get(stage, Usage()) + usage
             if model:
+                self._models[model] = self._models.get(model, Usage()) + usage
+        if model and self._journal is not None:
+            self._journal.spend(model, usage)
+
+    def resume(self, earlier: Mapping[str, Usage]) -> None:
+        """Begin with what each model did for this operation before it was stopped."""
+        with self._lock:
+            for model, usage in earlier.items():
+                self._stages[EARLIER] = self._stages.get(EARLIER, Usage()) + usage
                 self._models[model] = self._models.get(model, Usage()) + usage
 
     @property

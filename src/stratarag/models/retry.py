@@ -45,11 +45,13 @@ _STOP = re.compile(
     r"Authentication|Unauthorized|PermissionDenied|Forbidden|BadRequest|InvalidRequest|NotFoundError"
 )
 # A bad request because of this one text, where the next may be fine; and a limit that waiting will not lift.
-_UNIT_WORDS = re.compile(
-    r"maximum context length|context (?:length|window|size)|(?:prompt|input) is too long|too many tokens"
-    r"|content (?:management )?(?:policy|filter)",
+_TOO_LONG_WORDS = re.compile(
+    r"maximum (?:context|prompt) length|context (?:length|window|size)|(?:prompt|input|request) (?:is )?too l"
+    r"|too many tokens|token count .{0,40}exceeds|`inputs` (?:tokens|must have)",
     re.IGNORECASE,
 )
+_TOO_LARGE_WORDS = re.compile(r"request too large", re.IGNORECASE)  # for the tokens of a whole minute
+_FILTER_WORDS = re.compile(r"content (?:management )?(?:policy|filter)", re.IGNORECASE)
 _QUOTA_WORDS = re.compile(r"exceeded your current quota|insufficient.quota|billing", re.IGNORECASE)
 _OTHER_WORDS = re.compile(
     r"temperature|max_(?:completion_)?tokens|top_p|api.?key|does not exist|not found", re.IGNORECASE
@@ -69,13 +71,12 @@ _NOBODY_THERE = re.compile(
     r"|nodename nor servname|getaddrinfo failed|temporary failure in name resolution",
     re.IGNORECASE,
 )
-_UNIT_CODES = {
+_TOO_LONG_CODES = {
     "context_length_exceeded",
     "exceed_context_size_error",  # llama.cpp
     "string_above_max_length",
-    "content_filter",
-    "content_policy_violation",
 }
+_UNIT_CODES = {*_TOO_LONG_CODES, "content_filter", "content_policy_violation"}
 _STOP_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found"}
 
 
@@ -92,7 +93,7 @@ def _judge_one(error: BaseException) -> Verdict | None:
     if isinstance(error, StrataragError):
         return Verdict.UNIT
     codes = _codes(error)
-    if codes & _UNIT_CODES:
+    if codes & _UNIT_CODES or _too_long(error):
         return Verdict.UNIT
     if codes & _STOP_CODES:
         return Verdict.STOP
@@ -102,7 +103,7 @@ def _judge_one(error: BaseException) -> Verdict | None:
             return Verdict.STOP
         if status in (408, 409, 425, 429) or status >= 500:
             return Verdict.AGAIN
-        if status in (400, 413, 422) and _UNIT_WORDS.search(str(error)):
+        if status in (400, 413, 422) and _FILTER_WORDS.search(str(error)):
             return Verdict.UNIT
         return Verdict.STOP if status in (400, 401, 402, 403, 404) else Verdict.UNIT
     if isinstance(error, TimeoutError | ConnectionError):
@@ -115,6 +116,24 @@ def _judge_one(error: BaseException) -> Verdict | None:
     if _no_answer(error):
         return Verdict.AGAIN
     return Verdict.STOP if _STOP.search(names) else None
+
+
+def _about_text(error: BaseException) -> bool:
+    """Whether a request was rejected for its text, by the error's words."""
+    return any(words.search(str(error)) for words in (_TOO_LONG_WORDS, _FILTER_WORDS))
+
+
+def too_long(error: BaseException) -> bool:
+    """Whether a request was rejected because its text does not fit the model's context."""
+    return any(map(_too_long, _chain(error)))
+
+
+def _too_long(error: BaseException) -> bool:
+    status, text = status_of(error), str(error)
+    if status == 429:
+        return _TOO_LARGE_WORDS.search(text) is not None
+    said = status in (400, 413, 422, 500) and _TOO_LONG_WORDS.search(text) is not None
+    return said or bool(_codes(error) & _TOO_LONG_CODES)
 
 
 def _no_answer(error: BaseException) -> bool:
@@ -143,7 +162,7 @@ def refuses_schema(error: BaseException) -> bool:
         status = status_of(each)
         if status is not None:
             about_schema = _SCHEMA_WORDS.search(str(each)) is not None
-            if _UNIT_WORDS.search(str(each)):
+            if _about_text(each):
                 return False
             vague = status in (400, 422) and not _OTHER_WORDS.search(str(each))
             return status in (400, 404, 422, 501) and (about_schema or vague)
@@ -159,7 +178,7 @@ def refuses_system(error: BaseException) -> bool:
     """Whether a request was rejected for its system message: the templates of some open models know none."""
     return any(
         (status_of(each) or 0) >= 400
-        and not _UNIT_WORDS.search(str(each))
+        and not _about_text(each)
         and _SYSTEM_WORDS.search(str(each)) is not None
         for each in _chain(error)
     )
@@ -336,6 +355,12 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
         return CallFailed(
             f"{who} failed after {tried}: what came is no answer of a model ({describe(error)}); a proxy or "
             "a login page may stand in between: check the address"
+        )
+    if too_long(error):
+        return CallFailed(
+            f"{who}: the text is too long for the model's context ({describe(error)}). Take a model with a "
+            "larger context (for Ollama: num_ctx), or send less: smaller chunks when an index is built "
+            "(config={'chunking': {'size': ...}}), a smaller max_tokens when a question is answered"
         )
     asked = retry_after(error)
     note = f" (it asks to wait for {asked:.0f} s)" if asked else ""

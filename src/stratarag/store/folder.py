@@ -285,7 +285,7 @@ class IndexFolder:
 
     def _unclaim(self) -> None:
         """Remove what `create` made, as far as it holds nothing."""
-        if self.calls.exists() or self.journal.holds_vectors():
+        if self.calls.exists() or self.journal.holds_work():
             return
         self.journal.remove()
         unclaim(self._layout)

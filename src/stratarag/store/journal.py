@@ -1,8 +1,8 @@
 """What an operation has done before it is published: so that a killed one is resumed, and finished.
 
-It remembers the operation, the vectors that were computed, and which chunks' calls must be purged once
-the new generation is in place; of one whose calls are answered in batches, also what it was given and which
-calls failed. The file exists only while there is something to remember.
+It remembers the operation, the vectors that were computed, what models were paid for, and which chunks'
+calls must be purged once the new generation is in place; of one whose calls are answered in batches, also
+what it was given and which calls failed. The file exists only while there is something to remember.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from stratarag._locks import Lock
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
+from stratarag.records import Usage
 from stratarag.store.database import (
     Database,
     batches,
@@ -44,6 +45,10 @@ CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) 
 CREATE TABLE IF NOT EXISTS inputs (position INTEGER PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS outcomes (
     key TEXT PRIMARY KEY, answer TEXT, reason TEXT NOT NULL, usable INTEGER NOT NULL, final INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (
+    model TEXT PRIMARY KEY, calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -126,9 +131,27 @@ class Journal:
                 ),
             )
 
-    def holds_vectors(self) -> bool:
-        """Whether vectors are kept for the next try."""
-        return bool(self._read("SELECT 1 FROM vectors LIMIT 1"))
+    def spend(self, model: str, usage: Usage) -> None:
+        """Add to what a model did for the operation under way, if it still is; kept when it returns."""
+        if not self.exists():  # an answer that nobody waited for came after the end
+            return
+        sql = (
+            "INSERT INTO spent VALUES (?, ?, ?, ?) ON CONFLICT (model) DO UPDATE SET "
+            "calls = calls + excluded.calls, input_tokens = input_tokens + excluded.input_tokens, "
+            "output_tokens = output_tokens + excluded.output_tokens"
+        )
+        self._write([(sql, model, usage.calls, usage.input_tokens, usage.output_tokens)])
+
+    def spent(self) -> dict[str, Usage]:
+        """What each model did for operations that were not published."""
+        rows = self._read("SELECT model, calls, input_tokens, output_tokens FROM spent ORDER BY model")
+        if any(type(count) is not int or count < 0 for _, *counts in rows for count in counts):
+            raise Damaged(f"{self.path}: what it holds of spent tokens is no number")
+        return {model: Usage(calls, 0, tokens_in, out) for model, calls, tokens_in, out in rows}
+
+    def holds_work(self) -> bool:
+        """Whether something that was computed or paid for is kept for the next try."""
+        return bool(self._read("SELECT 1 FROM vectors LIMIT 1")) or bool(self.spent())
 
     def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
         """Keep what an operation was given; without `documents` those that are kept stay."""
@@ -188,7 +211,7 @@ class Journal:
         """Forget what is done, and remove the file when nothing is left in it."""
         statements: list[tuple[Any, ...]] = [("DELETE FROM purges",)] if purged else []
         if finished:
-            finished_with = ("operation", "vectors", "inputs", "outcomes")
+            finished_with = ("operation", "vectors", "spent", "inputs", "outcomes")
             statements += [(f"DELETE FROM {table}",) for table in finished_with]
         self._write(statements)
         if self.operation() is None and not self._read("SELECT 1 FROM purges LIMIT 1"):
