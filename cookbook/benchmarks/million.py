@@ -27,7 +27,8 @@ from walk import milliseconds
 
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.pipeline import walk
-from stratarag.pipeline.lexical import LexicalIndex, norms_of
+from stratarag.pipeline.lexical import LexicalIndex
+from stratarag.pipeline.lexical_arrays import norms_of
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.names.linking import link

@@ -28,12 +28,13 @@ from stratarag.errors import Damaged, IndexExists
 from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
 from stratarag.models.log import logger
+from stratarag.pipeline.carryover import Kept
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Embedded, Graph, build_graph
 from stratarag.pipeline.statements import Pooled
-from stratarag.protocols import Stored, Vectors
+from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import BuildReport, Built, Failure
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
@@ -312,6 +313,7 @@ class _Update:
             config=config,
             previous=self._previous(GRAPH),
             use_llm=use_llm,
+            kept=self._kept(),
             embed=Embedded(
                 units=any(method.needs_units for method in methods),
                 entities=any(method.needs_vectors for method in methods),
@@ -324,6 +326,13 @@ class _Update:
     def _previous(self, name: str) -> Stored | None:
         before = self._before
         return before.part(name) if before is not None and name in before.manifest.parts else None
+
+    def _kept(self) -> Kept | None:
+        """The chunks that the previous generation has too."""
+        if self._before is None:
+            return None
+        now, before = self._staging.known_rows()
+        return Kept(now, before, _Gone(self._before, before))
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
@@ -396,3 +405,16 @@ class _Update:
     def _all_notes(self) -> Mapping[str, int]:
         zeros = len(self._gate.zero_vectors)
         return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)
+
+
+class _Gone:
+    """The texts of the chunks of a generation that are not among some rows."""
+
+    def __init__(self, before: Snapshot, kept: Rows) -> None:
+        self._before = before
+        self._kept = kept
+
+    def __iter__(self) -> Iterator[str]:
+        rows = np.setdiff1d(np.arange(self._before.size), self._kept)
+        for start in range(0, len(rows), _EMBED_ROWS):
+            yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

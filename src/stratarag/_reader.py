@@ -24,6 +24,7 @@ from stratarag.errors import MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.drift import DRIFT
 from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
@@ -154,8 +155,12 @@ class Reader:
         return PassageWalk(self.snapshot, self._graph, self._nearest)
 
     def describe(self, method: str) -> Description:
-        """Counts of a method's index."""
-        return self._searcher(method).describe()
+        """Counts of a method's index, and how many of its members changed since groups were compared."""
+        found = self._searcher(method).describe()
+        arrays = self.snapshot.part(method).arrays
+        if DRIFT not in arrays:
+            return found
+        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
 
     def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
         """Chunks by document, in their order."""

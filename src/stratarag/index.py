@@ -650,7 +650,8 @@ class Index:
 
         Documents, chunks, nodes by method and level, bytes, settings; calls, tokens and cost of all
         operations that changed it, with what they paid before they were stopped and resumed (the cost is None
-        if a price is not known).
+        if a price is not known). Of a method, `changed` counts the members that came, went or were linked
+        otherwise since its groups were last compared with new ones: `regroup` makes these anew.
         """
         reader = self._serve()
         manifest = reader.snapshot.manifest

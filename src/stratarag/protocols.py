@@ -166,6 +166,10 @@ class Stored(Protocol):
         """The texts of the nodes at these rows."""
         ...
 
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of the nodes at these rows."""
+        ...
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
         ...

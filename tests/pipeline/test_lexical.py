@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.pipeline import lexical
-from stratarag.pipeline.lexical import K1, B, LexicalIndex
+from stratarag.pipeline import lexical, lexical_arrays
+from stratarag.pipeline.lexical import LexicalIndex
+from stratarag.pipeline.lexical_arrays import K1, B
 
 CATS = ["The cat sat on the mat.", "Cats chase mice.", "A dog barked at the cats and the cat.", "Rain fell."]
 MEGABYTE = 1 << 20
@@ -139,3 +141,51 @@ def test_threads_stem_alike() -> None:
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda question: made.scores(question).rows.tolist(), questions))
     assert together == alone
+
+
+def test_words_brought_up_to_date_are_those_read_anew() -> None:
+    chance = random.Random(3)
+    said = [
+        "the",
+        "cat",
+        "cats",
+        "sat",
+        "on",
+        "a",
+        "mat",
+        "running",
+        "runs",
+        "ran",
+        "of",
+        "house",
+        "houses",
+        "blue",
+        "and",
+        "was",
+    ]
+    before = [" ".join(chance.choices(said, k=chance.randrange(30))) for _ in range(60)]
+    now = list(before)
+    stays = sorted(chance.sample(range(60), 40))
+    now = [before[row] for row in stays]
+    places = [row for row in range(40) if row % 3]  # every third is replaced
+    coming = {row: " ".join(chance.choices([*said, "unheard"], k=9)) for row in range(40) if not row % 3}
+    for row, text in coming.items():
+        now[row] = text
+    then = [stays[row] for row in places]
+    gone = [text for row, text in enumerate(before) if row not in then]
+    kept = (np.array(places), np.array(then))
+    updated = lexical_arrays.update(lexical_arrays.build(before), kept, gone, coming)
+    built = lexical_arrays.build(now)
+    assert updated is not None
+    assert updated.keys() == built.keys()
+    for name, array in built.items():
+        assert updated[name].dtype == array.dtype, name
+        assert updated[name].tolist() == array.tolist(), name
+
+
+def test_words_are_read_anew_in_another_language() -> None:
+    before = lexical_arrays.build(["the cat and the dog", "the house of the cat"])
+    german = {2: "der Hund und die Katze und das Haus der Katze ist nicht der Hund und der die das"}
+    kept = (np.array([0, 1]), np.array([0, 1]))
+    assert lexical_arrays.update(before, kept, [], german) is None
+    assert lexical_arrays.update({"language": before["language"]}, kept, [], german) is None

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
-from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys
+from stratarag.pipeline import lexical_arrays
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratarag.pipeline.extraction.support import settle
@@ -72,14 +73,15 @@ async def build_graph(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
+    kept: Kept | None = None,
     embed: Embedded = Embedded(),
     rule: Rule = default_rule,
 ) -> Built:
     """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
 
     Long descriptions are condensed by the model, or extractively without one; one whose fragments did
-    not change is taken over from `previous`. `embed` says what gets vectors. `rule` decides which
-    alike entities are one, if `config.resolve` asks for that.
+    not change is taken over from `previous`, of whose corpus some chunks were `kept`. `embed` says what gets
+    vectors. `rule` decides which alike entities are one, if `config.resolve` asks for that.
     """
     with gate.stage("merge"):
         collected = await asyncio.to_thread(_collected, extracted, corpus.size)
@@ -100,7 +102,7 @@ async def build_graph(
     condensed = [each for each in descriptions.values() if each.digest]
     arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
     arrays |= Nearest.index(corpus.vectors, "chunks")
-    arrays |= await asyncio.to_thread(_lexical, corpus)
+    arrays |= await asyncio.to_thread(_lexical, corpus, previous, kept)
     origins: dict[str, Rows] = {}
     source = Source(corpus, extracted, gate, embed.pooled, previous)
     if embed.units or embed.entities:
@@ -348,9 +350,17 @@ def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDA
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
-def _lexical(corpus: Corpus) -> dict[str, NDArray[Any]]:
-    """The words of the chunks, for BM25."""
-    return {f"lexical.{key}": array for key, array in LexicalIndex.build(_texts(corpus)).items()}
+def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
+    """The words of the chunks, for BM25: those of the previous graph brought up to date, or read anew."""
+    arrays = None
+    if previous is not None and kept is not None:
+        before = _prefixed(previous.arrays, "lexical.")
+        coming = kept.coming(corpus.size)
+        texts = dict(zip(coming, corpus.texts(coming), strict=True))
+        arrays = lexical_arrays.update(before, (kept.now, kept.before), kept.gone, texts)
+    if arrays is None:
+        arrays = LexicalIndex.build(_texts(corpus))
+    return {f"lexical.{key}": array for key, array in arrays.items()}
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:

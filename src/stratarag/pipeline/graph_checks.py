@@ -59,6 +59,9 @@ def _check_words(checks: Checks, chunks: int) -> None:
     """The postings of `LexicalIndex`."""
     checks.of("lexical.language", np.uint8, (None,))
     checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
+    if checks.has("lexical.lengths"):  # earlier versions kept no state for updates
+        checks.of("lexical.lengths", np.uint32, (chunks,))
+        checks.of("lexical.markers", np.int64, (None,))
     keys = checks.of("lexical.keys", np.uint64, (None,))
     check_ascending(keys, "lexical.keys", strictly=True)
     rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)

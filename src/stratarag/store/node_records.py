@@ -45,6 +45,7 @@ _BLOCK = 1 << 13  # bytes of JSON from which a block is closed
 _LONGEST = 1 << 30  # bytes of JSON of a block that are believed
 _HELD = 1 << 24  # bytes of opened blocks that are kept
 _LEVEL = 6
+_decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 Segment = Mapping[str, NDArray[Any]]
@@ -185,12 +186,31 @@ def misfit(segment: Segment) -> str | None:
 def decoded(raw: bytes, part: str) -> NodeFields:
     """The fields of a record: id, kind, level, text, extra; `Damaged` if it is none."""
     try:
-        identity, kind, level, text, extra = json.loads(raw)
+        record = raw.decode("utf-8", "surrogatepass")
+        (identity, kind, level, text, extra), end = _decode(record)
+        if end != len(record):
+            raise ValueError(f"more than a record in {raw[-60:]!r}")
         if not (type(identity) is type(kind) is type(text) is str and type(level) is int):
             raise TypeError(f"fields of other types in {raw[:60]!r}")
         if b"\\ud" in raw or not isinstance(extra, dict):
             extra = from_json(json.dumps(extra))
         return identity, kind, level, text, Extra(f"part '{part}': node {identity[:80]!r}", extra)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Damaged(f"part '{part}': a node that is none ({error})") from error
+
+
+def leading(raw: bytes, part: str, place: int) -> str:
+    """The id of a record (place 0) or its text (3), read without what follows; `Damaged` if none is there.
+
+    This costs a tenth of `decoded`, and an update reads the ids and texts of nearly all nodes.
+    """
+    try:
+        record, value, end = raw.decode("utf-8", "surrogatepass"), None, 0
+        for _ in range(place + 1):
+            value, end = _decode(record, end + 1)
+        if not isinstance(value, str):
+            raise TypeError(f"{str(value)[:60]!r} is no string")
+        return value
     except (ValueError, TypeError, RecursionError) as error:
         raise Damaged(f"part '{part}': a node that is none ({error})") from error
 
@@ -208,14 +228,24 @@ class NodeRecords:
 
     def read(self, rows: Sequence[int]) -> list[NodeFields]:
         """The fields of some rows; `IndexError` if there is no such row."""
+        return [decoded(raw, self.records.name) for raw in self._raw(rows)]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        return [leading(raw, self.records.name, 0) for raw in self._raw(rows)]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
+
+    def _raw(self, rows: Sequence[int]) -> list[bytes]:
         wanted = np.asarray(rows, np.int64)
         if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= len(self)):
             bad = int(wanted[(wanted < 0) | (wanted >= len(self))][0])
             raise NoSuchRow(
                 f"part '{self.records.name}': row {bad} does not exist; there are {len(self)}{ADVICE}"
             )
-        found = self.records.raw(np.asarray(self.slots[wanted]))
-        return [decoded(raw, self.records.name) for raw in found]
+        return self.records.raw(np.asarray(self.slots[wanted]))
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""

@@ -25,6 +25,14 @@ class NodeReader(Protocol):
         """The fields of some rows."""
         ...
 
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        ...
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        ...
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""
         ...
@@ -41,6 +49,14 @@ class TableNodes:
     def read(self, rows: Sequence[int]) -> list[NodeFields]:
         """The fields of some rows."""
         return self._tables.nodes(self._name, rows, self._size)
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        return [identity for identity, *_ in self.read(rows)]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        return [text for _, _, _, text, _ in self.read(rows)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""
@@ -87,7 +103,11 @@ class StoredPart:
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of the nodes at these rows."""
-        return [text for _, _, _, text, _ in self.reader.read(rows)]
+        return self.reader.texts(rows)
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of the nodes at these rows."""
+        return self.reader.ids(rows)
 
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
         """Kind and level of the nodes at these rows."""

@@ -116,9 +116,9 @@ def _partitioned(level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink
 
 def _entity_keys(graph: Graph) -> EntityKeys:
     ids = (
-        node.id
+        identity
         for start in range(0, graph.entities, _READ)
-        for node in graph.stored.nodes(range(start, min(start + _READ, graph.entities)))
+        for identity in graph.stored.ids(range(start, min(start + _READ, graph.entities)))
     )
     return EntityKeys.of(ids, graph.ends)
 

@@ -92,7 +92,7 @@ def entity_level(graph: Graph) -> Level:
     indptr, indices = graph.sources
 
     def relations(rows: Sequence[int]) -> list[str]:
-        return [node.text for node in graph.stored.nodes([graph.entities + row for row in rows])]
+        return graph.stored.texts([graph.entities + row for row in rows])
 
     return Level(
         0,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stratarag.kernels.spherical_kmeans import spherical_kmeans
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import plan_attributes, write_attributes
-from stratarag.methods.noderag.communities import detect_communities, large_communities
+from stratarag.methods.noderag.communities import detect_communities, graph_drift, large_communities
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.elements import Element, write_elements
 from stratarag.methods.noderag.heterograph import (
@@ -61,14 +61,20 @@ async def build(
 ) -> Built:
     """Build the heterograph over a corpus and its graph.
 
-    Attributes and high-level elements whose inputs did not change are taken over from `previous`; with
-    `regroup`, communities are found anew.
+    Attributes and high-level elements whose inputs did not change are taken over from `previous`, and so is
+    which entities are important, until enough has changed (`pipeline.drift`); with `regroup`, this and the
+    communities are found anew.
     """
     carry = CarryOver(previous, gate)
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph)
         edges = await asyncio.to_thread(_edges_of_decomposition, graph)
-        important = await asyncio.to_thread(important_entities, inputs, edges, config, previous)
+        grouped = None if regroup else previous
+        drift = await asyncio.to_thread(graph_drift, inputs.keys, grouped)
+        measure = grouped is None or drift.due
+        important = await asyncio.to_thread(
+            important_entities, inputs, edges, config, previous, measure=measure
+        )
     stated = await asyncio.to_thread(stating_units, graph)
     plans = await asyncio.to_thread(plan_attributes, inputs, important.rows, stated, config)
     attributes = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
@@ -77,8 +83,7 @@ async def build(
         keys = _community_keys(inputs, important.rows)
         owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        grouped = None if regroup else previous
-        labels, drift = await asyncio.to_thread(detect_communities, ends, keys, config, grouped)
+        labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, compare=drift.due)
         large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
     elements = await write_elements(large, attributes, carry, inputs, gate, config)
 

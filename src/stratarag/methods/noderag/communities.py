@@ -14,7 +14,7 @@ from stratarag.kernels.leiden import leiden
 from stratarag.methods.base import Stored
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
-from stratarag.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
+from stratarag.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
 from stratarag.pipeline.drift import Drift, communities_drifted, first_settled
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
@@ -23,9 +23,9 @@ _NAMES = 3
 
 
 def detect_communities(
-    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None
-) -> tuple[Labels, Drift]:
-    """The community of each entity, relation, unit and attribute, shape (nodes,), and how far it drifted.
+    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None, *, compare: bool = False
+) -> Labels:
+    """The community of each entity, relation, unit and attribute, shape (nodes,).
 
     Nodes that were in the `previous` index stay in their communities, so that communities of which nothing
     changed keep their members; new ones join the community where they gain most modularity. Where these
@@ -38,6 +38,8 @@ def detect_communities(
         The edges among them, shape (edges, 2).
     keys
         The key of each node, shape (nodes,).
+    compare
+        Whether they are compared with communities made anew.
     """
     detect = partial(
         leiden,
@@ -48,21 +50,29 @@ def detect_communities(
         max_size=config.max_community,
         seed=config.seed,
     )
-    initial, drift = np.full(len(keys), -1, np.int64), Drift(len(keys))
+    initial = np.full(len(keys), -1, np.int64)
     if previous is not None:
         before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
         initial = previous_labels(keys, before, labels)
-        stayed = int(np.count_nonzero(initial >= 0))
-        drift = Drift.since(previous.arrays, len(keys), len(keys) + len(before) - 2 * stayed)
     if needs_reclustering(initial >= 0):
-        return detect(), Drift(len(keys))
+        return detect()
 
     def moved(movable: bool) -> Labels:
         return detect(initial=initial, movable=np.full(len(keys), movable))
 
     ways = [partial(moved, False), partial(moved, True)]
     drifted = partial(communities_drifted, ends, None)
-    return first_settled(ways, detect, drifted, compare=drift.due), drift
+    return first_settled(ways, detect, drifted, compare=compare)
+
+
+def graph_drift(keys: Keys, previous: Stored | None) -> Drift:
+    """How many rows of the graph, by their keys, came or went since communities were last compared."""
+    if previous is None:
+        return Drift(len(keys))
+    before = previous.arrays["communities.keys"]
+    attributes = len(previous.arrays["important.keys"])  # they are after the rows of the graph
+    stayed = int(np.count_nonzero(lookup(keys, before) >= 0))
+    return Drift.since(previous.arrays, len(keys), len(keys) + len(before) - attributes - 2 * stayed)
 
 
 @dataclass(frozen=True, slots=True)

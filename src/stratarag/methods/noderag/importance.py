@@ -31,7 +31,12 @@ class Important(NamedTuple):
 
 
 def important_entities(
-    inputs: BuildInputs, ends: Rows, config: NodeRAGConfig, previous: Stored | None
+    inputs: BuildInputs,
+    ends: Rows,
+    config: NodeRAGConfig,
+    previous: Stored | None,
+    *,
+    measure: bool = True,
 ) -> Important:
     """Entities that occur more than once and are in the core of the graph or high in betweenness.
 
@@ -41,14 +46,21 @@ def important_entities(
         The edges among entities, relations and units (2.2), as rows of the graph.
     previous
         The previous index: its sample is kept, and so are its important entities, with some `SLACK`.
+    measure
+        Whether centrality is measured. It takes a pass over the whole graph for every source; an update that
+        does without keeps those of the previous important entities that are there, until enough has changed
+        (`pipeline.drift.Drift.due`).
     """
-    sample = _sample(inputs.keys, config, previous)
-    found = centrality(ends, len(inputs.keys), sample)
     entities = inputs.graph.entities
-    chosen = _high(found, 1.0)[:entities]
+    before = np.zeros(entities, np.bool_)
     if previous is not None:
         before = lookup(inputs.keys[:entities], previous.arrays["important.keys"]) >= 0
-        chosen |= before & _high(found, SLACK)[:entities]
+        if not measure:
+            rows = np.flatnonzero(before & _repeated(inputs))
+            return Important(rows, np.asarray(previous.arrays["important.sources"]))
+    sample = _sample(inputs.keys, config, previous)
+    found = centrality(ends, len(inputs.keys), sample)
+    chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])
     rows = np.flatnonzero(chosen & _repeated(inputs))
     return Important(rows.astype(np.int64), inputs.keys[sample])
 

@@ -43,9 +43,8 @@ class BuildInputs:
         units: list[str] = []
         for start in range(0, first + graph.units, _BATCH):
             end = min(start + _BATCH, first + graph.units)
-            nodes = graph.stored.nodes(range(start, end))
-            ids += [node.id for node in nodes]
-            units += [node.text for node in nodes[max(0, first - start) :]]
+            ids += graph.stored.ids(range(start, end))
+            units += graph.stored.texts(range(max(first, start), max(first, end)))
         return cls(corpus, graph, ids, keys_of("graph", ids), units)
 
     @property
