@@ -7,10 +7,12 @@
     metrics, answer_metrics     one question at a time
     bootstrap                   whether a difference is more than noise
     rankers                     what is measured, and what all of a run share
-    baselines, walk, gmm_tree   what the package is compared with
+    shared_graph                what was extracted, as a graph that all baselines share
+    baselines                   what the package is compared with
     methods                     the package's own methods, through its public API
     scoring, harness            asking, scoring, comparing
     answering, judging          answers by a model, and their metrics
+    spending                    what each of these costs
     abstract                    questions about a corpus as a whole
     results, report, plot       what comes out
     overview                    several corpora at once

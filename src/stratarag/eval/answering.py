@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from stratarag import _sync
 from stratarag.errors import CallFailed
@@ -98,8 +98,14 @@ def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:
     return tuple(failure for failure in gate.failures if failure.stage == stage)
 
 
+@runtime_checkable
 class Answering(Protocol):
-    """What answers questions by prompts of its own."""
+    """A ranker that can answer questions by prompts of its own, and does if `own_prompt` is true."""
+
+    @property
+    def own_prompt(self) -> bool:
+        """Whether its answers are its own; else they are made of its ranking, by the one prompt for all."""
+        ...
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """An answer of a length from a context of at most so many tokens, and what it cost."""

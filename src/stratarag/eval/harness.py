@@ -17,7 +17,7 @@ import stratarag
 from stratarag.config import Config, as_config
 from stratarag.eval.answer_metrics import has_wordnet
 from stratarag.eval.answering import AnswerConfig
-from stratarag.eval.baselines import baselines
+from stratarag.eval.baselines import BASELINES
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.methods import MethodIndex
@@ -76,10 +76,10 @@ def evaluate(
     dataset
         A `Dataset`, or what `load_dataset` reads.
     methods
-        Names of the package's methods, of baselines (`bm25`, `dense`, `hybrid`, `hyde`, `ppr`, `raptor`), and
-        `Ranker`s of your own. A name may have a view and search options of its own: `["hirag",
-        "hirag/nodes?mode=no_bridge"]` builds once. With `own_prompt=true` answers are made by the method's
-        own prompts, instead of one prompt for all.
+        Names of the package's methods, of baselines (see `eval.baselines`), and `Ranker`s of your own. A name
+        may have a view and options of its own: `["hirag", "hirag/nodes?mode=no_bridge"]` builds once, and
+        `lightrag?mode=local` is one of that baseline's modes. With `own_prompt=true` answers are made by the
+        method's own prompts, instead of one prompt for all.
     k
         Cutoffs in passages.
     budgets
@@ -159,7 +159,7 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
     if isinstance(methods, str):
         methods = [methods]
     names = [each if isinstance(each, str) else each.name for each in methods]
-    known = (*NAMES, *baselines())
+    known = (*NAMES, *BASELINES)
     for each, name in zip(methods, names, strict=True):
         if isinstance(each, str) and not _is_known(name, known):
             raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(known)}")
@@ -208,7 +208,7 @@ def _bench(
     def gate(model: Any) -> ModelGate:
         return ModelGate(
             model,
-            None,
+            shared,
             cache=calls,
             budget=budget,
             limits=config.limits,

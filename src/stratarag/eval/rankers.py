@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import Protocol
 
 from stratarag.config import Config
+from stratarag.errors import ModelError
 from stratarag.eval.datasets import Dataset
 from stratarag.eval.embedding import SharedEmbedder
+from stratarag.eval.shared_graph import SharedGraph, shared_graph
 from stratarag.models.gate import Gate
 from stratarag.pipeline.chunk import split
 from stratarag.protocols import Vectors
@@ -76,6 +78,7 @@ class Workbench:
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
+        self._graphs: list[SharedGraph] = []  # shared by all views of the bench
 
     def viewed(self, view: str) -> Workbench:
         """The same bench with another view."""
@@ -96,10 +99,24 @@ class Workbench:
         return self.embedder.documents([chunk.text for chunk in self.chunks])
 
     @property
+    def graph(self) -> SharedGraph:
+        """Entities, relations and triples of the passages; extracted once, by the ranker that asks first."""
+        if not self._graphs:
+            given = self.dataset.extractions
+            self._graphs.append(shared_graph(self.chunks, self.vectors, self.gate, self.config, given))
+        return self._graphs[0]
+
+    @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:
         """Given entities by the text of the question."""
         given = self.dataset.question_entities
         return {each.question: given[each.id] for each in self.dataset.questions if each.id in given}
+
+
+def needs_model(bench: Workbench, what: str) -> None:
+    """Raise `ModelError` if there is no language model to do this."""
+    if not bench.gate.has_llm:
+        raise ModelError(f"{what} needs a language model, and there is none: pass llm=...")
 
 
 def _chunks(dataset: Dataset, config: Config, count_tokens: CountTokens) -> list[Chunk]:

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stratarag.eval.answering import AnswerConfig, Answered, answer_all, failures_of, own_answers
-from stratarag.eval.baselines import baselines
+from stratarag.eval.answering import (
+    AnswerConfig,
+    Answered,
+    Answering,
+    answer_all,
+    failures_of,
+    own_answers,
+)
+from stratarag.eval.baselines import make
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.judging import head_to_head, judge_correctness
 from stratarag.eval.measuring import Meter
-from stratarag.eval.methods import MethodIndex, MethodRanker
+from stratarag.eval.methods import MethodIndex
 from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Indexing, Row
 from stratarag.eval.scoring import Asked, Cutoffs, ask_all
+from stratarag.eval.spending import difference
 from stratarag.methods import NAMES
 from stratarag.protocols import Progress
+from stratarag.records import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +75,11 @@ class Run:
             return self.index.add(wanted, name)
         before = dict(self.bench.gate.ledger.stages)
         with Meter() as meter:
-            ranker = baselines()[name.ranker](self.bench.viewed(name.asked_view or "chunks"))
+            ranker = make(name.ranker, self.bench.viewed(name.asked_view or "chunks"), name.options)
+        if name.own_prompt and not isinstance(ranker, Answering):
+            raise ValueError(f"{name.ranker} has no prompts of its own to answer by")
         stages = {
-            stage: usage
+            stage: difference(usage, before.get(stage, Usage()))
             for stage, usage in self.bench.gate.ledger.stages.items()
             if usage != before.get(stage)
         }
@@ -90,8 +101,8 @@ class Run:
             self.progress.finish(stage)
 
     def _answers(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Answered:
-        """By the one prompt for all, or by the method's own where the row's name asks for them."""
-        if isinstance(ranker, MethodRanker) and RowName.of(row.name, self.bench.view).own_prompt:
+        """By the one prompt for all, or by the ranker's own where it answers so."""
+        if isinstance(ranker, Answering) and ranker.own_prompt:
             return own_answers(self.bench, row.name, ranker, config)
         return answer_all(self.bench, row.name, asked.texts, config)
 

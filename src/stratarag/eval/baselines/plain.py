@@ -1,25 +1,20 @@
-"""What the methods are compared with: keywords, vectors, both, and a hypothetical answer's vector."""
+"""Keywords, vectors, and both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag import _sync
-from stratarag.errors import MissingExtra, ModelError
-from stratarag.eval.rankers import Passage, Ranker, Workbench
+from stratarag.errors import MissingExtra
+from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.topk import top_k
-from stratarag.models.gate import Task
-from stratarag.models.structured import plain_text
 from stratarag.pipeline.fusion import reciprocal_ranks
 from stratarag.pipeline.names.index import words
-from stratarag.pipeline.prompts import load_prompt
 from stratarag.protocols import Rows, Vectors
 
-HYDE_PROMPT = load_prompt("stratarag.eval", "hyde")
 _FUSED = 100  # places of each ranking that are fused, at least
 
 
@@ -114,45 +109,3 @@ class Hybrid:
         """At most `k` passages, best first."""
         rankings = [part.rows(question, max(k, _FUSED)) for part in self._parts]
         return [self._bench.passages[row] for row in reciprocal_ranks(rankings)[0][:k]]
-
-
-class HyDE:
-    """Search by the vector of a passage that the model makes up (Gao et al. 2023)."""
-
-    name = "hyde"
-    description = "dense, by the mean vector of the question and an answer that the LLM makes up"
-
-    def __init__(self, bench: Workbench) -> None:
-        if not bench.gate.has_llm:
-            raise ModelError("HyDE needs a language model, and there is none: pass llm=...")
-        self._bench = bench
-        self._dense = Dense(bench)
-        self._task = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
-
-    def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """At most `k` passages, best first."""
-        embedder, call = self._bench.embedder, self._bench.gate.call
-        passage = _sync.run(call(self._task, {"question": question}, item=question))
-        vector = embedder.question(question) + embedder.documents([passage])[0]
-        return [self._bench.passages[row] for row in self._dense.nearest(_unit(vector), k)]
-
-
-def _unit(vector: Vectors) -> Vectors:
-    length = float(np.linalg.norm(vector))
-    return vector / np.float32(length) if length else vector
-
-
-def baselines() -> Mapping[str, Callable[[Workbench], Ranker]]:
-    """The baselines by name. Those that need more than this file are imported when they are asked for."""
-
-    def walk(bench: Workbench) -> Ranker:
-        from stratarag.eval.walk import EntityWalk
-
-        return EntityWalk(bench)
-
-    def tree(bench: Workbench) -> Ranker:
-        from stratarag.eval.gmm_tree import GmmTree
-
-        return GmmTree(bench)
-
-    return {"bm25": Bm25, "dense": Dense, "hybrid": Hybrid, "hyde": HyDE, "ppr": walk, "raptor": tree}

@@ -1,10 +1,15 @@
-"""A tree of summaries over Gaussian mixtures, as RAPTOR builds it (Sarthi et al. 2024), kept small."""
+"""A tree of summaries over Gaussian mixtures, as RAPTOR builds it (Sarthi et al. 2024), kept small.
+
+Vectors are reduced by principal components, where RAPTOR takes UMAP, and the number of components is a share
+of the vectors, where it searches for the best one: both would take most of a run's time (ERRATA H3).
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from math import ceil
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,31 +30,43 @@ SHARED = 0.1
 """Posterior probability from which a vector belongs to a cluster; it may belong to several."""
 SUMMARY_TOKENS = 100
 MOST_LEVELS = 5
+Mode = Literal["collapsed", "tree"]
+MODES: tuple[Mode, ...] = ("collapsed", "tree")
 _DIMENSIONS = 10
 _SEED = 0
 
 
 class GmmTree:
-    """Clusters of passages are summarised, clusters of summaries again; all nodes are searched together.
+    """Clusters of passages are summarised, clusters of summaries again.
 
-    In view `chunks` a summary stands for the nearest passage below it that is not listed yet. Without a
-    language model, summaries consist of the passages' central sentences.
+    `collapsed`: all nodes are searched together, the better of the paper's two ways. `tree`: the `k` nodes of
+    the top level that are most like the question, of their members the `k` most alike, and so on down to
+    passages; what was passed on the way belongs to the ranking, from the top.
+
+    In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and of a tree's
+    ranking the passages alone are left. Without a language model, summaries consist of the passages' central
+    sentences.
     """
 
     name = "raptor"
-    description = "tree of summaries over Gaussian mixtures, searched as one level (RAPTOR-style)"
+    description = "RAPTOR: tree of summaries over Gaussian mixtures, searched as one level or from the top"
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, *, mode: Mode = "collapsed") -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
         self._bench = bench
+        self._mode = mode
+        self._members: dict[int, Sequence[int]] = {}
         self._nodes = list(bench.passages)
         self._below: list[Rows] = [np.array([row]) for row in range(len(self._nodes))]
         level: list[int] = list(range(len(self._nodes)))
+        self._top: Sequence[int] = level
         self._vectors = bench.vectors
         for _ in range(MOST_LEVELS):
             groups = clusters(self._vectors[level]) if len(level) > TARGET else []
             if not groups or len(groups) >= len(level):
                 break
-            level = self._add([[level[member] for member in group] for group in groups])
+            self._top = level = self._add([[level[member] for member in group] for group in groups])
 
     def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
         """Summarise groups of nodes into new ones; returns the new nodes."""
@@ -60,6 +77,7 @@ class GmmTree:
         ]
         written = _sync.run(summarize(asked, self._bench.gate, prompt=PROMPT, max_tokens=SUMMARY_TOKENS))
         first = len(self._nodes)
+        self._members |= dict(enumerate(groups, first))
         for summary, rows in zip(written, below, strict=True):
             documents = dict.fromkeys(self._bench.chunks[row].document_id for row in rows)
             self._nodes.append(Passage(summary.text, tuple(documents)))
@@ -71,6 +89,8 @@ class GmmTree:
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` nodes, or passages, best first."""
         vector = self._bench.embedder.question(question)
+        if self._mode == "tree":
+            return self._traversed(vector, k)
         if self._bench.view == "nodes":
             return [self._nodes[row] for row in top_k(self._vectors, vector, k)[0]]
         nearest = top_k(self._vectors, vector, 4 * k + 40)[0]
@@ -80,6 +100,20 @@ class GmmTree:
             if len(listed) == k:
                 break
         return [self._nodes[row] for row in listed]
+
+    def _traversed(self, vector: Vectors, k: int) -> list[Passage]:
+        """The best `k` nodes of the top level, then of their members, down to passages."""
+        passages = len(self._bench.chunks)
+        found: list[int] = []
+        level = list(self._top)
+        while level:
+            rows = np.array(level, np.int64)
+            best = rows[np.argsort(-(self._vectors[rows] @ vector), kind="stable")[:k]].tolist()
+            found += best
+            level = sorted({member for node in best for member in self._members.get(node, ())})
+        if self._bench.view == "chunks":
+            found = [node for node in found if node < passages]
+        return [self._nodes[node] for node in found[:k]]
 
     def _passages(self, nodes: Rows, vector: Vectors, listed: dict[int, None]) -> Iterator[int]:
         for node in nodes.tolist():

@@ -1,0 +1,70 @@
+"""What the methods are compared with: other systems' ways of retrieving, on the passages and graph of a run.
+
+A baseline is a class with a `name`, a `description` and `rank` (`eval.rankers.Ranker`), made over a
+`Workbench`; keyword arguments of its constructor are its options, as in `hipporag?specificity=false`. One
+that answers by prompts of its own has `answer` too (`eval.answering.Answering`).
+
+    plain               bm25, dense (vanilla RAG), hybrid
+    hyde                by the vector of a hypothetical answer
+    closed_book         zero_shot, cot: no retrieval at all
+    raptor              tree of summaries: collapsed, or traversed from the top
+    entity_walk         ppr: a walk over passages and entities, ours before it had its walk
+    hipporag, hipporag2 personalised PageRank from entities, from triples
+    fastgraphrag, kag   the same, with scores passed on to relations, or joined with similarity
+    graphrag            graphrag_local, graphrag_global, over Leiden or attributed communities
+    lightrag            dual-level keywords: local, global, hybrid, mix
+    communities, spreading    what several of them are made of
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from stratarag.eval.rankers import Ranker, Workbench
+
+_WHERE = {
+    "bm25": "plain.Bm25",
+    "cot": "closed_book.ChainOfThought",
+    "dense": "plain.Dense",
+    "fastgraphrag": "fastgraphrag.FastGraphRAG",
+    "graphrag_global": "graphrag.GlobalSearch",
+    "graphrag_local": "graphrag.LocalSearch",
+    "hipporag": "hipporag.HippoRAG",
+    "hipporag2": "hipporag2.HippoRAG2",
+    "hybrid": "plain.Hybrid",
+    "hyde": "hyde.HyDE",
+    "kag": "kag.MutualIndex",
+    "lightrag": "lightrag.LightRAG",
+    "ppr": "entity_walk.EntityWalk",
+    "raptor": "raptor.GmmTree",
+    "zero_shot": "closed_book.ZeroShot",
+}
+BASELINES = tuple(_WHERE)
+"""Their names, sorted."""
+
+
+def make(name: str, bench: Workbench, options: Mapping[str, Any] = MappingProxyType({})) -> Ranker:
+    """A baseline by its name, with options; what it needs is imported now.
+
+    Raises
+    ------
+    KeyError
+        If there is none of that name.
+    ValueError
+        If it has no such option, or a value is not valid.
+    ModelError
+        If it needs a language model and there is none.
+    """
+    module, _, kind = _WHERE[name].partition(".")
+    made = getattr(import_module(f"{__name__}.{module}"), kind)
+    known = list(inspect.signature(made).parameters)[1:]
+    if strange := sorted(set(options) - set(known)):
+        raise ValueError(
+            f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(known) or 'none'}"
+        )
+    ranker: Ranker = made(bench, **options)
+    return ranker

@@ -1,0 +1,89 @@
+"""Answers without any retrieval: asked directly, or with the steps thought through first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from stratarag.eval.rankers import Passage, Workbench, needs_model
+from stratarag.eval.spending import booked
+from stratarag.models.gate import Task
+from stratarag.models.structured import json_as, plain_text
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.question import Length
+from stratarag.records import Usage
+
+_ASKED = {
+    "brief": "the shortest answer that is complete: a name, a date, a number, yes or no, or a few words",
+    "full": "all sides of the question, in paragraphs",
+}
+
+
+class Reasoned(BaseModel):
+    """Steps towards an answer, and the answer."""
+
+    steps: str = ""
+    answer: str
+
+
+class _ClosedBook:
+    """What the model knows by itself. It retrieves nothing, so its recall is 0."""
+
+    name: ClassVar[str]
+    own_prompt = True
+
+    def __init__(self, bench: Workbench) -> None:
+        needs_model(bench, self.name)
+        self._gate = bench.gate
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """Nothing."""
+        return []
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer of the length, and what it cost."""
+        with booked(self._gate, f"answer {self.name}") as spending:
+            text = await self._answered({"question": question, "length": _ASKED[length]}, question)
+        return text, spending.usage
+
+    async def _answered(self, values: dict[str, str], item: str) -> str:
+        raise NotImplementedError
+
+
+class ZeroShot(_ClosedBook):
+    """The question alone."""
+
+    name = "zero_shot"
+    description = "the model alone, without retrieval"
+
+    async def _answered(self, values: dict[str, str], item: str) -> str:
+        return await self._gate.call(ZERO_SHOT, values, item=item)
+
+
+class ChainOfThought(_ClosedBook):
+    """The question, with the steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
+
+    name = "cot"
+    description = "the model alone, without retrieval, step by step"
+
+    async def _answered(self, values: dict[str, str], item: str) -> str:
+        return (await self._gate.call(CHAIN_OF_THOUGHT, values, item=item)).answer
+
+
+ZERO_SHOT: Task[str] = Task(
+    name="eval/zero_shot",
+    prompt=load_prompt("stratarag.eval", "zero_shot"),
+    parse=plain_text,
+    placeholder=lambda values: "answer",
+    expected_output_tokens=20,
+)
+CHAIN_OF_THOUGHT: Task[Reasoned] = Task(
+    name="eval/chain_of_thought",
+    prompt=load_prompt("stratarag.eval", "chain_of_thought"),
+    parse=json_as(Reasoned),
+    placeholder=lambda values: Reasoned(steps="steps", answer="answer"),
+    schema=Reasoned,
+    expected_output_tokens=200,
+)

@@ -1,0 +1,42 @@
+"""Search by the vector of a passage that the model makes up (Gao et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stratarag import _sync
+from stratarag.eval.baselines.plain import Dense
+from stratarag.eval.rankers import Passage, Workbench, needs_model
+from stratarag.models.gate import Task
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.protocols import Vectors
+
+HYDE_PROMPT = load_prompt("stratarag.eval", "hyde")
+
+
+class HyDE:
+    """Search by the vector of a passage that the model makes up (Gao et al. 2023)."""
+
+    name = "hyde"
+    description = "dense, by the mean vector of the question and an answer that the LLM makes up"
+
+    def __init__(self, bench: Workbench) -> None:
+        needs_model(bench, "HyDE")
+        self._bench = bench
+        self._dense = Dense(bench)
+        self._task = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        embedder, call = self._bench.embedder, self._bench.gate.call
+        passage = _sync.run(call(self._task, {"question": question}, item=question))
+        vector = embedder.question(question) + embedder.documents([passage])[0]
+        return [self._bench.passages[row] for row in self._dense.nearest(_unit(vector), k)]
+
+
+def _unit(vector: Vectors) -> Vectors:
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector

@@ -1,0 +1,131 @@
+"""What walks over a corpus' graph have in common: names in a question, nodes for them, edges, PageRank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratarag import _sync
+from stratarag.eval.rankers import Passage, Workbench
+from stratarag.eval.shared_graph import SharedGraph
+from stratarag.kernels.ppr import shallow_pagerank
+from stratarag.kernels.topk import top_k
+from stratarag.pipeline.decompose import decompose
+from stratarag.pipeline.names.index import canonical
+from stratarag.protocols import Rows, Vectors
+
+Scores = NDArray[np.float64]
+
+SYNONYMS = 100
+"""At most so many synonym edges from one entity, in HippoRAG's program."""
+_SHORTEST = 3  # letters and digits of a name that may have synonyms, in HippoRAG's program
+_BLOCK = 512
+
+
+class Namer:
+    """The names in a question: those given with the dataset, else the model's, else the rules'."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._given = bench.question_entities
+        self._gate = bench.gate
+
+    def names(self, question: str) -> tuple[str, ...]:
+        """Without repeats; there may be none."""
+        found = self._given.get(question) or _sync.run(decompose(question, self._gate))
+        return tuple(dict.fromkeys(found))
+
+
+class Linker:
+    """The entity that is most like a name, by the vectors of both."""
+
+    def __init__(self, bench: Workbench, graph: SharedGraph) -> None:
+        self._embedder = bench.embedder
+        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
+
+    def link(self, names: Sequence[str]) -> tuple[Rows, Scores]:
+        """The nearest entity of each name, each once with its best similarity; rows ascending."""
+        best: dict[int, float] = {}
+        if self._vectors is not None:
+            for name in names:
+                (row,), (score,) = top_k(self._vectors, self._embedder.documents([name])[0], 1)
+                best[int(row)] = max(float(score), best.get(int(row), -1.0))
+        linked = sorted(best)
+        return np.array(linked, np.int64), np.array([best[row] for row in linked], np.float64)
+
+
+def synonyms(names: Sequence[str], vectors: Vectors, threshold: float) -> tuple[Rows, Scores]:
+    """Pairs of names of at least this cosine similarity, shape (pairs, 2), and the similarities.
+
+    Each name has at most the `SYNONYMS` nearest. Names of fewer than three letters and digits have none.
+    """
+    long = np.array([len(canonical(name).replace(" ", "")) >= _SHORTEST for name in names], bool)
+    pairs: dict[tuple[int, int], float] = {}
+    for start in range(0, len(names), _BLOCK):
+        block = vectors[start : start + _BLOCK] @ vectors.T
+        for place, likeness in enumerate(block):
+            row = start + place
+            if not long[row]:
+                continue
+            near = np.flatnonzero((likeness >= threshold) & long)
+            near = near[np.argsort(-likeness[near], kind="stable")]
+            for other in near[near != row][:SYNONYMS].tolist():
+                pairs[min(row, other), max(row, other)] = float(likeness[other])
+    return np.array(list(pairs), np.int64).reshape(-1, 2), np.array(list(pairs.values()), np.float64)
+
+
+def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
+    """The edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
+
+    Each distinct triple weighs 1, a pair of synonyms its similarity (none where `synonymy` is above 1).
+    """
+    graph = bench.graph
+    facts = np.array([(each.subject, each.object) for each in graph.triples], np.int64).reshape(-1, 2)
+    if not graph.entities or synonymy > 1:
+        return facts, np.ones(len(facts))
+    alike, likeness = synonyms(graph.names, graph.vectors_of_names(bench.embedder), synonymy)
+    return np.concatenate([facts, alike]), np.concatenate([np.ones(len(facts)), likeness])
+
+
+def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:
+    """Personalised PageRank until it stands still, shape (nodes,).
+
+    Parameters
+    ----------
+    transition
+        See `kernels.ppr.transition_matrix`.
+    restart
+        Restart masses, shape (nodes,), not all 0; only their proportions count.
+    damping
+        The probability of following an edge, as `igraph` calls it: 1 - the restart probability.
+    """
+    entries = np.flatnonzero(restart > 0)
+    rows, mass = shallow_pagerank(
+        transition, entries, weights=restart[entries], restart=1 - damping, steps=None, tolerance=1e-6
+    )
+    scores = np.zeros(len(restart))
+    scores[rows] = mass
+    return scores
+
+
+def relative(scores: Scores) -> Scores:
+    """Scores between 0, the least, and 1, the best; all 1 where they are equal."""
+    if not len(scores):
+        return scores
+    low, high = scores.min(), scores.max()
+    return (scores - low) / (high - low) if high > low else np.ones_like(scores)
+
+
+def best_passages(bench: Workbench, scores: Scores, k: int) -> list[Passage]:
+    """The `k` passages of the highest scores above 0, in the order of the corpus where they are equal."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [bench.passages[row] for row in order[scores[order] > 0]]
+
+
+def checked_damping(damping: float) -> float:
+    """The damping factor, if it is one."""
+    if not 0 < damping < 1:
+        raise ValueError(f"damping must be between 0 and 1, not {damping}")
+    return damping

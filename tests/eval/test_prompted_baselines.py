@@ -1,0 +1,224 @@
+"""GraphRAG, LightRAG, RAPTOR, and models without retrieval: what they return, ask and answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids, random_facts
+
+from stratarag.errors import ModelError
+from stratarag.eval.baselines import make
+from stratarag.eval.baselines.communities import LARGEST, hierarchy
+from stratarag.eval.baselines.mixing import shared_out, stand_ins
+from stratarag.eval.rankers import Passage, Workbench
+from stratarag.testing import ScriptedChatModel
+
+CHAIN: Facts = {
+    "a": [("Windle Hill", "stands on", "Orrin")],
+    "b": [("Orrin", "lies north of", "Sarn"), ("Sarn", "trades with", "Orrin")],
+    "c": [("Sarn", "sells", "Honey")],
+    "d": [("Panhythe", "boils", "Salt")],
+}
+
+
+def answered(ranker: Any, question: str, tokens: int = 1000) -> tuple[str, Any]:
+    return asyncio.run(ranker.answer(question, tokens, "brief"))
+
+
+# LightRAG
+
+
+def keyword_bench(low: list[str], high: list[str], view: str = "chunks") -> Workbench:
+    said = json.dumps({"low_level": low, "high_level": high})
+    model = ScriptedChatModel(lambda prompt: said if "low_level" in prompt else '{"entities": []}')
+    return bench_of(CHAIN, "what?", llm=model, view=view)
+
+
+def test_low_level_keywords_lead_to_entities_and_their_passages() -> None:
+    bench = keyword_bench(["Orrin"], [])
+    ranking = ids(make("lightrag", bench, {"mode": "local"}).rank("what?", 4))
+    # Orrin is in a and b; its neighbours are Windle Hill (in a) and Sarn (in b): one each, so in order.
+    assert ranking[:2] == ["a", "b"]
+    assert "d" not in ranking
+
+
+def test_high_level_keywords_lead_to_relations_and_their_passages() -> None:
+    bench = keyword_bench([], ["boils Salt"])
+    assert ids(make("lightrag", bench, {"mode": "global"}).rank("what?", 4))[0] == "d"
+    assert make("lightrag", bench, {"mode": "local"}).rank("what?", 4) == []
+
+
+def test_hybrid_takes_both_levels_in_turn_and_mix_similar_passages_too() -> None:
+    bench = keyword_bench(["Windle Hill"], ["boils Salt"])
+    assert ids(make("lightrag", bench, {"mode": "hybrid"}).rank("what?", 2)) == ["a", "d"]
+    mixed = ids(make("lightrag", bench, {"mode": "mix"}).rank("what?", 4))
+    assert mixed[0] == ids(make("dense", bench).rank("what?", 1))[0]
+    assert {"a", "d"} <= set(mixed[:4])
+
+
+def test_nodes_are_entities_relations_and_passages() -> None:
+    bench = keyword_bench(["Sarn"], ["Sarn sells Honey"], view="nodes")
+    texts = [passage.text for passage in make("lightrag", bench).rank("what?", 12)]
+    assert any(text.startswith("Sarn") and " - " not in text for text in texts)
+    assert any("Sarn - Honey" in text for text in texts)
+    assert any(text == "Sarn sells Honey." for text in texts)
+
+
+def test_without_a_model_names_and_other_words_are_the_keywords() -> None:
+    bench = bench_of(CHAIN, "what does Sarn sell?")
+    assert "c" in ids(make("lightrag", bench).rank("what does Sarn sell?", 3))
+
+
+# GraphRAG
+
+
+def test_local_search_goes_from_entities_to_passages_reports_and_relations() -> None:
+    question = "Stanford"
+    chunks = ids(make("graphrag_local", bench_of(STANFORD, question)).rank(question, 7))
+    assert {each[0] for each in chunks[:3]} == {"1", "3", "4"}, "Stanford's own passages come first"
+    nodes = make("graphrag_local", bench_of(STANFORD, question, view="nodes")).rank(question, 60)
+    texts = [node.text for node in nodes]
+    assert any(len(node.documents) > 1 for node in nodes), "a report on a community"
+    related = [text for text in texts if " - " in text.split(":")[0]]
+    assert related
+    assert any("Stanford" in text for text in related)
+
+
+def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> None:
+    def reply(prompt: str) -> str:
+        if "<points>" in prompt:
+            return "Sarn"
+        if "<reports>" in prompt:
+            points = [("weak", 20), ("useless", 0), ("strong", 90)]
+            return json.dumps({"points": [{"description": text, "score": score} for text, score in points]})
+        return json.dumps({"title": "Title", "summary": "Summary", "rating": 5, "reason": "Reason"})
+
+    model = ScriptedChatModel(reply)
+    ranker = make("graphrag_global", bench_of(CHAIN, "where?", llm=model))
+    before = model.calls
+    text, usage = answered(ranker, "where?")
+    assert text == "Sarn"
+    assert model.calls - before == usage.calls == 2, "all reports fit one call"
+    reduced = model.prompts[-1]
+    assert reduced.index("(90) strong") < reduced.index("(20) weak")
+    assert "useless" not in reduced
+    again, cost = answered(ranker, "where?")
+    assert (again, cost.calls, cost.cached_calls) == ("Sarn", 0, 2), "its own cost, not that of both"
+
+
+def test_global_search_fills_as_many_calls_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratarag.eval.baselines.graphrag.MAP_TOKENS", 12)
+    ranker: Any = make("graphrag_global", bench_of(random_facts(1), "what?"))
+    batches = ranker._batches()
+    assert len(batches) > 1
+    reports = sorted(each.text for each in ranker._reports)
+    assert sorted("\n\n".join(batches).split("\n\n")) == sorted("\n\n".join(reports).split("\n\n"))
+
+
+def test_global_search_needs_a_model_to_answer_only() -> None:
+    ranker = make("graphrag_global", bench_of(STANFORD, STANFORD_QUESTION))
+    assert ranker.rank(STANFORD_QUESTION, 3)
+    with pytest.raises(ModelError, match="llm="):
+        answered(ranker, STANFORD_QUESTION)
+
+
+@pytest.mark.parametrize("kind", ["leiden", "attributed"])
+def test_levels_of_communities_are_nested_and_know_their_chunks(kind: Any) -> None:
+    bench = bench_of(random_facts(2, documents=90, entities=70), "what?")
+    levels = hierarchy(bench, kind)
+    assert len(levels) > 1 or kind == "attributed"
+    graph = bench.graph
+    for level in levels:
+        members = [row for each in level for row in each.members]
+        assert len(members) == len(set(members))
+        for each in level:
+            assert set(each.sources) == {
+                chunk for row in each.members for chunk in graph.entities[row].sources
+            }
+            assert each.text
+    for coarse, fine in pairwise(levels):
+        for each in fine:
+            assert sum(set(each.members) <= set(above.members) for above in coarse) == 1
+    if kind == "leiden":
+        assert max(len(each.members) for each in levels[-1]) <= LARGEST
+
+
+def test_attributed_communities_join_what_is_alike() -> None:
+    facts = {f"{n}": [(f"honey bees {n}", "near", f"honey bees {n + 1}")] for n in range(0, 30, 2)}
+    facts |= {f"s{n}": [(f"salt boiler {n}", "near", f"salt boiler {n + 1}")] for n in range(0, 30, 2)}
+    bench = bench_of(facts, "what?")
+    (alike, *_), (plain, *_) = hierarchy(bench, "attributed"), hierarchy(bench, "leiden")
+    assert len(alike) < len(plain), "fifteen separate pairs each: relations alone join no two of them"
+    names = bench.graph.names
+    assert all(len({names[row].split()[0] for row in each.members}) == 1 for each in alike)
+
+
+def test_unknown_kinds_and_levels_are_refused() -> None:
+    bench = bench_of(CHAIN, "what?")
+    with pytest.raises(ValueError, match="communities must be one of leiden, attributed"):
+        make("graphrag_local", bench, {"communities": "louvain"})
+    with pytest.raises(ValueError, match="level must be at least 0"):
+        make("graphrag_global", bench, {"level": -1})
+
+
+def test_each_ranking_has_its_share_of_the_tokens() -> None:
+    bench = bench_of(CHAIN, "what?")
+    streams = [(share, [Passage(f"{share} x x x", ("a",))] * 20) for share in (0.15, 0.5, 0.35)]
+    found = [passage.text.split()[0] for passage in shared_out(streams, bench, 20)]
+    assert [found.count(share) for share in ("0.15", "0.5", "0.35")] == [3, 10, 7]
+    assert len(shared_out([(0.5, streams[0][1][:2]), (0.5, [])], bench, 9)) == 2
+
+
+def test_each_group_gives_its_most_similar_chunk_in_turn() -> None:
+    similarity = np.array([0.1, 0.9, 0.5, 0.4])
+    assert stand_ins([(0, 1, 2), (1, 3)], similarity, 9) == [1, 3, 2, 0]
+    assert stand_ins([(0, 1, 2), (1, 3)], similarity, 2) == [1, 3]
+
+
+# RAPTOR
+
+
+def test_the_tree_is_traversed_from_the_top_to_passages() -> None:
+    words = ["salt", "honey", "ferry", "comet"]
+    facts = {f"{n:02}": [(" ".join([words[n % 4]] * 5), "like", f"thing {n}")] for n in range(40)}
+    bench = bench_of(facts, "salt", view="nodes")
+    tree = make("raptor", bench, {"mode": "tree"})
+    found = tree.rank("salt", 60)
+    summaries = [node for node in found if len(node.documents) > 1]
+    assert found[0] in summaries
+    assert tree.rank("salt", 1)[0] == found[0]
+    assert len({node.documents for node in found}) == len(found)
+    leaves = make("raptor", bench.viewed("chunks"), {"mode": "tree"}).rank("salt", 10)
+    assert len(leaves) == 10
+    assert all("salt salt" in leaf.text for leaf in leaves)
+    below = {document for node in summaries for document in node.documents}
+    assert {leaf.documents[0] for leaf in leaves} <= below
+    with pytest.raises(ValueError, match="mode must be one of collapsed, tree"):
+        make("raptor", bench, {"mode": "flat"})
+
+
+# Without retrieval
+
+
+def test_zero_shot_and_chain_of_thought_retrieve_nothing_and_answer() -> None:
+    model = ScriptedChatModel(
+        lambda prompt: (
+            json.dumps({"steps": "Sarn is north.", "answer": "honey"})
+            if re.search("step by step", prompt)
+            else "salt"
+        )
+    )
+    bench = bench_of(CHAIN, "what?", llm=model)
+    for name, said in (("zero_shot", "salt"), ("cot", "honey")):
+        ranker = make(name, bench)
+        assert ranker.rank("what?", 5) == []
+        text, usage = answered(ranker, "what?")
+        assert (text, usage.calls) == (said, 1)
+        with pytest.raises(ModelError, match="llm="):
+            make(name, bench_of(CHAIN, "what?"))
