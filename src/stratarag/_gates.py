@@ -131,9 +131,9 @@ class Models:
             which = "the embedder given" if self._chosen else "none was given, and the default"
             raise EmbedderMismatch(
                 f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
-                f"dimensions); {which} is {given!r}. Open it with the first (embedder=...), or build a new "
-                "index with the second (model calls come from the cache if you share it; only embeddings are "
-                "computed again)"
+                f"dimensions); {which} is {given!r}. Open it with the first (embedder=..., or none if it is "
+                "local), or build a new index with the second (model calls come from the cache if you share "
+                "it; only embeddings are computed again)"
             )
 
     def gate(
@@ -221,7 +221,7 @@ def _embedder(given: Any, recorded: Manifest | None) -> Any:
         if recorded is not None:
             _check_hashing(recorded)
         return default_embedder(None if recorded is None else recorded.embedder)
-    return as_embedder(given)
+    return as_embedder(given, None if recorded is None else recorded.embedder)
 
 
 def _check_hashing(recorded: Manifest) -> None:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.errors import EmbedderError, MissingExtra
+import stratarag as sr
+from stratarag.errors import EmbedderError, EmbedderMismatch, MissingExtra
 from stratarag.models import hashing, local
 from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
 
@@ -133,9 +134,10 @@ class TestDefault:
             assert isinstance(default_embedder(), HashingEmbedder)
 
     @pytest.mark.usefixtures("bare")
-    def test_an_index_of_minilm_asks_for_the_extra(self):
+    @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2-int8", "all-MiniLM-L6-v2-w8a8"])
+    def test_an_index_of_minilm_asks_for_the_extra(self, name):
         with pytest.raises(MissingExtra, match=r"stratarag\[local\]"):
-            default_embedder("all-MiniLM-L6-v2-int8")
+            default_embedder(name)
 
     def test_an_index_of_hashing_gets_hashing(self):
         with warnings.catch_warnings():
@@ -187,6 +189,24 @@ class TestMiniLM:
         order = np.random.default_rng(0).permutation(len(SENTENCES) * 3) % len(SENTENCES)
         shuffled = minilm.embed_documents([SENTENCES[row] for row in order])
         assert shuffled == pytest.approx(vectors[order], abs=1e-5)
+
+    def test_products_of_int8_are_near_those_of_float32(self, vectors):
+        exact = MiniLMEmbedder(products="float32")
+        cosines = (vectors * exact.embed_documents(SENTENCES)).sum(axis=1)
+        assert 0.98 < cosines.min() < 0.9999
+        assert exact.name == "all-MiniLM-L6-v2-int8" != MiniLMEmbedder().name
+        with pytest.raises(ValueError, match="'int8' or 'float32', not 'int4'"):
+            MiniLMEmbedder(products="int4")
+
+    def test_an_index_of_earlier_vectors_opens_with_their_embedder(self, tmp_path):
+        exact = MiniLMEmbedder(products="float32")
+        sr.build_index(SENTENCES, "lshtree", path=tmp_path / "idx", embedder=exact, progress=False).close()
+        for chosen in (None, "minilm"):
+            with sr.open_index(tmp_path / "idx", embedder=chosen) as index:
+                assert index.retrieve(SENTENCES[0], k=1).hits[0].score > 0
+                assert index.stats()["embedder"] == exact.name
+        with pytest.raises(EmbedderMismatch, match="or none if it is local"):
+            sr.open_index(tmp_path / "idx", embedder=MiniLMEmbedder())
 
     def test_the_end_of_a_long_text_counts(self, minilm):
         start = "The harvest was brought in before the rain. " * 60
@@ -240,6 +260,14 @@ class TestMiniLM:
 
 @pytest.mark.usefixtures("minilm")
 class TestOnnxFolder:
+    @pytest.fixture
+    def minilm(self, minilm):
+        return MiniLMEmbedder(products="float32")
+
+    @pytest.fixture
+    def vectors(self, minilm):
+        return minilm.embed_documents(SENTENCES)
+
     @pytest.fixture
     def folder(self, tmp_path):
         weights, vocabulary = _files()

@@ -62,8 +62,13 @@ def as_chat_model(value: Any) -> Any:
     )
 
 
-def as_embedder(value: Any) -> Any:
+def as_embedder(value: Any, recorded: str | None = None) -> Any:
     """What `ModelGate` takes as `embedder`: a name, a framework's object or one with `embed_documents`.
+
+    Parameters
+    ----------
+    recorded
+        The fingerprint in an index that exists. A local model by name is the one that its vectors came from.
 
     Raises
     ------
@@ -74,7 +79,8 @@ def as_embedder(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, str) and value in _LOCAL:
-        return _LOCAL[value]()
+        local = _LOCAL[value]
+        return (local is MiniLMEmbedder and MiniLMEmbedder.named(recorded)) or local()
     if isinstance(value, str):
         return _named("embedder", value, _EMBEDDERS)
     adapter = adapter_of(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stratarag._locks import Lock, after_fork
 from stratarag.errors import EmbedderError, MissingExtra
+from stratarag.models.onnx_graph import products_saturate
 from stratarag.protocols import Spans, Vectors
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class ModelFiles:
         How a text's vector comes from those of its tokens, if the model does not pool by itself.
     sha256
         What the ONNX file must hash to, if it is known.
+    quantised
+        Gives, from the file, a graph that quantises activations, which is run in its place. It has one scale
+        for all that is run at once, and so windows are run one by one.
     """
 
     model: Path
@@ -51,6 +55,7 @@ class ModelFiles:
     max_tokens: int
     pooling: Pooling = "mean"
     sha256: str | None = None
+    quantised: Callable[[bytes], bytes] | None = None
 
     def __post_init__(self) -> None:
         for package in ("onnxruntime", "tokenizers"):
@@ -88,11 +93,11 @@ class _Part:
     last: int
 
 
-def _batches(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
-    """Windows, ascending in length, in batches of at most `BATCH` and about `BATCH_TOKENS`."""
+def _batches(windows: Sequence[_Window], most: int) -> Iterator[Sequence[_Window]]:
+    """Windows, ascending in length, in batches of at most `most` and about `BATCH_TOKENS`."""
     start = 0
     while start < len(windows):
-        end = min(start + BATCH, len(windows))
+        end = min(start + most, len(windows))
         while end > start + 1 and (end - start) * len(windows[end - 1].ids) > BATCH_TOKENS:
             end -= 1
         yield windows[start:end]
@@ -161,7 +166,9 @@ class Encoder:
         windows.sort(key=lambda window: len(window.ids))
         sums = np.zeros((len(texts), self.dimension), np.float32)
         pooled = np.zeros((count, self.dimension), np.float32)
-        for batch, (output, vectors) in self._outputs(loaded, list(_batches(windows))):
+        for batch, (output, vectors) in self._outputs(
+            loaded, list(_batches(windows, 1 if self._files.quantised else BATCH))
+        ):
             for place, window in enumerate(batch):
                 sums[window.text] += len(window.ids) * vectors[place]
                 if parts[window.text]:
@@ -226,7 +233,12 @@ def _loaded(files: ModelFiles) -> _Loaded:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1  # texts are shared among the cores, not the steps of each
-    session = onnxruntime.InferenceSession(str(files.model), options, providers=["CPUExecutionProvider"])
+    model: str | bytes = str(files.model)  # by name, since weights may be in files beside it
+    if files.quantised is not None:
+        model = files.quantised(files.model.read_bytes())
+        if products_saturate():
+            options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
     padding = _padding(tokenizer)
     tokenizer.no_truncation()
