@@ -130,9 +130,10 @@ class TestShortlist:
         sketch, query = Sketch.build(vectors), unit(rng, 37)
         found = sketch.search(query, 30, vectors=vectors)
         monkeypatch.setattr(topk, "native_available", lambda: False)
-        assert np.array_equal(found, sketch.search(query, 30, vectors=vectors))
-        turned = np.asfortranarray(vectors)
-        assert np.array_equal(found, sketch.search(query, 30, vectors=turned))
+        for same in (vectors, np.asfortranarray(vectors)):
+            rows, scores = sketch.search(query, 30, vectors=same)
+            assert np.array_equal(found[0], rows)
+            assert np.allclose(found[1], scores, rtol=0, atol=1e-6)
 
 
 class TestSketch:
@@ -211,3 +212,14 @@ def test_products_with_halves_in_segments(
     for wrong in (-1, 306):
         with pytest.raises(ValueError, match="slot"):
             topk.half_products(segments, query, np.array([wrong]))
+
+
+@pytest.mark.parametrize("kind", ["random", "ties", "numbers and none"])
+def test_the_kth_largest_is_that_of_a_sort(kind):
+    rng = np.random.default_rng(4)
+    scores = rng.random(5000, np.float32) if kind == "random" else rng.integers(0, 4, 5000).astype(np.float32)
+    if kind == "numbers and none":
+        scores[rng.integers(0, 5000, 60)] = np.nan
+    for k in (1, 7, 100, 155, 4999, 5000):
+        expected = np.sort(scores)[-k]
+        assert np.array_equal(topk.kth_largest(scores, k), expected, equal_nan=True)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.bm25 import Postings, bm25
+from stratarag.kernels.topk import kth_largest
 from stratarag.pipeline.lexical_arrays import STEMMERS, Arrays, build
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import words
@@ -115,7 +116,7 @@ def content_words(question: str, language: str) -> list[str]:
 def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
     """The `k` rows of largest score, best first; of equals the lower rows first."""
     if len(rows) > k:
-        likely = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        likely = scores >= kth_largest(scores, k)
         rows, scores = rows[likely], scores[likely]
     order = np.lexsort((rows, -scores))[:k]
     return Scored(rows[order], scores[order])

@@ -52,7 +52,7 @@ class Removal(BaseModel):
     ids: list[str] = Field(min_length=1, max_length=10_000)
 
 
-def may_change(server: Server) -> State:
+async def may_change(server: Server) -> State:
     """The server, if documents may be changed through it now."""
     if server.settings.read_only:
         raise HTTPException(403, "this server was started with --read-only")

@@ -22,7 +22,7 @@ class State:
     settings: Settings
 
 
-def state_of(request: Request) -> State:
-    """The server that a request came to."""
+async def state_of(request: Request) -> State:
+    """The server that a request came to; a coroutine, since others are run in threads."""
     state: State = request.app.state.server
     return state

@@ -235,6 +235,7 @@ class _Both(Pool):
     def __init__(self, base: Pool | None, fresh: Pool) -> None:
         self._first, self._fresh = base, fresh
         self.dimension = fresh.dimension
+        self.segments = [*([] if base is None else base.segments), *fresh.segments]
 
     def __len__(self) -> int:
         return (0 if self._first is None else len(self._first)) + len(self._fresh)
