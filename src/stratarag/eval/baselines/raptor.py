@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from math import ceil
 from typing import Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag import _sync
+from stratarag.errors import MissingExtra
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.topk import top_k
 from stratarag.pipeline.prompts import load_prompt
@@ -54,6 +56,8 @@ class GmmTree:
     def __init__(self, bench: Workbench, *, mode: Mode = "collapsed") -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+        if find_spec("sklearn") is None:
+            raise MissingExtra("scikit-learn", "eval")
         self._bench = bench
         self._mode = mode
         self._members: dict[int, Sequence[int]] = {}
