@@ -1,4 +1,4 @@
-"""The distributions that the catalogues of LangChain and LlamaIndex look for: what they bring, and what not."""
+"""What the distributions bring that catalogues of LangChain and LlamaIndex look for, and what not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 import stratarag as sr
 
 ROOT = Path(__file__).resolve().parents[1]
-OWN = {"langchain-stratarag": set(), "llama-index-indices-stratarag": {"llama_index/indices/stratarag/__init__.py"}}
+OWN = {
+    "langchain-stratarag": set(),
+    "llama-index-indices-stratarag": {"llama_index/indices/stratarag/__init__.py"},
+}
 EXTRAS = {"langchain-stratarag": "langchain", "llama-index-indices-stratarag": "llama-index"}
 
 
@@ -38,7 +41,9 @@ def test_no_file_is_in_two_of_them(folder: Path, tmp_path: Path, monkeypatch: py
     assert files == OWN[folder.name]
     assert len(licences) == 1
     main = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["scikit-build"]
-    assert not {path.partition("/")[0] for path in files} & {Path(path).name for path in main["wheel"]["packages"]}
+    assert not {path.partition("/")[0] for path in files} & {
+        Path(path).name for path in main["wheel"]["packages"]
+    }
 
 
 def test_the_name_in_the_framework_leads_to_the_same_things() -> None:
@@ -54,8 +59,12 @@ def test_the_name_in_the_framework_leads_to_the_same_things() -> None:
 
 
 def test_their_examples_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip({"langchain": "langchain_core", "llama-index": "llama_index.core"}[EXTRAS[folder.name]])
+    pytest.importorskip(
+        {"langchain": "langchain_core", "llama-index": "llama_index.core"}[EXTRAS[folder.name]]
+    )
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.DOTALL | re.M)
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.DOTALL | re.M
+    )
     block = block.replace("from llama_index.indices.stratarag import", "from llama_index_stratarag import")
     exec(compile(block, "README.md", "exec"), {})

@@ -9,6 +9,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import ClosedIndex, NotAnIndex
+from stratarag.testing import FakeEmbedder
 
 DOCUMENTS = [
     sr.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901, "tags": ["sea"]}),
@@ -127,3 +128,13 @@ def test_a_closed_index_says_so(index: sr.Index, tmp_path: Path) -> None:
         with pytest.raises(ClosedIndex):
             read()
     assert not (tmp_path / "copy").exists()
+
+
+def test_an_index_is_warmed_without_asking_a_foreign_embedder(tmp_path: Path) -> None:
+    embedder = FakeEmbedder()
+    texts = ["Ada repaired the bridge of Ostra.", "The ferry to Ostra leaves at seven."]
+    with sr.build_index(texts, ["lshtree", "hirag"], tmp_path / "i", embedder=embedder, progress=False) as index:
+        asked = len(embedder.requests)
+        index.warm()
+        assert len(embedder.requests) == asked
+        assert index.retrieve("Who repaired the bridge?", k=1)[0].text == texts[0]

@@ -168,6 +168,7 @@ class Asking:
             options,
             self.count_tokens,
             SubgraphPainter(self.reader.snapshot),
+            self.gate.cost,
         )
 
     async def _decomposed(
@@ -215,6 +216,14 @@ class Asking:
             self.recent_vectors.put(text, vector)
         return vector
 
+    def warm(self) -> None:
+        """Search for something once with each method: what it reads and compiles is then at hand."""
+        vector = np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
+        vector[0] = 1.0
+        for method in self.reader.methods:
+            options = check_search_options(method, {})
+            self.reader.search(Question("What is there?", vector, DEFAULT_K, None, method, options))
+
     async def answer(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> Answer:
@@ -235,7 +244,14 @@ class Asking:
             else:
                 text, citations = await extract_answer(retrieval, self.gate, length=how.length)
                 extractive = True
-        return Answer(text, citations, retrieval, extractive=extractive, usage=self.gate.ledger.total)
+        return self._answered(text, citations, retrieval, extractive=extractive)
+
+    def _answered(
+        self, text: str, citations: tuple[Citation, ...], retrieval: Retrieval, *, extractive: bool
+    ) -> Answer:
+        """An answer with what this operation used and cost."""
+        usage, cost = self.gate.ledger.total, self.gate.cost
+        return Answer(text, citations, retrieval, extractive=extractive, usage=usage, cost=cost)
 
     async def _written(
         self, retrieval: Retrieval, how: AnswerArguments
@@ -271,7 +287,7 @@ class Asking:
         if not self.gate.has_llm or not retrieval.hits:
             text, citations = await extract_answer(retrieval, self.gate, length=how.length)
             yield text
-            yield Answer(text, citations, retrieval, extractive=True, usage=self.gate.ledger.total)
+            yield self._answered(text, citations, retrieval, extractive=True)
             return
         draft = await self._draft(retrieval, how)
         pieces: list[str] = []
@@ -281,7 +297,7 @@ class Asking:
                 yield piece
         text = "".join(pieces)
         citations = cited(text, draft.citations)
-        yield Answer(text, citations, retrieval, extractive=False, usage=self.gate.ledger.total)
+        yield self._answered(text, citations, retrieval, extractive=False)
 
     async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
         """What an answer rests on; a retrieval that is given is taken as it is."""

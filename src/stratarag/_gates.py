@@ -14,7 +14,7 @@ from stratarag.models.batching import BatchGate
 from stratarag.models.budget import Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
-from stratarag.models.local import default_embedder
+from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.models.prices import cost_of
 from stratarag.models.services import Services
@@ -151,6 +151,11 @@ class Models:
             budget=self._budget,
             **self._keywords(folder, config, journal=journal),
         )
+
+    def load(self) -> None:
+        """Load the embedder, if it is one of ours, which cost nothing but time."""
+        if isinstance(self.embedder, HashingEmbedder | MiniLMEmbedder | OnnxEmbedder):
+            self.embedder.embed_query("a")
 
     def spent(self, manifest: Manifest) -> dict[str, Any]:
         """What chat models were asked for a generation, and what that costs by the prices known now."""

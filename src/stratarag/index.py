@@ -114,6 +114,14 @@ class Index:
             self._reader = Reader(snapshot)
         return self.generation
 
+    def warm(self) -> None:
+        """Open what questions read, so that the first one is as fast as the next.
+
+        An embedder of our own is loaded; no other model is called.
+        """
+        self._models.load()
+        self._asking().warm()
+
     # Updates
 
     async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:

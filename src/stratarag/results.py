@@ -141,6 +141,8 @@ class Retrieval:
         Counts tokens as the index does.
     picture
         Draws the retrieval; from the index that was searched.
+    cost
+        What `usage` costs, as in `BuildReport`; None: a price is not known.
     """
 
     query: str
@@ -153,6 +155,7 @@ class Retrieval:
     options: Any = field(default=None, repr=False, compare=False)
     count_tokens: CountTokens = field(default=len, repr=False, compare=False)
     picture: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
+    cost: float | None = 0.0
 
     def __post_init__(self) -> None:
         if not self.trace:
@@ -207,7 +210,8 @@ class Answer:
     """An answer and what it rests on.
 
     `citations` explain the bracketed numbers in `text`. `extractive` says that no model wrote the
-    answer: it consists of sentences of the sources, word for word.
+    answer: it consists of sentences of the sources, word for word. `cost` is what `usage` costs, as in
+    `BuildReport`; None: a price is not known.
     """
 
     text: str
@@ -215,6 +219,7 @@ class Answer:
     retrieval: Retrieval
     extractive: bool
     usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
 
     def __str__(self) -> str:
         return self.text

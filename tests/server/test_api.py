@@ -13,6 +13,7 @@ import pytest
 import stratarag as sr
 from stratarag.testing import ScriptedChatModel
 from tests.server.conftest import DOCUMENTS, LONG, Client, finished
+from tests.test_files import pdf
 
 QUESTION = {"question": "Who steered the ferry from Ostra to Bremen?"}
 
@@ -246,3 +247,65 @@ def test_the_api_is_described(client: Client) -> None:
 def test_options_of_a_method_are_listed(client: Client) -> None:
     names = [each["name"] for each in client().get("/api/options", params={"method": "hirag"}).json()]
     assert names == [each.name for each in sr.search_options("hirag")]
+
+
+def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Client) -> None:
+    server = client(ScriptedChatModel("Mara Quill steered it [1]."))
+    answered = server.post("/api/answer", json=QUESTION).json()
+    assert (answered["answer"]["cost"], answered["found"]["cost"]) == (None, 0.0)
+    assert server.get("/api/costs").json()[0]["cost"] is None
+    budget = sr.Budget(prices=sr.Prices(2.0, 10.0))
+    with sr.open_index(folder, ScriptedChatModel("It was she [1]."), "hashing", budget=budget) as index:
+        answer = index.answer("Who met the ferry at the quay?")
+        expected = (2.0 * answer.usage.input_tokens + 10.0 * answer.usage.output_tokens) / 1e6
+        assert answer.cost == pytest.approx(expected)
+        assert answer.cost > 0
+        assert answer.retrieval.cost == 0.0
+
+
+def test_of_two_servers_on_a_folder_both_write_and_each_sees_all(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    one, other = client(), client()
+    for number, server in enumerate((one, other, one)):
+        text = f"Ida Fenn painted lighthouse number {number}."
+        job = finished(server, server.post("/api/documents", json=[{"id": f"{number}", "text": text}]).json())
+        assert job["state"] == "done", job
+    for server in (one, other):
+        listed = server.get("/api/browse", params={"table": "documents"}).json()
+        assert {"0", "1", "2"} < {item["id"] for item in listed["items"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("locked.pdf", pdf(["secret"], encrypted=True), "encrypted"),
+        ("cut.docx", b"PK\x03\x04 cut off", "damaged archive"),
+        ("<img src=x>.html", b"\x89PNG\r\n\0\0", "binary"),
+        ("empty.md", b"", "blank"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_as_a_line(
+    client: Client, name: str, content: bytes, told: str
+) -> None:
+    from urllib.parse import quote
+
+    pytest.importorskip("pypdfium2")
+    pytest.importorskip("docx")
+    server = client()
+    job = finished(server, server.put(f"/api/files/{quote(name, safe='')}", content=content).json())
+    assert job["state"] == "failed"
+    assert told in job["error"] + str(job["skipped"])
+    assert "/tmp" not in job["error"] + str(job["skipped"])
+    assert server.get("/api/index").json()["generation"] == 1
+
+
+def test_a_file_that_lies_about_its_type_is_read_as_what_it_is(client: Client) -> None:
+    pytest.importorskip("pypdfium2")
+    server = client()
+    content = pdf(["Ida Fenn painted the lighthouse."])
+    job = finished(server, server.put("/api/files/notes.txt", content=content).json())
+    assert job["state"] == "done"
+    found = server.post("/api/search", json={"question": "Who painted the lighthouse?", "k": 1}).json()
+    assert found["hits"][0]["metadata"]["page"] == 1

@@ -59,6 +59,9 @@ def answer_lines(answer: sr.Answer) -> Iterator[str]:
     yield f"   {label}: {answer.text}"
     for citation in answer.citations:
         yield f"   [{citation.number}] {', '.join(citation.documents[:6])}{_place(citation.metadata)}"
+    if answer.usage.calls:
+        used = f"{answer.usage.input_tokens:,} tokens in, {answer.usage.output_tokens:,} out"
+        yield f"   model calls: {answer.usage.calls}, {used}, cost: {money(answer.cost)}"
 
 
 def _place(metadata: Mapping[str, Any]) -> str:

@@ -217,6 +217,11 @@ class CountingGate(ModelGate):
     def _parsed_again(self, call: Call[T], answer: str) -> T:
         return call.task.placeholder(call.values)
 
+    @property
+    def cost(self) -> float | None:
+        """What is counted so far, at prices that are known of the models."""
+        return cost_of(self.ledger.models)
+
     def estimate(self, prices: Prices | None = None) -> Estimate:
         """What was counted so far; without `prices`, at those that are known of the models."""
         return Estimate(self.ledger.stages, cost_of(self.ledger.models, prices))

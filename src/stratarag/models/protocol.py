@@ -31,6 +31,11 @@ class Gate(Protocol):
         """Dimension of the vectors; None before the first embedding."""
         ...
 
+    @property
+    def cost(self) -> float | None:
+        """What all calls cost so far; None if a price is not known."""
+        ...
+
     def count_tokens(self, text: str) -> int:
         """Tokens in a text."""
         ...

@@ -13,6 +13,7 @@ page/       the page: HTML, style and scripts, served as they are
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -77,7 +78,9 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(library.warm())
         yield
+        await warming
         library.close()
 
     app = FastAPI(
@@ -120,8 +123,6 @@ def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -
 
     Port 0 takes a free one.
     """
-    import asyncio
-
     try:
         import uvicorn
     except ImportError as error:

@@ -42,7 +42,7 @@ async def answer(asked: Asked, server: Server) -> AnsweredWithHits:
     """Answer a question, with citations."""
     index = await server.library.current()
     answered = await index.aanswer(asked.question, **asked.search())
-    server.costs.add("answer", answered.usage)
+    server.costs.add("answer", answered.usage, answered.cost)
     return AnsweredWithHits(
         answer=Answered.of(answered), found=Found.of(answered.retrieval, index.generation)
     )
@@ -72,7 +72,7 @@ async def _events(index: sr.Index, found: sr.Retrieval, server: State) -> AsyncI
             async for piece in stream:
                 yield _event("piece", {"text": piece})
         if stream.answer is not None:
-            server.costs.add("answer", stream.answer.usage)
+            server.costs.add("answer", stream.answer.usage, stream.answer.cost)
             yield _event("answer", Answered.of(stream.answer))
     except sr.errors.StrataragError as error:
         yield _event("error", {"error": type(error).__name__, "message": str(error)})
@@ -91,7 +91,7 @@ async def _retrieved(
     if for_answer:
         arguments.setdefault("k", index.answer_k(asked.method))
     found = await index.aretrieve(asked.question, **arguments)
-    server.costs.add("search", found.usage)
+    server.costs.add("search", found.usage, found.cost)
     return found
 
 

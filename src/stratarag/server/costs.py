@@ -9,11 +9,12 @@ import stratarag as sr
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How often an operation ran, and what it used together."""
+    """How often an operation ran, what it used together, and what that costs; None: a price is not known."""
 
     operation: str
     count: int
     usage: sr.Usage
+    cost: float | None
 
 
 class Costs:
@@ -22,10 +23,11 @@ class Costs:
     def __init__(self) -> None:
         self._sums: dict[str, Cost] = {}
 
-    def add(self, operation: str, usage: sr.Usage) -> None:
+    def add(self, operation: str, usage: sr.Usage, cost: float | None) -> None:
         """Count an operation."""
-        known = self._sums.get(operation, Cost(operation, 0, sr.Usage()))
-        self._sums[operation] = Cost(operation, known.count + 1, known.usage + usage)
+        known = self._sums.get(operation, Cost(operation, 0, sr.Usage(), 0.0))
+        together = None if known.cost is None or cost is None else known.cost + cost
+        self._sums[operation] = Cost(operation, known.count + 1, known.usage + usage, together)
 
     def all(self) -> list[Cost]:
         """The sums, by operation."""

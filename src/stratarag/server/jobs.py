@@ -138,7 +138,7 @@ class Jobs:
             else:
                 job.report = asdict(report)
                 job.state = "done"
-                self._costs.add(report.operation, report.usage)
+                self._costs.add(report.operation, report.usage, report.cost)
             finally:
                 job.seconds = time.monotonic() - began
                 self._progress.follow(None)

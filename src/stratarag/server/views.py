@@ -86,7 +86,7 @@ class HitView(BaseModel):
 
 
 class Found(BaseModel):
-    """What a search found; `seconds` is the time of the search itself."""
+    """What a search found; `seconds` is the search's own time, `cost` is null where a price is not known."""
 
     question: str
     method: str
@@ -95,6 +95,7 @@ class Found(BaseModel):
     hits: list[HitView]
     seconds: float
     usage: sr.Usage
+    cost: float | None
 
     @classmethod
     def of(cls, found: sr.Retrieval, generation: int) -> Found:
@@ -111,6 +112,7 @@ class Found(BaseModel):
             ],
             seconds=found.usage.seconds,
             usage=found.usage,
+            cost=found.cost,
         )
 
 
@@ -121,6 +123,7 @@ class Answered(BaseModel):
     citations: list[int]
     extractive: bool
     usage: sr.Usage
+    cost: float | None
 
     @classmethod
     def of(cls, answer: sr.Answer) -> Answered:
@@ -130,6 +133,7 @@ class Answered(BaseModel):
             citations=[citation.number for citation in answer.citations],
             extractive=answer.extractive,
             usage=answer.usage,
+            cost=answer.cost,
         )
 
 

@@ -1,6 +1,6 @@
 /* Ask: an answer as it is written, what it rests on and why, and the graph around it. */
 import * as api from "./api.js";
-import { button, count, h, prose, seconds } from "./dom.js";
+import { button, count, h, money, prose, seconds } from "./dom.js";
 import { draw } from "./graph.js";
 import * as reader from "./reader.js";
 
@@ -123,7 +123,7 @@ function showAnswer(parts, text, answer) {
   if (!answer) { body.classList.add("writing"); return; }
   if (answer.extractive && answer.citations.length) parts.answer.append(h("p", { class: "soft" }, "Sentences of the sources, word for word; no model wrote this."));
   const used = answer.usage, told = [];
-  if (used.calls) told.push(count(used.calls, "model call"), `${(used.input_tokens + used.output_tokens).toLocaleString("en")} tokens`);
+  if (used.calls) told.push(count(used.calls, "model call"), `${(used.input_tokens + used.output_tokens).toLocaleString("en")} tokens`, `cost ${money(answer.cost)}`);
   if (told.length) parts.cost.append(` · answer: ${told.join(", ")}`);
 }
 

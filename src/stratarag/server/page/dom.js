@@ -30,6 +30,9 @@ export function bytes(number) {
   return `${at ? number.toFixed(number < 10 ? 1 : 0) : number} ${units[at]}`;
 }
 
+/* In the currency of the prices: dollars, where they come from the table of genai-prices. */
+export const money = (cost) => (cost === null ? "unknown" : cost === 0 ? "–" : cost.toFixed(cost >= 1 ? 2 : 4));
+
 export function seconds(value) {
   return value < 1 ? `${Math.round(1000 * value)} ms` : value < 90 ? `${value.toFixed(1)} s` : `${Math.round(value / 60)} min`;
 }
