@@ -133,7 +133,8 @@ def test_a_closed_index_says_so(index: sr.Index, tmp_path: Path) -> None:
 def test_an_index_is_warmed_without_asking_a_foreign_embedder(tmp_path: Path) -> None:
     embedder = FakeEmbedder()
     texts = ["Ada repaired the bridge of Ostra.", "The ferry to Ostra leaves at seven."]
-    with sr.build_index(texts, ["lshtree", "hirag"], tmp_path / "i", embedder=embedder, progress=False) as index:
+    built = sr.build_index(texts, ["lshtree", "hirag"], tmp_path / "i", embedder=embedder, progress=False)
+    with built as index:
         asked = len(embedder.requests)
         index.warm()
         assert len(embedder.requests) == asked
