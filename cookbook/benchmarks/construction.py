@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from stratarag.eval import load_dataset
-from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.baselines.raptor import SHARED, clusters
+from stratarag.eval.embedding import SharedEmbedder
 from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratarag.store.journal import Journal
 

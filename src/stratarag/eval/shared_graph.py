@@ -210,6 +210,9 @@ class _Held:
     def texts(self, rows: Sequence[int]) -> list[str]:
         return [self._nodes[row].text for row in rows]
 
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        return [self._nodes[row].id for row in rows]
+
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         places = {node.id: row for row, node in enumerate(self._nodes)}
         return {identity: places[identity] for identity in ids if identity in places}
