@@ -22,7 +22,7 @@ from stratarag.eval import (
     load_dataset,
     with_abstract_questions,
 )
-from stratarag.eval.judging import CRITERIA
+from stratarag.eval.duels import CRITERIA
 from stratarag.methods import NAMES
 from stratarag.models.budget import Limits
 from stratarag.records import Document

@@ -11,8 +11,9 @@
     baselines                   what the package is compared with
     methods                     the package's own methods, through its public API
     scoring, harness            asking, scoring, comparing
-    answering, judging          answers by a model, and their metrics
-    spending                    what each of these costs
+    answering                   answers by a model, and their metrics
+    judging, duels, agreement   models that judge answers, and how far they agree
+    bill, spending              what these would cost, and did
     abstract                    questions about a corpus as a whole
     results, report, plot       what comes out
     overview                    several corpora at once
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from stratarag.eval.abstract import with_abstract_questions
 from stratarag.eval.answering import AnswerConfig
+from stratarag.eval.bill import estimate_answers
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Dataset, Question, load_dataset
 from stratarag.eval.harness import evaluate
@@ -41,6 +43,7 @@ __all__ = [
     "Question",
     "Ranker",
     "Row",
+    "estimate_answers",
     "evaluate",
     "load_dataset",
     "paired_difference",

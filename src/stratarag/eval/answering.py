@@ -42,8 +42,10 @@ class AnswerConfig:
         Whether a model judges answers against the gold answers.
     head_to_head
         Whether a model compares each method's answers with the reference's.
+    against_gold
+        Whether a model compares each method's answers with the gold answers, as where these are long.
     judge_llm
-        The model that judges; None means the one that answers.
+        The model that judges, or a list of several; None means the one that answers.
     """
 
     max_tokens: int = 2000
@@ -51,6 +53,7 @@ class AnswerConfig:
     yes_no_rule: bool = True
     judge: bool = True
     head_to_head: bool = False
+    against_gold: bool = False
     judge_llm: Any = None
 
     def __post_init__(self) -> None:
@@ -58,6 +61,13 @@ class AnswerConfig:
             raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
         if self.style not in PROMPTS:
             raise ValueError(f"style must be one of {', '.join(PROMPTS)}, not {self.style!r}")
+
+    @property
+    def judges(self) -> tuple[Any, ...]:
+        """The models that judge; empty where it is the one that answers."""
+        if self.judge_llm is None:
+            return ()
+        return tuple(self.judge_llm) if isinstance(self.judge_llm, list | tuple) else (self.judge_llm,)
 
 
 @dataclass(frozen=True, slots=True)

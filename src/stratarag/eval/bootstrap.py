@@ -37,6 +37,29 @@ class Difference:
         return self.low <= 0 <= self.high
 
 
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+def mean_interval(
+    scores: Sequence[float], *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> Interval | None:
+    """The interval of a mean over questions, by the percentile bootstrap; None for fewer than two.
+
+    Arguments and errors as for `paired_difference`.
+    """
+    if len(scores) < 2:
+        return None
+    found = paired_difference(
+        scores, [0.0] * len(scores), resamples=resamples, confidence=confidence, seed=seed
+    )
+    return None if found is None else Interval(found.low, found.high)
+
+
 def paired_difference(
     ours: Sequence[float | None],
     reference: Sequence[float | None],

@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from stratarag.eval.overview import Overview
     from stratarag.eval.results import Evaluation
+    from stratarag.models.estimate import Estimate
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -87,7 +88,14 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
     @click.option("--abstract", is_flag=True, help="Let the model think up questions about the whole corpus.")
     @click.option(
-        "--judge", metavar="NAME", help="Chat model that judges answers; if not given, that of --llm."
+        "--judge",
+        metavar="NAMES",
+        callback=_names,
+        help="Chat model that judges answers, or several with commas; if not given, that of --llm.",
+    )
+    @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
+    @click.option(
+        "--estimate", is_flag=True, help="Tell what answers and verdicts would cost, and call nothing."
     )
     @click.option("--cache", type=click.Path(), help="A folder that keeps vectors and model calls.")
     @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
@@ -98,12 +106,19 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @models_options
     @shared
-    def evaluation(output: Any, **options: Any) -> None:
+    def evaluation(output: Any, estimate: bool, **options: Any) -> None:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
         With --llm, questions are answered and the answers scored and judged too. With several DATA, the worst
         margin of each method over plain rankings is told too, and its margin on every fold.
         """
+        if estimate:
+            bills = _estimated(**options)
+            output.show(
+                {name: bill.to_dict() for name, bill in bills.items()},
+                lambda: iter("\n\n".join(f"{name}\n{bill}" for name, bill in bills.items()).splitlines()),
+            )
+            return
         found = _evaluated(progress=not output.as_json, **options)
         texts = [str(each) for each in found]
         if len(found) == 1:
@@ -127,6 +142,42 @@ def _all(found: Sequence[Evaluation], overview: Overview) -> dict[str, Any]:
     return {"evaluations": [each.to_dict() for each in found], "overview": overview.to_dict()}
 
 
+def _estimated(
+    data: Sequence[str],
+    methods: Sequence[str] | None,
+    questions: int | None,
+    head_to_head: bool,
+    against_gold: bool,
+    abstract: bool,
+    judge: Sequence[str] | None,
+    llm: Any,
+    reference: str,
+    config: Any,
+    **others: Any,
+) -> dict[str, Estimate]:
+    """By corpus, what answers and verdicts would cost."""
+    from stratarag.eval import AnswerConfig, estimate_answers, load_dataset
+    from stratarag.eval.harness import DEFAULT
+
+    if llm is None:
+        raise ValueError("--estimate tells what a model would cost: give --llm")
+    if abstract:
+        raise ValueError("--estimate does not know the questions that --abstract would think up")
+    answers = AnswerConfig(head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge)
+    found = {}
+    for each in data:
+        dataset = load_dataset(each)
+        found[dataset.name] = estimate_answers(
+            dataset if questions is None else dataset.head(questions),
+            methods or DEFAULT,
+            llm=llm,
+            answers=answers,
+            reference=reference,
+            config=config,
+        )
+    return found
+
+
 def _evaluated(
     data: Sequence[str],
     methods: Sequence[str] | None,
@@ -139,7 +190,8 @@ def _evaluated(
     table: str | None,
     plot: str | None,
     llm: Any,
-    judge: str | None,
+    judge: Sequence[str] | None,
+    against_gold: bool,
     **options: Any,
 ) -> list[Evaluation]:
     from stratarag.eval import AnswerConfig, evaluate, load_dataset, with_abstract_questions
@@ -153,7 +205,9 @@ def _evaluated(
     if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     style: Literal["full", "short"] = "full" if abstract else "short"
-    config = AnswerConfig(style=style, head_to_head=head_to_head or abstract, judge_llm=judge)
+    config = AnswerConfig(
+        style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
+    )
     found = []
     for each in data:
         dataset = load_dataset(each, extraction=extraction, query_entities=query_entities)

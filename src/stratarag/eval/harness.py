@@ -123,7 +123,7 @@ def evaluate(
     answering = (answers or AnswerConfig()) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = LineProgress() if progress is True else progress or NoProgress()
-    llm, judge = as_chat_model(llm), as_chat_model(None if answering is None else answering.judge_llm)
+    llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
     settled = as_config(config)
     with (
         _folder(cache) as folder,
@@ -131,14 +131,13 @@ def evaluate(
         closing(Journal(Directory.open(folder), VECTORS)) as vectors,
     ):
         shared = SharedEmbedder(as_embedder(embedder), vectors, settled.limits)
-        bench = _bench(data, (llm, judge), shared, settled, budget, view, calls)
+        bench = _bench(data, llm, judges, shared, settled, budget, view, calls)
         run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
         try:
             rows = [run.row(each) for each in wanted]
         finally:
             run.index.close()
-        if answering is not None and answering.head_to_head:
-            rows = run.duelled(rows)
+        rows = run.duelled(rows)
     about = _described(run)
     if any("meteor" in row.scores for row in rows):
         about["meteor_synonyms"] = has_wordnet()
@@ -195,14 +194,15 @@ def _folder(cache: StrPath | None) -> Iterator[Path]:
 
 def _bench(
     dataset: Dataset,
-    models: tuple[Any, Any],
+    llm: Any,
+    judges: Sequence[Any],
     shared: SharedEmbedder,
     config: Config,
     budget: Budget | None,
     view: str,
     calls: CallCache,
 ) -> Workbench:
-    """What the rankers share; `models` are the one that answers and the one that judges, or None."""
+    """What the rankers share; without judges, the model that answers judges too."""
     count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
 
     def gate(model: Any) -> ModelGate:
@@ -217,8 +217,7 @@ def _bench(
             prompts=config.prompts,
         )
 
-    llm, judge = models
-    judging = None if judge is None else gate(judge)
+    judging = [gate(judge) for judge in judges]
     bench = Workbench(dataset, shared, config, gate(llm), count_tokens, view, judging)
     shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in dataset.questions])
     return bench

@@ -53,8 +53,8 @@ class Workbench:
     ----------
     chunks
         The passages, in the order of an index: by document id, then by place in the document.
-    gate, judge_gate
-        The gates to the model that answers and to the one that judges.
+    gate, judge_gates
+        The gates to the model that answers and to those that judge.
     view
         `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too. `default`:
         what suits the method.
@@ -68,13 +68,13 @@ class Workbench:
         gate: Gate,
         count_tokens: CountTokens,
         view: str = "chunks",
-        judge_gate: Gate | None = None,
+        judge_gates: Sequence[Gate] = (),
     ) -> None:
         self.dataset = dataset
         self.embedder = embedder
         self.config = config
         self.gate = gate
-        self.judge_gate = judge_gate or gate
+        self.judge_gates = tuple(judge_gates) or (gate,)
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from stratarag.eval.bootstrap import Difference
 from stratarag.eval.datasets import FROM_EXTRACTION
+from stratarag.eval.duels import Duel
 from stratarag.eval.overview import Overview
 from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.scoring import Cutoffs
 
 NOISE = "~"
 _ANSWER_METRICS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l", "judged")
+_DUELS = "wins/ties/losses, share won (a tie half) [interval]"
 _NAMED = 3  # ids that a note shows
 _SHOWN = 0.05  # seconds of a stage
 
@@ -27,7 +29,8 @@ def tables(found: Evaluation) -> str:
         _titled(_difference_title(found), _differences(found)),
         _titled(f"recall@{_cutoffs(found).middle} by type of question", _by_type(found)),
         _titled(_answer_title(found), _answers(found)),
-        _titled(f"answers against {found.reference}: wins/ties/losses", _duels(found)),
+        _titled(f"answers against {found.reference}: {_DUELS}", _duels(found, "duels")),
+        _titled(f"answers against the gold answers: {_DUELS}", _duels(found, "gold_duels")),
         _titled("making ready (passages' vectors apart)", _indexing(found)),
         "\n".join([*_failures(found), *_notes(found)]),
     ]
@@ -166,23 +169,34 @@ def _answers(found: Evaluation) -> Table:
     ]
     if not columns:
         return []
-    table = [["", *columns, "calls", "tokens in", "out"]]
+    kappa = ["kappa of judges"] if any(row.agreement is not None for row in found.rows) else []
+    table = [["", *columns, *kappa, "calls", "tokens in", "out"]]
     for row in _measured(found):
         means = [_number(found.mean(row.name, metric), 3) for metric in columns]
         usage = row.usage
         calls = usage.calls + usage.cached_calls
+        means += [_number(row.agreement, 2)] * len(kappa)
         table.append([row.name, *means, str(calls), str(usage.input_tokens), str(usage.output_tokens)])
     return table
 
 
-def _duels(found: Evaluation) -> Table:
-    rows = [row for row in found.rows if row.duels]
+def _duels(found: Evaluation, kind: str) -> Table:
+    rows = [(row.name, getattr(row, kind)) for row in found.rows if getattr(row, kind)]
     if not rows:
         return []
-    table = [["", *rows[0].duels]]
-    return table + [
-        [row.name, *(f"{each.wins}/{each.ties}/{each.losses}" for each in row.duels.values())] for row in rows
-    ]
+    table = [["", *rows[0][1], "same in both orders", "kappa of judges"]]
+    for name, duels in rows:
+        overall = duels["overall"]
+        agreed = [_number(overall.consistency, 2), _number(overall.agreement, 2)]
+        table.append([name, *map(_duel, duels.values()), *agreed])
+    return table
+
+
+def _duel(duel: Duel) -> str:
+    if duel.win_rate is None:
+        return ""
+    within = "" if duel.interval is None else f" [{duel.interval.low:.2f}, {duel.interval.high:.2f}]"
+    return f"{duel.wins}/{duel.ties}/{duel.losses} {duel.win_rate:.2f}{within}"
 
 
 def _indexing(found: Evaluation) -> Table:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stratarag.eval.bootstrap import Difference
 from stratarag.eval.datasets import Question
-from stratarag.eval.judging import Duel
+from stratarag.eval.duels import Duel
 from stratarag.records import Failure, Usage
 
 Scores = Mapping[str, tuple[float | None, ...]]
@@ -81,8 +81,11 @@ class Row:
         What answering and judging cost.
     failures
         Answers that failed, which score 0, and verdicts that could not be read, which are left out.
-    duels
-        By criterion, how this ranker's answers fared against the reference's, if they were compared.
+    duels, gold_duels
+        By criterion, how this ranker's answers fared against the reference's, and against the gold answers,
+        if they were compared.
+    agreement
+        The mean of Cohen's kappa over pairs of judges on which answers are right, if there were several.
     """
 
     name: str
@@ -96,6 +99,8 @@ class Row:
     answers: tuple[str | None, ...] = ()
     usage: Usage = field(default_factory=Usage)
     duels: Mapping[str, Duel] = field(default_factory=dict)
+    gold_duels: Mapping[str, Duel] = field(default_factory=dict)
+    agreement: float | None = None
     failures: tuple[Failure, ...] = ()
 
     def latency(self, percentile: float) -> float | None:
@@ -204,10 +209,9 @@ class Evaluation:
             "indexing": None if row.indexing is None else asdict(row.indexing),
             "usage": asdict(row.usage),
             "failures": [asdict(failure) for failure in row.failures],
-            "duels": {
-                criterion: {**asdict(duel), "win_rate": duel.win_rate}
-                for criterion, duel in row.duels.items()
-            },
+            "duels": _duels(row.duels),
+            "gold_duels": _duels(row.gold_duels),
+            "agreement": row.agreement,
             "scores": {metric: list(scores) for metric, scores in row.scores.items()},
             "answers": list(row.answers),
         }
@@ -267,6 +271,10 @@ def save_csv(found: Sequence[Evaluation], path: StrPath) -> None:
         writer.writeheader()
         for each in found:
             writer.writerows(each.lines())
+
+
+def _duels(duels: Mapping[str, Duel]) -> dict[str, Any]:
+    return {criterion: {**asdict(duel), "win_rate": duel.win_rate} for criterion, duel in duels.items()}
 
 
 def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from stratarag.eval.answering import (
 )
 from stratarag.eval.baselines import make
 from stratarag.eval.bootstrap import Difference, paired_difference
-from stratarag.eval.judging import head_to_head, judge_correctness
+from stratarag.eval.datasets import Question
+from stratarag.eval.duels import head_to_head
+from stratarag.eval.judging import judge_correctness
 from stratarag.eval.measuring import Meter
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.names import RowName
@@ -25,7 +27,7 @@ from stratarag.eval.scoring import Asked, Cutoffs, ask_all
 from stratarag.eval.spending import difference
 from stratarag.methods import NAMES
 from stratarag.protocols import Progress
-from stratarag.records import Usage
+from stratarag.records import Failure, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,34 +121,61 @@ class Run:
         return self._judged(row) if self.settings.answers.judge else row
 
     def _judged(self, row: Row) -> Row:
-        """With the judge's verdicts; if it fails, the metrics of wording stand."""
-        gate, questions = self.bench.judge_gate, self.bench.dataset.questions
+        """With the judges' verdicts; if they fail, the metrics of wording stand."""
+        gates, questions = self.bench.judge_gates, self.bench.dataset.questions
         try:
-            verdicts, cost = judge_correctness(gate, row.name, questions, row.answers)
+            found = judge_correctness(gates, row.name, questions, row.answers)
         except Exception as error:
             return replace(row, error=f"judging: {type(error).__name__}: {error}")
-        failures = (*row.failures, *failures_of(gate, f"judge {row.name}"))
-        scores = {**row.scores, "judged": verdicts}
-        return replace(row, scores=scores, usage=row.usage + cost, failures=failures)
+        return replace(
+            row,
+            scores={**row.scores, "judged": found.scores},
+            agreement=found.agreement,
+            usage=row.usage + found.usage,
+            failures=(*row.failures, *self._failures(f"judge {row.name}")),
+        )
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
-        """With each row's answers compared with the reference's, by the judge."""
+        """With each row's answers compared with the reference's and the gold ones, if that is wanted."""
+        config = self.settings.answers
         reference = next((row for row in rows if row.name == self.settings.reference and row.answers), None)
-        if reference is None:
-            return list(rows)
-        return [
-            self._duelled(row, reference) if row.answers and row is not reference else row for row in rows
-        ]
+        gold = tuple(question.answers[0] if question.answers else None for question in self._questions)
+        found = []
+        for row in rows:
+            if config and config.head_to_head and row.answers and reference and row is not reference:
+                row = self._compared(row, "duels", f"compare {row.name}", reference.answers)
+            if config and config.against_gold and row.answers:
+                row = self._compared(row, "gold_duels", f"compare {row.name} with gold", gold)
+            found.append(row)
+        return found
 
-    def _duelled(self, row: Row, reference: Row) -> Row:
-        gate, stage = self.bench.judge_gate, f"compare {row.name}"
-        questions = [each.question for each in self.bench.dataset.questions]
+    def _compared(self, row: Row, kind: str, stage: str, others: Sequence[str | None]) -> Row:
+        """With the judges' verdicts on two sets of answers under one of the row's names for them."""
+        gates, settings = self.bench.judge_gates, self.settings
         try:
-            duels = head_to_head(gate, questions, row.answers, reference.answers, stage=stage)
+            duels = head_to_head(
+                gates,
+                [each.question for each in self._questions],
+                row.answers,
+                others,
+                stage=stage,
+                resamples=settings.resamples,
+                confidence=settings.confidence,
+                seed=settings.seed,
+            )
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
-        failures = (*row.failures, *failures_of(gate, stage))
-        return replace(row, duels=duels, usage=row.usage + gate.ledger.stages[stage], failures=failures)
+        usage = sum((gate.ledger.stages[stage] for gate in gates), row.usage)
+        failures = (*row.failures, *self._failures(stage))
+        row = replace(row, usage=usage, failures=failures)
+        return replace(row, duels=duels) if kind == "duels" else replace(row, gold_duels=duels)
+
+    def _failures(self, stage: str) -> list[Failure]:
+        return [failure for gate in self.bench.judge_gates for failure in failures_of(gate, stage)]
+
+    @property
+    def _questions(self) -> Sequence[Question]:
+        return self.bench.dataset.questions
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:

@@ -1,0 +1,95 @@
+"""What answering and judging would cost, before a model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from stratarag.config import as_config
+from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.datasets import Dataset
+from stratarag.eval.duels import head_to_head
+from stratarag.eval.embedding import SharedEmbedder
+from stratarag.eval.judging import judge_correctness
+from stratarag.eval.rankers import Workbench
+from stratarag.models.budget import Prices
+from stratarag.models.estimate import CountingGate, Estimate
+from stratarag.models.named import as_chat_model, as_embedder
+from stratarag.pipeline.tokens import choose
+from stratarag.records import Usage
+
+_WORDS = {"short": 5, "full": 300}  # of an answer that is judged
+
+
+def estimate_answers(
+    dataset: Dataset,
+    methods: Sequence[str],
+    *,
+    llm: Any,
+    answers: AnswerConfig | None = None,
+    reference: str = "dense",
+    config: Any = None,
+    prices: Prices | None = None,
+) -> Estimate:
+    """Calls and tokens of an evaluation's answers and verdicts, by stage and method; nothing is asked.
+
+    Every context is taken to fill its budget, and no call to be known already: it will hardly be more. What a
+    build costs is told by `stratarag.estimate`, and what a method asks by itself on each question, such as
+    keywords or the calls of `own_prompt`, by `Index.estimate_question`.
+
+    Parameters
+    ----------
+    dataset, methods, llm, answers, reference, config
+        As `evaluate` takes them.
+    prices
+        Per million tokens; None looks the models up in the table of genai-prices.
+
+    Returns
+    -------
+    The estimate; its `cost` is None where the price of a model is not known.
+    """
+    answers, settings = answers or AnswerConfig(), as_config(config)
+    count_tokens = lru_cache(maxsize=2**17)(choose(settings.tokenizer))
+    judges = [as_chat_model(each) for each in answers.judges]
+
+    def counting(model: Any) -> CountingGate:
+        return CountingGate(model, None, count_tokens=count_tokens, prompts=settings.prompts)
+
+    gate = counting(as_chat_model(llm))
+    gates = [counting(each) for each in judges] or [gate]
+    shared = SharedEmbedder(as_embedder("hashing"))
+    bench = Workbench(dataset, shared, settings, gate, count_tokens, judge_gates=gates)
+    rows = list(dict.fromkeys([*methods, reference]))
+    for name in rows:
+        _count(bench, name, answers, reference)
+    estimates = [each.estimate(prices) for each in dict.fromkeys([gate, *gates])]
+    stages: dict[str, Usage] = {}
+    for stage, usage in (entry for each in estimates for entry in each.stages.items()):
+        stages[stage] = stages.get(stage, Usage()) + usage
+    costs = [each.cost for each in estimates if each.cost is not None]
+    return Estimate(stages, sum(costs) if len(costs) == len(estimates) else None)
+
+
+def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -> None:
+    """Let the counting gates count what one method's answers and their verdicts take."""
+    questions = bench.dataset.questions
+    texts = [f"of {name}:", *(passage.text for passage in bench.passages)]
+    answer_all(bench, name, [texts] * len(questions), answers)
+    said = _said(bench, name, answers)
+    if answers.judge:
+        judge_correctness(bench.judge_gates, name, questions, said)
+    asked = [question.question for question in questions]
+    if answers.head_to_head and name != reference:
+        theirs = _said(bench, reference, answers)
+        head_to_head(bench.judge_gates, asked, said, theirs, stage=f"compare {name}", resamples=1)
+    if answers.against_gold:
+        gold = [question.answers[0] if question.answers else None for question in questions]
+        stage = f"compare {name} with gold"
+        head_to_head(bench.judge_gates, asked, said, gold, stage=stage, resamples=1)
+
+
+def _said(bench: Workbench, name: str, answers: AnswerConfig) -> list[str]:
+    """Answers of the length that is expected, no two of them the same."""
+    words = " ".join(["word"] * _WORDS[answers.style])
+    return [f"{name} on {question.id}: {words}" for question in bench.dataset.questions]
