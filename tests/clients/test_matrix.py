@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -171,13 +173,45 @@ def test_a_slow_server_is_not_asked_twice_at_once(name: str, api: str) -> None:
         assert server.requests == 4
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_loops_that_have_ended_leave_nothing_to_complain_of(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ModelServer(write=lambda prompt: "fine") as server:
+        model = CLIENTS[name](server)
+        for number in range(3):
+            call = ModelGate(model, None).call(TEXT, {"text": str(number)}, item="one")
+            assert asyncio.run(call) == "fine"
+            gc.collect()
+        del model
+
+        async def collect() -> None:
+            gc.collect()
+            await asyncio.sleep(0)
+
+        asyncio.run(collect())
+        gc.collect()
+    assert not [each for each in caplog.records if each.name == "asyncio" and each.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_server_that_is_too_slow_is_not_asked_for_all_units(api: str) -> None:
+    with ModelServer("hang") as server:
+        limits = Limits(concurrency=4, timeout=0.2, retries=1, grace=0.1)
+        through = gate("openai by name", server, limits=limits, max_failures=1.0)
+        items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(40)]
+        with pytest.raises(ModelError if api == "async" else StrataragError):
+            APIS[api](through.map(TEXT, items))
+        assert server.requests <= 16
+
+
 def test_a_server_that_hangs() -> None:
     for name, api in itertools.product(("ChatOpenAI", "ollama by name"), APIS):
         with ModelServer("hang") as server:
-            through = gate(name, server, limits=Limits(concurrency=2, timeout=0.2, retries=5, grace=0.1))
-            with pytest.raises(CallFailed, match=r"no answer within timeout=0\.2 s"):
+            through = gate(name, server, limits=Limits(concurrency=2, timeout=0.5, retries=5, grace=0.1))
+            with pytest.raises(CallFailed, match=r"no answer within timeout=0\.5 s"):
                 APIS[api](extract(through))
-            assert server.requests == (2 if api == "async" else 1)
+            assert 1 <= server.requests <= (2 if api == "async" else 1)
 
 
 @pytest.mark.parametrize("name", CLIENTS)

@@ -34,6 +34,17 @@ def test_calls_that_fail_side_by_side_are_repeated_before_it_is_the_server() -> 
     assert outage.over(patient=False)
 
 
+def test_calls_that_all_come_too_late_are_not_followed_by_others() -> None:
+    outage = Outage(3)
+    for _ in range(3):
+        assert not outage.over(patient=True)
+        outage.gave_up()
+    assert outage.over(patient=True)
+    assert outage.too_slow
+    outage.answered()
+    assert not outage.over(patient=True)
+
+
 def test_an_answer_ends_it() -> None:
     outage = Outage(1)
     outage.failed(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 
 from llama_index.core import Settings
@@ -222,6 +223,9 @@ def _prepared(model: M, *, cold: bool = True) -> M:
         client: Any = getattr(copy, name, None)
         if hasattr(client, "with_options"):
             setattr(copy, name, client.with_options(max_retries=0))
+    if getattr(copy, "_async_http_client", copy) is None:
+        # OpenAI's own would try to close itself in another loop than its own, which fails and is logged.
+        copy._async_http_client = import_module("openai").DefaultAsyncHttpxClient()  # type: ignore[attr-defined]
     return copy
 
 

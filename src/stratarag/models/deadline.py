@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from stratarag.errors import CallFailed
@@ -13,13 +13,19 @@ from stratarag.models.pending import PendingCall
 
 
 async def within(
-    timeout: float, request: Awaitable[Any], slot: Slot, *, who: str, pending: PendingCall | None
+    timeout: float,
+    request: Awaitable[Any],
+    slot: Slot,
+    *,
+    who: str,
+    pending: PendingCall | None,
+    given_up: Callable[[], None] = lambda: None,
 ) -> Any:
     """The result of a request, if it comes within `timeout` seconds; after half of them it is called late.
 
     A request that is out is paid for, and so nothing is sent in its place while it is. In the end an
     asynchronous one is cancelled, which closes its connection; a thread cannot be stopped, so that the
-    callers of `pending` are let go, and the answer is recorded if it still comes.
+    callers of `pending` are let go, `given_up` is told, and the answer is recorded if it still comes.
 
     Raises
     ------
@@ -40,6 +46,8 @@ async def within(
             )
             if pending is None:
                 raise error
+            slot.abandoned = True
+            given_up()
             pending.give_up(error)
             return await task
     except BaseException:

@@ -41,10 +41,14 @@ class Bucket:
 
 
 class Slot:
-    """A slot that is held. A thread that works under it keeps it until it ends."""
+    """A slot that is held. A thread that works under it keeps it until it ends.
+
+    `abandoned` says that nobody waits for that thread any more.
+    """
 
     def __init__(self) -> None:
         self.thread: concurrent.futures.Future[Any] | None = None
+        self.abandoned = False
 
     @property
     def working(self) -> bool:
@@ -62,7 +66,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.count = count
         self._free = count
-        self._abandoned = 0
+        self._held: set[Slot] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._lock = Lock()
         after_fork(self._after_fork)
@@ -87,15 +91,16 @@ class Slots:
         """
         await self._acquire(patience)
         slot = Slot()
+        with self._lock:
+            self._held.add(slot)
         try:
             yield slot
         finally:
             if slot.thread is not None and slot.working:
-                with self._lock:
-                    self._abandoned += 1
-                slot.thread.add_done_callback(self._release_abandoned)
+                slot.abandoned = True
+                slot.thread.add_done_callback(lambda _: self._let_go(slot))
             else:
-                self._release()
+                self._let_go(slot)
 
     async def _acquire(self, patience: float | None) -> None:
         with self._lock:
@@ -120,7 +125,8 @@ class Slots:
 
     def _check_abandoned(self, turn: asyncio.Future[None], patience: float | None) -> None:
         with self._lock:
-            if self._abandoned < self.count or turn not in self._waiting:
+            abandoned = sum(slot.abandoned for slot in self._held)
+            if abandoned < self.count or turn not in self._waiting:
                 return
             self._waiting.remove(turn)
         raise CallFailed(
@@ -128,9 +134,9 @@ class Slots:
             "does not answer. Restart it, or give it more time with Limits(timeout=...)"
         )
 
-    def _release_abandoned(self, _: concurrent.futures.Future[Any]) -> None:
+    def _let_go(self, slot: Slot) -> None:
         with self._lock:
-            self._abandoned -= 1
+            self._held.discard(slot)
         self._release()
 
     def _release(self) -> None:

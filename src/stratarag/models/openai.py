@@ -28,7 +28,11 @@ class _Client:
         self._model = model
         self._base_url = base_url
         self._key = api_key or os.environ.get("OPENAI_API_KEY")
-        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(lambda: openai.AsyncOpenAI(**self._keywords()))
+        # With connections that can be dropped after their loop has ended: the client's own would then try to
+        # close themselves in another loop, which fails and is logged.
+        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(
+            lambda: openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(), **self._keywords())
+        )
         self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords()))
 
     def require_key(self) -> None:

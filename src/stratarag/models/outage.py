@@ -24,6 +24,7 @@ class Outage:
     def __init__(self, attempts: int) -> None:
         self._attempts = attempts
         self._failures: Counter[int] = Counter()
+        self._late = 0
         self._lock = Lock()
 
     def failed(self, call: int) -> None:
@@ -31,13 +32,26 @@ class Outage:
         with self._lock:
             self._failures[call] += 1
 
+    def gave_up(self) -> None:
+        """Take note of a call that ended since no answer came in time."""
+        with self._lock:
+            self._late += 1
+
     def answered(self) -> None:
         """Take note of an answer: the server is there."""
         with self._lock:
             self._failures.clear()
+            self._late = 0
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether so many calls in a row ended without an answer in time as one call may send requests."""
+        return self._late >= max(2, self._attempts)
 
     def over(self, *, patient: bool) -> bool:
         """Whether no request should be sent any more."""
+        if self.too_slow:
+            return True
         with self._lock:
             calls, failed = len(self._failures), self._failures.total()
             if calls < 2 or max(self._failures.values()) < (self._attempts + 1) // 2:
@@ -46,5 +60,5 @@ class Outage:
 
     @property
     def length(self) -> int:
-        """Failures in a row."""
-        return self._failures.total()
+        """Failures in a row, or calls that were given up, whichever are more."""
+        return max(self._failures.total(), self._late)

@@ -26,6 +26,7 @@ from stratarag.models.retry import (
     nobody_there,
     refuses_schema,
     shows_outage,
+    timed_out,
     translate,
     with_retries,
 )
@@ -120,6 +121,7 @@ class Requests:
             Before the call; for every call; for this one.
         """
         pending.rest()
+        self._check_outage(task)
         with self._paid(task, prompt, scope) as request:
 
             async def attempt() -> Completion:
@@ -166,7 +168,12 @@ class Requests:
             request = self.chat.complete(prompt, schema, slot)
             try:
                 answer: Completion = await within(
-                    self._limits.timeout, request, slot, who=self._who, pending=pending
+                    self._limits.timeout,
+                    request,
+                    slot,
+                    who=self._who,
+                    pending=pending,
+                    given_up=self._outage.gave_up,
                 )
             except Exception as error:
                 carried = answer_within(error)
@@ -279,21 +286,28 @@ class Requests:
             f"counts anew); a larger Budget({bound.split('=')[0]}=...) raises the limit"
         )
 
+    def _check_outage(self, task: Task[Any]) -> None:
+        """Send nothing to a server that is gone: a build ends, an answer goes on without this call."""
+        patient = _is_patient(task)
+        if self._outage.over(patient=patient):
+            raise self._gone(ModelError if patient else CallFailed)
+
     def _gone(self, kind: type[ModelError] | type[CallFailed]) -> ModelError | CallFailed:
+        slow = f" within timeout={self._limits.timeout:g} s" if self._outage.too_slow else ""
+        hint = " Give it more time with Limits(timeout=...)." if slow else ""
         return kind(
-            f"{self._who} does not answer: the last {self._outage.length} requests failed, of several calls. "
-            "What was answered is kept; once it is back, the same command goes on from there"
+            f"{self._who} does not answer{slow}: the last {self._outage.length} requests failed, of several "
+            f"calls.{hint} What was answered is kept; once it is back, the same command goes on from there"
         )
 
     async def _with_retries(
         self, task: Task[Any], attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]
     ) -> T:
-        attempts, call, patient = 0, next(self._numbers), stage_of(task.name) != "answer"
+        attempts, call, patient = 0, next(self._numbers), _is_patient(task)
 
         async def counted() -> T:
             nonlocal attempts
-            if self._outage.over(patient=patient):
-                raise self._gone(ModelError if patient else CallFailed)
+            self._check_outage(task)
             attempts += 1
             answer = await attempt()
             self._outage.answered()
@@ -320,4 +334,11 @@ class Requests:
                 before_pause=before_pause,
             )
         except Exception as error:
+            if timed_out(error):
+                self._outage.gave_up()
             raise translate(error, who=self._who, attempts=attempts, reached=self._reached) from error
+
+
+def _is_patient(task: Task[Any]) -> bool:
+    """Whether nobody waits for this call in person: in a build."""
+    return stage_of(task.name) != "answer"

@@ -282,9 +282,17 @@ def _seconds(value: Any, now: Callable[[], float]) -> float | None:
         return None
 
 
+def _message(error: BaseException) -> str:
+    """What a service wrote in the body of its error, with the status; empty where there is no such body."""
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    message = inner.get("message") if isinstance(inner, dict) else None
+    return f"{status_of(error) or ''} {message}".strip() if isinstance(message, str) and message else ""
+
+
 def describe(error: BaseException, longest: int = 300) -> str:
-    """An error in one line."""
-    text = " ".join(str(error).split())
+    """An error in one line; of a service's error, what the service says."""
+    text = " ".join((_message(error) or str(error)).split())
     if len(text) > longest:
         text = text[:longest] + " ..."
     name = type(error).__name__
@@ -369,7 +377,12 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
 
 def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooManyFailures:
     """The error that ends an operation of which too little succeeded."""
-    shown = "; ".join(f"{each.stage}: {each.item}: {each.reason}" for each in failures[:3])
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for each in failures[:3]:
+        by_reason.setdefault((each.stage, each.reason), []).append(each.item)
+    shown = "; ".join(
+        f"{stage}: {', '.join(items)}: {reason}" for (stage, reason), items in by_reason.items()
+    )
     return TooManyFailures(
         f"{len(failures)} of {units} units failed so far, more than max_failures={allowed:g} allows; nothing "
         f"is published. First: {shown}. What succeeded is kept: the same command asks again for the rest only"
