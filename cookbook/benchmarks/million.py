@@ -120,7 +120,8 @@ def made(folder: Path, passages: int, entities: int) -> tuple[walk.PassageWalk, 
         questions.append((f"Did {both[0]} meet {both[1]} {said}?", noise / np.linalg.norm(noise)))
     edges, hub = len(matrix.indices), frequency.max()
     print(f"{passages} passages, {entities} entities, {edges} edges, largest hub {hub}")
-    return walk.PassageWalk(corpus, graph, nearest), questions, (graph, nearest)  # type: ignore[arg-type]
+    ground = walk.Provenance(graph, corpus.size)  # type: ignore[arg-type]
+    return walk.PassageWalk(corpus, ground, nearest), questions, (graph, nearest)  # type: ignore[arg-type]
 
 
 def main(passages: int, entities: int) -> None:

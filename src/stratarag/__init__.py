@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from stratarag._search_options import check_search_options as check_search_options
     from stratarag._search_options import search_options as search_options
     from stratarag.api import abuild_index as abuild_index
+    from stratarag.api import abuild_shards as abuild_shards
     from stratarag.api import aestimate as aestimate
     from stratarag.api import aopen_index as aopen_index
     from stratarag.api import build_index as build_index
+    from stratarag.api import build_shards as build_shards
     from stratarag.api import estimate as estimate
     from stratarag.api import open_index as open_index
     from stratarag.config import Config as Config
@@ -87,9 +89,11 @@ _HOMES = {
     "stratarag.index": ("Index",),
     "stratarag.api": (
         "abuild_index",
+        "abuild_shards",
         "aestimate",
         "aopen_index",
         "build_index",
+        "build_shards",
         "estimate",
         "open_index",
     ),
@@ -167,10 +171,12 @@ __all__ = [
     "StreamedDocument",
     "Usage",
     "abuild_index",
+    "abuild_shards",
     "aestimate",
     "aopen_index",
     "batch",
     "build_index",
+    "build_shards",
     "check_search_options",
     "errors",
     "estimate",

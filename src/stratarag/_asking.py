@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from stratarag._gates import RecentVectors
-from stratarag._reader import Reader
+from stratarag._reader import Answering
 from stratarag._search_options import check_search_options
-from stratarag._subgraph import SubgraphPainter
+from stratarag._shards.listing import painter
 from stratarag.errors import CallFailed
 from stratarag.methods import get_method
 from stratarag.models.gate import Gate
@@ -116,7 +116,7 @@ class AnswerArguments:
 class Asking:
     """An operation on an opened generation; its gate has one ledger and one budget for all of it."""
 
-    reader: Reader
+    reader: Answering
     gate: Gate
     count_tokens: CountTokens
     recent_vectors: RecentVectors
@@ -167,7 +167,7 @@ class Asking:
             question.vector,
             options,
             self.count_tokens,
-            SubgraphPainter(self.reader.snapshot),
+            painter(self.reader.snapshot),
             self.gate.cost,
         )
 

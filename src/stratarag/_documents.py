@@ -63,12 +63,13 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
         if isinstance(item, Chunk):
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
         else:
-            yield _whole(_document(item, position), chunking, count_tokens)
+            yield _whole(as_document(item, position), chunking, count_tokens)
     for document_id, chunks in split_by_caller.items():
         yield _presplit(document_id, chunks)
 
 
-def _document(item: object, position: int) -> Document | StreamedDocument:
+def as_document(item: object, position: int) -> Document | StreamedDocument:
+    """A document of what a caller gives; `TypeError` if it is none."""
     if isinstance(item, str):
         return Document(content_id(item), item)
     if isinstance(item, Document | StreamedDocument):

@@ -11,7 +11,7 @@ from stratarag.config import Config
 from stratarag.errors import Damaged, EmbedderMismatch
 from stratarag.models.batchfile import Results
 from stratarag.models.batching import BatchGate
-from stratarag.models.budget import Budget
+from stratarag.models.budget import Account, Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
 from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
@@ -22,12 +22,16 @@ from stratarag.models.stages import models_by_stage
 from stratarag.models.wrap import declared_dimension, embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
-from stratarag.progress import LineProgress
+from stratarag.progress import LineProgress, NamedProgress
 from stratarag.protocols import CallCache, Progress, Vectors
 from stratarag.records import Usage
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
+from stratarag.store.journal import Journal
 from stratarag.store.manifest import Manifest
+from stratarag.store.shards import ShardedFolder
+
+Folder = IndexFolder | ShardedFolder
 
 
 class RecentVectors:
@@ -137,25 +141,52 @@ class Models:
             )
 
     def gate(
-        self, folder: IndexFolder, config: Config, *, journal: bool = False, llm: Any = None
+        self,
+        folder: Folder,
+        config: Config,
+        *,
+        journal: Journal | None = None,
+        llm: Any = None,
+        account: Account | None = None,
+        name: str | None = None,
     ) -> ModelGate:
         """A gate for one operation, with an account, a ledger and a list of failures of its own.
 
-        `llm` stands in for the index's own chat model.
+        Parameters
+        ----------
+        folder
+            Whose cache and dimension it has.
+        config
+            How models are called.
+        journal
+            Where the vectors of an operation that changes the folder are kept.
+        llm
+            Stands in for the index's own chat model.
+        account
+            What several gates of one operation spend from; None: its own, on the index's budget.
+        name
+            What its stages are told under, where several operations run side by side.
         """
-        if journal:
+        if journal is not None:
             _require_keys(self.llm)
+        keywords = self._keywords(folder, config, journal)
+        if name is not None and keywords["progress"] is not None:
+            keywords["progress"] = NamedProgress(keywords["progress"], name)
         return ModelGate(
             self.llm if llm is None else as_chat_model(llm),
             self.embedder,
-            budget=self._budget,
-            **self._keywords(folder, config, journal=journal),
+            budget=account or self._budget,
+            **keywords,
         )
 
     def load(self) -> None:
         """Load the embedder, if it is one of ours, which cost nothing but time."""
         if isinstance(self.embedder, HashingEmbedder | MiniLMEmbedder | OnnxEmbedder):
             self.embedder.embed_query("a")
+
+    def account(self) -> Account:
+        """A new account on the index's budget."""
+        return Account(self._budget or Budget())
 
     def spent(self, manifest: Manifest) -> dict[str, Any]:
         """What chat models were asked for a generation, and what that costs by the prices known now."""
@@ -171,19 +202,19 @@ class Models:
 
     def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
         """A gate for an operation whose calls are answered in batches."""
-        keywords = self._keywords(folder, config, journal=True)
+        keywords = self._keywords(folder, config, folder.journal)
         return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
 
-    def _keywords(self, folder: IndexFolder, config: Config, *, journal: bool) -> dict[str, Any]:
+    def _keywords(self, folder: Folder, config: Config, journal: Journal | None) -> dict[str, Any]:
         return {
             "cache": self._shared or folder.calls,
-            "vectors": folder.journal if journal else None,
-            "spending": folder.journal if journal else None,
+            "vectors": journal,
+            "spending": journal,
             "limits": config.limits,
-            "progress": self._progress if journal else None,
+            "progress": None if journal is None else self._progress,
             "count_tokens": self.count_tokens,
             "max_failures": config.max_failures,
-            "dimension": self._dimension(folder),
+            "dimension": folder.dimension,
             "prompts": config.prompts,
             "services": self._services_of(config),
         }
@@ -195,7 +226,7 @@ class Models:
                 self._services = Services(config.limits)
             return self._services
 
-    def counting_gate(self, folder: IndexFolder, config: Config) -> CountingGate:
+    def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
         """A gate that calls nothing and counts what would be called."""
         return CountingGate(
             self.llm,
@@ -203,12 +234,9 @@ class Models:
             cache=self._shared or folder.calls,
             limits=config.limits,
             count_tokens=self.count_tokens,
-            dimension=self._dimension(folder) or declared_dimension(self.embedder),
+            dimension=folder.dimension or declared_dimension(self.embedder),
             prompts=config.prompts,
         )
-
-    def _dimension(self, folder: IndexFolder) -> int | None:
-        return folder.snapshot().manifest.dimension if folder.generation else None
 
 
 def _require_keys(llm: Any) -> None:

@@ -22,19 +22,22 @@ from stratarag.question import Question, View
 from stratarag.store import verify
 from stratarag.store.contents import part_file
 from stratarag.store.layout import CORPUS
+from stratarag.store.shards import is_sharded, verify_shards
 from stratarag.store.snapshot import Snapshot
 
 _LONGEST = 200  # characters of a question that is asked to see whether one can be
 
 
 def verify_folder(path: Path) -> list[str]:
-    """The problems of an index in a line each, one that cannot even be opened included; none if it is sound.
+    """The problems of an index or of shards in a line each, of one too that cannot be opened; none if sound.
 
     Raises
     ------
     NotAnIndex
         If the folder holds no finished index at all.
     """
+    if is_sharded(path):
+        return verify_shards(path, inspected)
     return verify.verify_folder(path, inspected)
 
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from stratarag.protocols import Rows
 from stratarag.records import Node
+from stratarag.store.joined import JoinedSnapshot
 from stratarag.store.snapshot import Snapshot
 
 
 class Origins:
     """Ids of chunks and of their documents by row: of the sources of some nodes, or of all chunks."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Sequence[Node] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot, nodes: Sequence[Node] | None = None) -> None:
         self._rows: Rows = np.arange(snapshot.size)
         if nodes is not None:
             lists = [np.asarray(node.sources, dtype=np.int64) for node in nodes]

@@ -7,6 +7,7 @@ passages, and the passages that complete a ranking which is shorter than was ask
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date, time
@@ -20,7 +21,7 @@ from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
 from stratarag._locks import Lock, cached_property
 from stratarag._origins import Origins
 from stratarag._repeats import grouped
-from stratarag.errors import MethodMissing
+from stratarag.errors import Damaged, MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratarag.pipeline.checks import Checks, damage
@@ -30,10 +31,11 @@ from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
-from stratarag.pipeline.walk import PassageWalk
+from stratarag.pipeline.walk import PassageWalk, Provenance, Similar
 from stratarag.question import Allowed, Mask, Question, Sources, Where
 from stratarag.records import Chunk, Metadata, Node
 from stratarag.results import Hit
+from stratarag.store.joined import JoinedSnapshot
 from stratarag.store.snapshot import Snapshot
 
 PASSAGES = "chunks"
@@ -42,15 +44,35 @@ _COMPARED = 8  # documents whose metadata is compared first
 _FILTERS = 64  # filters remembered per generation
 
 
-class Reader:
-    """Answers searches over a snapshot. Safe to use from several threads."""
+class Answering(ABC):
+    """Answers searches over a snapshot, or over those of shards. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self.snapshot = snapshot
         self._searchers: dict[str, Searcher] = {}
-        self._allowed: dict[tuple[str, str], Allowed] = {}
-        self._metadata: list[Metadata] | None = None
         self._lock = Lock()
+
+    @property
+    @abstractmethod
+    def _nearest(self) -> Similar:
+        """Finds passages by similarity."""
+
+    @property
+    @abstractmethod
+    def _walk(self) -> PassageWalk:
+        """Ranks passages."""
+
+    @abstractmethod
+    def _opened_searcher(self, name: str) -> Searcher:
+        """The searcher of a method, newly made."""
+
+    @abstractmethod
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits."""
+
+    @abstractmethod
+    def _blamed(self, error: Exception) -> Damaged | None:
+        """The damage that is behind an error which has no name."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -84,7 +106,7 @@ class Reader:
         try:
             return self._searched(question)
         except UNNAMED as error:
-            if found := blamed(self.snapshot, error):
+            if found := self._blamed(error):
                 raise found from error
             raise
 
@@ -137,30 +159,9 @@ class Reader:
         )
         return ranked.found
 
-    @cached_property
-    def _graph(self) -> Graph:
-        return checked_graph(self.snapshot)
-
-    @cached_property
-    def _nearest(self) -> Nearest:
-        """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
-        parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
-        arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
-        with damage("corpus"):
-            Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
-        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
-
-    @cached_property
-    def _walk(self) -> PassageWalk:
-        return PassageWalk(self.snapshot, self._graph, self._nearest)
-
     def describe(self, method: str) -> Description:
-        """Counts of a method's index, and how many of its members changed since groups were compared."""
-        found = self._searcher(method).describe()
-        arrays = self.snapshot.part(method).arrays
-        if DRIFT not in arrays:
-            return found
-        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
+        """Counts of a method's index."""
+        return self._searcher(method).describe()
 
     def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
         """Chunks by document, in their order."""
@@ -182,61 +183,11 @@ class Reader:
     def _origin(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(self.snapshot.ids(rows)), self._documents(rows)
 
-    def opened(self, method: str) -> Opened:
-        """What the searcher of a method is made over, its arrays checked.
-
-        Raises
-        ------
-        Damaged
-            If an array does not fit the others; it is named.
-        """
-        check_method(self.snapshot, self._graph, method)
-        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
-
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
             if name not in self._searchers:
-                self._searchers[name] = get_method(name).open(self.opened(name))
+                self._searchers[name] = self._opened_searcher(name)
             return self._searchers[name]
-
-    def _allowed_by(self, question: Question) -> Allowed | None:
-        """What the question's filter admits; remembered for filters that are values."""
-        where = question.where
-        if where is None:
-            return None
-        if callable(where):
-            return self._evaluated(where, question.method)
-        try:
-            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
-        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
-            return self._evaluated(where, question.method)
-        with self._lock:
-            allowed = self._allowed.get(key)
-        if allowed is None:
-            allowed = self._evaluated(where, question.method)
-            with self._lock:
-                if len(self._allowed) >= _FILTERS:
-                    self._allowed.pop(next(iter(self._allowed)))
-                self._allowed[key] = allowed
-        return allowed
-
-    def _evaluated(self, where: Where, method: str) -> Allowed:
-        own = self.snapshot.part(method).arrays
-        sources: Sources = own["sources.indptr"], own["sources.indices"]
-        return Allowed(self._admitted(where), self._graph.sources, sources)
-
-    def _admitted(self, where: Where) -> Mask:
-        """Ask a filter once for each distinct metadata; chunks share that of their document."""
-        admits = compile_where(where)
-        metadata = self._chunk_metadata()
-        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
-        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
-
-    def _chunk_metadata(self) -> list[Metadata]:
-        with self._lock:
-            if self._metadata is None:
-                self._metadata = self.snapshot.chunk_metadata()
-            return self._metadata
 
     def _hits(self, found: Ranking, method: str) -> tuple[Hit, ...]:
         """Read what was found, each origin in one go, and put it back in order."""
@@ -327,6 +278,98 @@ class Reader:
     def _documents(self, rows: Sequence[int]) -> tuple[str, ...]:
         numbers = np.unique(self.snapshot.chunk_documents()[np.asarray(rows, dtype=np.int64)])
         return tuple(self.snapshot.document_ids(numbers.tolist()))
+
+
+class Reader(Answering):
+    """Answers searches over one generation."""
+
+    snapshot: Snapshot
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._allowed: dict[tuple[str, str], Allowed] = {}
+        self._metadata: list[Metadata] | None = None
+
+    def _blamed(self, error: Exception) -> Damaged | None:
+        return blamed(self.snapshot, error)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return checked_graph(self.snapshot)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
+        parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
+        arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
+        with damage("corpus"):
+            Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, Provenance(self._graph, self.snapshot.size), self._nearest)
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index, and how many of its members changed since groups were compared."""
+        found = self._searcher(method).describe()
+        arrays = self.snapshot.part(method).arrays
+        if DRIFT not in arrays:
+            return found
+        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
+
+    def opened(self, method: str) -> Opened:
+        """What the searcher of a method is made over, its arrays checked.
+
+        Raises
+        ------
+        Damaged
+            If an array does not fit the others; it is named.
+        """
+        check_method(self.snapshot, self._graph, method)
+        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
+
+    def _opened_searcher(self, name: str) -> Searcher:
+        return get_method(name).open(self.opened(name))
+
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits; remembered for filters that are values."""
+        where = question.where
+        if where is None:
+            return None
+        if callable(where):
+            return self._evaluated(where, question.method)
+        try:
+            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
+        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
+            return self._evaluated(where, question.method)
+        with self._lock:
+            allowed = self._allowed.get(key)
+        if allowed is None:
+            allowed = self._evaluated(where, question.method)
+            with self._lock:
+                if len(self._allowed) >= _FILTERS:
+                    self._allowed.pop(next(iter(self._allowed)))
+                self._allowed[key] = allowed
+        return allowed
+
+    def _evaluated(self, where: Where, method: str) -> Allowed:
+        own = self.snapshot.part(method).arrays
+        sources: Sources = own["sources.indptr"], own["sources.indices"]
+        return Allowed(self._admitted(where), self._graph.sources, sources)
+
+    def _admitted(self, where: Where) -> Mask:
+        """Ask a filter once for each distinct metadata; chunks share that of their document."""
+        admits = compile_where(where)
+        metadata = self._chunk_metadata()
+        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
+        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
+
+    def _chunk_metadata(self) -> list[Metadata]:
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = self.snapshot.chunk_metadata()
+            return self._metadata
 
 
 def _dated(value: object) -> str:

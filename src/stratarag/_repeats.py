@@ -17,13 +17,14 @@ def grouped(hits: Sequence[Hit]) -> list[list[int]]:
     """The places of hits in groups, the best one first: a hit, and those whose words are part of its words.
 
     In a group the hit that contains the others comes first, of equal ones the better one. A group has the
-    place of its best member.
+    place of its best member. Hits of one id, which two shards may have, are one, whatever their kind.
     """
     texts = [f" {' '.join(_WORDS.findall(hit.text)).casefold()} " for hit in hits]
     groups: dict[int, list[int]] = {}
     for place in sorted(range(len(hits)), key=lambda place: (-len(texts[place]), place)):
-        holder = place
-        if hits[place].kind not in _LASTING:
+        same = (other for other in groups if hits[other].id == hits[place].id)
+        holder = next(same, place)
+        if hits[place].kind not in _LASTING and holder == place:
             holder = next((other for other in groups if texts[place] in texts[other]), place)
         groups.setdefault(holder, []).append(place)
     return sorted(groups.values(), key=min)

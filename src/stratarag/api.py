@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stratarag import _sync
+from stratarag._asking import positive
 from stratarag._build import Change, settings_of
 from stratarag._documents import Documents
 from stratarag._gates import Models
@@ -21,6 +22,7 @@ from stratarag.pipeline.extraction.stage import Given
 from stratarag.protocols import Progress
 from stratarag.store.checksums import Check
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
+from stratarag.store.shards import MOST, ShardedFolder, Spread, is_sharded
 
 StrPath = str | os.PathLike[str]
 
@@ -143,6 +145,125 @@ def build_index(
     )
 
 
+async def abuild_shards(
+    documents: Documents,
+    path: StrPath,
+    shards: int | None = None,
+    by: str | None = None,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+    extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Build shards; see `build_shards`."""
+    methods, settings = method_names(method), as_config(config)
+    folder = await in_thread(ShardedFolder.create, Path(path), _spread(shards, by))
+    try:
+        recorded = folder.snapshot().manifest if folder.generation else None
+        models = Models(
+            llm,
+            embedder,
+            budget=budget,
+            cache=cache,
+            progress=progress,
+            recorded=recorded,
+            resolve_rule=resolve_rule,
+            spacy=settings.extraction.spacy,
+        )
+        models.prefer_tokenizer(settings.tokenizer)
+        index = Index(folder, models, settings)
+        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+        await index._update(change)
+    except BaseException:
+        await in_thread(folder.abandon)
+        raise
+    return index
+
+
+def build_shards(
+    documents: Documents,
+    path: StrPath,
+    shards: int | None = None,
+    by: str | None = None,
+    method: str | Sequence[str] = "lshtree",
+    llm: Any = None,
+    embedder: Any = None,
+    config: Any = None,
+    budget: Budget | None = None,
+    cache: StrPath | None = None,
+    progress: bool | Progress = True,
+    extraction: Given | None = None,
+    resolve_rule: Rule | None = None,
+) -> Index:
+    """Build several indexes side by side, and return them open as one.
+
+    The result is an `Index` like any other: it is asked, changed and checked as one, and `open_index` opens
+    it. Passages are ranked over all shards as in one index, by frequencies of names and words over all; each
+    shard has a hierarchy of its own. Documents are put to their shard first, and so held in memory, but for
+    those whose text is read when it is needed (`StreamedDocument`).
+
+    A build that was stopped resumes with the same call, as that of one index does.
+
+    Parameters
+    ----------
+    documents
+        As for `build_index`.
+    path
+        The folder that will hold the shards.
+    shards
+        How many; documents are spread by a hash of their ids.
+    by
+        In the place of `shards`: a key of the documents' metadata, such as `"tenant"`. Each of its values has
+        a shard of its own, with its whole hierarchy; a value that comes later gets one then.
+    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule
+        As for `build_index`. The budget is that of all shards together.
+
+    Raises
+    ------
+    ValueError
+        If neither or both of `shards` and `by` are given, or a document has no value of the key; and as
+        `build_index` does.
+    NotAnIndex
+        If the folder holds something else, or shards that are spread in another way.
+    IndexExists, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
+        As for `build_index`; a note names the shard.
+    """
+    return _sync.run(
+        abuild_shards(
+            documents,
+            path,
+            shards,
+            by,
+            method,
+            llm,
+            embedder,
+            config,
+            budget,
+            cache,
+            progress,
+            extraction,
+            resolve_rule,
+        )
+    )
+
+
+def _spread(shards: int | None, by: str | None) -> Spread:
+    if (shards is None) == (by is None):
+        raise ValueError('give shards=16 or by="tenant", one of the two')
+    if by is not None:
+        if not isinstance(by, str) or not by:
+            raise TypeError(f"by must be the name of a metadata key, not {by!r}")
+        return Spread((), by)
+    if positive("shards", shards or 0) > MOST:
+        raise ValueError(f"shards must be at most {MOST:,}, not {shards:,}")
+    return Spread.over(shards or 0)
+
+
 async def aopen_index(
     path: StrPath,
     llm: Any = None,
@@ -155,9 +276,10 @@ async def aopen_index(
     resolve_rule: Rule | None = None,
     check: Check = DEFAULT_CHECK,
     spacy: str | None = None,
+    partial: bool = False,
 ) -> Index:
     """Open an index; see `open_index`."""
-    folder = await in_thread(IndexFolder.open, Path(path), check)
+    folder = await in_thread(_opened, Path(path), check, partial)
     try:
         manifest = folder.snapshot().manifest
         models = Models(
@@ -191,8 +313,9 @@ def open_index(
     resolve_rule: Rule | None = None,
     check: Check = DEFAULT_CHECK,
     spacy: str | None = None,
+    partial: bool = False,
 ) -> Index:
-    """Open the index in a folder. Vectors are memory-mapped and no text is loaded.
+    """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
 
     Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
     say how models are called from now on, and `resolve_rule`, which is not kept there. `check` says how much
@@ -201,10 +324,15 @@ def open_index(
     An index whose settings name a spaCy pipeline (`ExtractionConfig.spacy`) takes new documents only if it is
     opened with the same name in `spacy`, which agrees to that: what only a folder names is not loaded.
 
+    Shards (`build_shards`) are opened together. If one is missing that is an error, unless `partial` asks for
+    answers from the others; then they cannot be changed, and `stats()` names what is missing.
+
     Raises
     ------
     NotAnIndex, FormatTooNew, Damaged
         If the folder holds no index that this version can read.
+    ShardMissing, ShardMismatch
+        If a shard is not there, or differs from the others in its settings.
     EmbedderMismatch
         If the embedder is not the one that the index was built with.
     """
@@ -220,8 +348,15 @@ def open_index(
             resolve_rule=resolve_rule,
             check=check,
             spacy=spacy,
+            partial=partial,
         )
     )
+
+
+def _opened(path: Path, check: Check, partial: bool) -> IndexFolder | ShardedFolder:
+    if is_sharded(path):
+        return ShardedFolder.open(path, check, partial=partial)
+    return IndexFolder.open(path, check)
 
 
 async def aestimate(

@@ -6,9 +6,10 @@ Every command takes `--json` for machines. An error is one line on standard erro
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from stratarag._cli.options import (
     inputs_argument,
     method_option,
     models_options,
+    partial_option,
     read,
 )
 from stratarag._cli.output import Output, command
@@ -124,6 +126,10 @@ def estimate(
 @budget_options
 @cache_option
 @extraction_option
+@click.option("--shards", type=click.IntRange(1), help="Build so many indexes side by side, open as one.")
+@click.option(
+    "--shard-by", "by", metavar="KEY", help="Build one for each value of this key of the documents' metadata."
+)
 @command
 def build(
     inputs: Sequence[str],
@@ -139,6 +145,8 @@ def build(
     max_tokens: int | None,
     cache: str | None,
     extraction: str | None,
+    shards: int | None,
+    by: str | None,
     output: Output,
 ) -> None:
     """Build an index of INPUTS (files, folders, .jsonl). The same command resumes a stopped build.
@@ -147,15 +155,23 @@ def build(
     """
     settings = load_config(config, chunk_size, chunk_overlap, concurrency)
     imported = None if extraction is None else sr.read_openie(extraction)
-    with sr.build_index(
+    if shards is not None and by is not None:
+        raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
+    spread: dict[str, Any] | None = None
+    if shards is not None or by is not None:
+        spread = {"shards": shards, "by": by}
+    made: Callable[..., sr.Index] = (
+        sr.build_index if spread is None else functools.partial(sr.build_shards, **spread)
+    )
+    with made(
         read(inputs, output, path, config, extraction, cache=cache),
-        list(methods),
-        path,
-        llm,
-        embedder,
-        settings,
-        budget(max_calls, max_tokens),
-        cache,
+        method=list(methods),
+        path=path,
+        llm=llm,
+        embedder=embedder,
+        config=settings,
+        budget=budget(max_calls, max_tokens),
+        cache=cache,
         progress=not output.as_json,
         extraction=None if imported is None else imported.extractions,
     ) as index:
@@ -289,6 +305,7 @@ def delete(
     help="How long the answer is; if not given, as suits the method (full for archrag and hirag).",
 )
 @click.option("--estimate", "only_estimate", is_flag=True, help="Tell what it would cost, and call nothing.")
+@partial_option
 @models_options
 @budget_options
 @cache_option
@@ -307,6 +324,7 @@ def query(
     answer: bool,
     length: Length | None,
     only_estimate: bool,
+    partial: bool,
     llm: Any,
     embedder: Any,
     max_calls: int | None,
@@ -320,7 +338,8 @@ def query(
     options |= {"decompose": decompose or False}
     options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
-    with sr.open_index(index, llm, embedder, budget=budget(max_calls, max_tokens), cache=cache) as opened:
+    spend = budget(max_calls, max_tokens)
+    with sr.open_index(index, llm, embedder, budget=spend, cache=cache, partial=partial) as opened:
         if only_estimate:
             most = k or (None if answer else 5)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
@@ -335,13 +354,14 @@ def query(
 
 @main.command()
 @index_argument
+@partial_option
 @command
-def stats(index: str, output: Output) -> None:
+def stats(index: str, partial: bool, output: Output) -> None:
     """What INDEX holds."""
     from stratarag._gates import AnyEmbedder
 
     # Whatever embedder it was built with, no question is asked of it.
-    with sr.open_index(index, embedder=AnyEmbedder()) as opened:
+    with sr.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
         found = opened.stats()
         spent = {**found["spent"], "cost": money(found["spent"]["cost"])}
         output.show(found, lambda: tree_lines({**found, "spent": spent}))

@@ -18,6 +18,8 @@
         ├── EmbedderMismatch      the vectors in the folder came from another embedder
         ├── FormatTooNew          the folder was written by a later version
         ├── MethodMissing         the folder holds no index of that method
+        ├── ShardMissing          a shard is not there
+        ├── ShardMismatch         shards have different settings
         └── Damaged               a file is missing, cut short or altered
 
 Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as everywhere in Python.
@@ -108,6 +110,14 @@ class FormatTooNew(StoreError):
 
 class MethodMissing(StoreError):
     """The folder holds no index of the method that was asked for."""
+
+
+class ShardMissing(StoreError):
+    """A shard that was built is not there; the message names it."""
+
+
+class ShardMismatch(StoreError):
+    """Shards side by side differ in what all must share; the message names one and what differs."""
 
 
 class Damaged(StoreError):

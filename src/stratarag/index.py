@@ -10,14 +10,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stratarag import _listing, _sync, viz
+from stratarag import _sync, viz
 from stratarag._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
-from stratarag._browsing import MOST, TABLES, Browser
-from stratarag._build import Change, Target, settings_of, update
+from stratarag._browsing import MOST, TABLES
+from stratarag._build import Change, settings_of
 from stratarag._documents import Documents
-from stratarag._gates import Models, RecentVectors
+from stratarag._gates import Folder, Models, RecentVectors
 from stratarag._inspection import inspected
-from stratarag._reader import Reader
+from stratarag._reader import Answering
+from stratarag._shards import listing
+from stratarag._shards.listing import shards_of
+from stratarag._shards.reader import opened_reader
+from stratarag._shards.updating import carried_out, estimated
 from stratarag.config import Config
 from stratarag.export import export
 from stratarag.methods import NAMES, get_method
@@ -40,7 +44,6 @@ from stratarag.records import (
     MethodNode,
 )
 from stratarag.results import Answer, AnswerStream, Picture, Retrieval
-from stratarag.store.folder import IndexFolder
 
 StrPath = str | os.PathLike[str]
 
@@ -67,12 +70,12 @@ class Index:
         What the last build, insert or delete through this object did; None after opening.
     """
 
-    def __init__(self, folder: IndexFolder, models: Models, config: Config) -> None:
+    def __init__(self, folder: Folder, models: Models, config: Config) -> None:
         self._folder = folder
         self._models = models
         self._config = config
-        self._reader: Reader | None = None
-        self._browser: Browser | None = None
+        self._reader: Answering | None = None
+        self._browser: listing.JoinedBrowser | None = None
         self.last_report: BuildReport | None = None
 
     # What it is
@@ -111,7 +114,7 @@ class Index:
         if self._serve().snapshot.manifest.generation != self._folder.generation:
             snapshot = self._folder.snapshot()
             self._config = settings_of(snapshot.manifest, self._config)
-            self._reader = Reader(snapshot)
+            self._reader = opened_reader(snapshot)
         return self.generation
 
     def warm(self) -> None:
@@ -207,21 +210,18 @@ class Index:
         return _sync.run(self.aestimate(documents, prices, extraction=extraction))
 
     async def _update(self, change: Change) -> BuildReport:
-        gate = self._models.gate(self._folder, change.config, journal=True)
         with span(f"stratarag {change.operation}", {}) as recorded:
-            report = await update(Target(self._folder, gate, self._models), change)
+            report = await carried_out(self._folder, self._models, change)
             recorded.set({"stratarag.documents": report.documents, "stratarag.chunks": report.chunks})
             recorded.set({"stratarag.failures": len(report.failures)})
         snapshot = self._folder.snapshot()
         self._config = settings_of(snapshot.manifest, change.config)
-        self._reader = Reader(snapshot)
+        self._reader = opened_reader(snapshot)
         self.last_report = report
         return report
 
     async def _estimate(self, change: Change, prices: Prices | None) -> Estimate:
-        gate = self._models.counting_gate(self._folder, change.config)
-        await update(Target(self._folder, gate, self._models, publish=False), change)
-        return gate.estimate(prices)
+        return await estimated(self._folder, self._models, change, prices)
 
     # Questions
 
@@ -489,15 +489,15 @@ class Index:
 
         With `ids`, those of them that exist.
         """
-        return _listing.entities(self._serve().snapshot, None if ids is None else listed(ids))
+        return listing.entities(self._serve().snapshot, None if ids is None else listed(ids))
 
     def relations(self) -> Iterator[GraphRelation]:
         """The relations of the index's graph, with what they came from."""
-        return _listing.relations(self._serve().snapshot)
+        return listing.relations(self._serve().snapshot)
 
     def units(self) -> Iterator[GraphUnit]:
         """The semantic units of the index's graph: facts, with the entities in them and their sources."""
-        return _listing.units(self._serve().snapshot)
+        return listing.units(self._serve().snapshot)
 
     def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
         """The nodes of a method (None: the first), with their members, sources and documents.
@@ -511,14 +511,14 @@ class Index:
             If the folder holds no index of that method.
         """
         reader = self._serve()
-        return _listing.method_nodes(reader.snapshot, reader.method_name(method))
+        return listing.method_nodes(reader.snapshot, reader.method_name(method))
 
     def extractions(self) -> Iterator[tuple[str, Extraction]]:
         """What was extracted from each chunk, with the chunk's id, in the order of the corpus.
 
         As a dictionary it is what `extraction=` takes, for the same chunks in another index.
         """
-        return _listing.extractions(self._serve().snapshot)
+        return listing.extractions(self._serve().snapshot)
 
     def levels(self, method: str | None = None) -> tuple[Level, ...]:
         """How many nodes of each kind a method (None: the first) has on each level, from the top down."""
@@ -581,10 +581,10 @@ class Index:
             limit=limit,
         )
 
-    def _browse(self) -> Browser:
+    def _browse(self) -> listing.JoinedBrowser:
         snapshot = self._serve().snapshot
         if self._browser is None or self._browser.snapshot is not snapshot:
-            self._browser = Browser(snapshot)
+            self._browser = listing.JoinedBrowser(snapshot)
         return self._browser
 
     def export(
@@ -659,7 +659,8 @@ class Index:
         Documents, chunks, nodes by method and level, bytes, settings; calls, tokens and cost of all
         operations that changed it, with what they paid before they were stopped and resumed (the cost is None
         if a price is not known). Of a method, `changed` counts the members that came, went or were linked
-        otherwise since its groups were last compared with new ones: `regroup` makes these anew.
+        otherwise since its groups were last compared with new ones: `regroup` makes these anew. Of shards
+        also how many there are, and the names of those that are missing.
         """
         reader = self._serve()
         manifest = reader.snapshot.manifest
@@ -678,6 +679,7 @@ class Index:
             "bytes": self._folder.bytes_on_disk(),
             "interrupted": self._folder.interrupted(),
             "spent": self._models.spent(manifest),
+            **shards_of(reader.snapshot),
         }
 
     async def astats(self) -> dict[str, Any]:
@@ -697,10 +699,10 @@ class Index:
         """See `verify`."""
         return await asyncio.to_thread(self.verify)
 
-    def _serve(self) -> Reader:
+    def _serve(self) -> Answering:
         """The reader of the current generation; made when first asked for."""
         if self._reader is None or self._folder.closed:
-            self._reader = Reader(self._folder.snapshot())
+            self._reader = opened_reader(self._folder.snapshot())
         return self._reader
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from stratarag._locks import Lock, after_fork
+from stratarag.protocols import Progress
 
 OFTEN = 0.1
 """Seconds between two states of the line on a terminal."""
@@ -27,6 +28,26 @@ class NoProgress:
 
     def finish(self, stage: str) -> None:
         """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProgress:
+    """Tells another one of stages under a name, where several operations run side by side."""
+
+    progress: Progress
+    name: str
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins."""
+        self.progress.start(f"{self.name}: {stage}", total)
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Units of a stage are done."""
+        self.progress.advance(f"{self.name}: {stage}", count)
+
+    def finish(self, stage: str) -> None:
+        """A stage has ended."""
+        self.progress.finish(f"{self.name}: {stage}")
 
 
 @dataclass(slots=True)

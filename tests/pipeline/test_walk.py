@@ -14,7 +14,7 @@ import stratarag as sr
 from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import walk
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
-from stratarag.pipeline.walk import PassageWalk
+from stratarag.pipeline.walk import PassageWalk, Provenance
 from stratarag.question import RANKS
 from stratarag.testing.opened import opened, snapshot_of
 
@@ -50,7 +50,7 @@ def passage_walk(index: sr.Index) -> PassageWalk:
 def _walk_of(index: sr.Index, generation: int) -> PassageWalk:
     """The walk behind the view `chunks`, as a reader makes it."""
     parts = opened(index, "lshtree")
-    return PassageWalk(parts.corpus, parts.graph, parts.passages)
+    return PassageWalk(parts.corpus, Provenance(parts.graph, parts.corpus.size), parts.passages)
 
 
 def ranked(index: sr.Index, question: str, k: int = 7, **options: Any) -> list[str]:
@@ -188,7 +188,7 @@ def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
     index: sr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = passage_walk(index)
-    monkeypatch.setattr(held._graph, "lexical", None)
+    monkeypatch.setattr(held._ground, "lexical", None)
     question = "Where was the keeper of the lighthouse of Corran born?"
     vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
     found = index._reader.snapshot.chunks(held.rank(question, vector, 2).rows.tolist())

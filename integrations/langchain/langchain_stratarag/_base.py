@@ -27,9 +27,11 @@ from stratarag import (
     Index,
     Prices,
     abuild_index,
+    abuild_shards,
     aestimate,
     aopen_index,
     build_index,
+    build_shards,
     check_search_options,
     estimate,
     open_index,
@@ -136,6 +138,7 @@ class IndexRetriever(UpdatingRetriever):
         cache: StrPath | None = None,
         progress: Any = False,
         callbacks: Callbacks = None,
+        shards: int | str | None = None,
         **settings: Any,
     ) -> Self:
         """Build an index of documents and return a retriever on it.
@@ -154,6 +157,9 @@ class IndexRetriever(UpdatingRetriever):
             As in `stratarag.build_index`.
         callbacks
             Handlers for the model calls of the build.
+        shards
+            Build shards in the folder: so many, or one for each value of this metadata key; see
+            `stratarag.build_shards`.
         **settings
             Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's own.
 
@@ -166,9 +172,19 @@ class IndexRetriever(UpdatingRetriever):
         cls._check(settings)
         chunks = to_chunks(documents, settings.get("id_key"))
         with use_callbacks(callbacks):
-            index = build_index(
-                chunks, cls.method, path, to_chat_model(llm), embedding, config, budget, cache, progress
-            )
+            given: dict[str, Any] = {
+                "method": cls.method,
+                "llm": to_chat_model(llm),
+                "embedder": embedding,
+                "config": config,
+                "budget": budget,
+                "cache": cache,
+                "progress": progress,
+            }
+            if shards is None:
+                index = build_index(chunks, path=path, **given)
+            else:
+                index = build_shards(chunks, *_spread(path, shards), **given)
         return cls._over(index, settings)
 
     @classmethod
@@ -184,15 +200,26 @@ class IndexRetriever(UpdatingRetriever):
         cache: StrPath | None = None,
         progress: Any = False,
         callbacks: Callbacks = None,
+        shards: int | str | None = None,
         **settings: Any,
     ) -> Self:
         """The async twin of `from_documents`."""
         cls._check(settings)
         chunks = to_chunks(documents, settings.get("id_key"))
         with use_callbacks(callbacks):
-            index = await abuild_index(
-                chunks, cls.method, path, to_chat_model(llm), embedding, config, budget, cache, progress
-            )
+            given: dict[str, Any] = {
+                "method": cls.method,
+                "llm": to_chat_model(llm),
+                "embedder": embedding,
+                "config": config,
+                "budget": budget,
+                "cache": cache,
+                "progress": progress,
+            }
+            if shards is None:
+                index = await abuild_index(chunks, path=path, **given)
+            else:
+                index = await abuild_shards(chunks, *_spread(path, shards), **given)
         return cls._over(index, settings)
 
     @classmethod
@@ -457,3 +484,10 @@ def with_where(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("where") is not None:
         raise ValueError("give a filter as `where` or as `filter`, not both")
     return {**given, "where": found}
+
+
+def _spread(path: StrPath | None, shards: int | str) -> tuple[StrPath, int | None, str | None]:
+    """Where shards are built, how many, and by which key."""
+    if path is None:
+        raise ValueError("shards need a folder: give path=...")
+    return (path, None, shards) if isinstance(shards, str) else (path, shards, None)

@@ -60,6 +60,9 @@ class StrataIndex(UpdatingIndex):
         An open index of the core, instead of nodes.
     config, budget, cache
         As in `stratarag.build_index`.
+    shards
+        Build shards in the folder: so many, or one for each value of this metadata key; see
+        `stratarag.build_shards`.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
         As in `BaseIndex`.
 
@@ -92,6 +95,7 @@ class StrataIndex(UpdatingIndex):
         config: Any = None,
         budget: Any = None,
         cache: StrPath | None = None,
+        shards: int | str | None = None,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,
@@ -99,7 +103,7 @@ class StrataIndex(UpdatingIndex):
         transformations: list[TransformComponent] | None = None,
         show_progress: bool = False,
     ) -> None:
-        self._setup = Setup(self.method, llm, embed_model, path, config, budget, cache, show_progress)
+        self._setup = Setup(self.method, llm, embed_model, path, config, budget, cache, show_progress, shards)
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
         if core is not None:
@@ -346,6 +350,6 @@ def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
 
 def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     """A constructor's arguments, as far as they concern the folder."""
-    names = ("llm", "embed_model", "path", "config", "budget", "cache")
+    names = ("llm", "embed_model", "path", "config", "budget", "cache", "shards")
     given = {name: arguments.get(name) for name in names}
     return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

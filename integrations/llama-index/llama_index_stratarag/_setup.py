@@ -9,7 +9,16 @@ from typing import Any
 
 from llama_index_stratarag import _corpus
 from llama_index_stratarag._models import to_chat_model, to_embedder
-from stratarag import Chunk, Index, abuild_index, aopen_index, build_index, open_index
+from stratarag import (
+    Chunk,
+    Index,
+    abuild_index,
+    abuild_shards,
+    aopen_index,
+    build_index,
+    build_shards,
+    open_index,
+)
 from stratarag.config import as_config
 from stratarag.errors import IndexExists
 
@@ -28,9 +37,12 @@ class Setup:
     budget: Any = None
     cache: StrPath | None = None
     progress: bool = False
+    shards: int | str | None = None
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder; one that holds these very texts by the same settings gets the new node ids."""
+        if self.shards is not None:
+            return build_shards(chunks, **self._sharded())
         try:
             return build_index(chunks, **self._building())
         except IndexExists:
@@ -44,6 +56,8 @@ class Setup:
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """The async twin of `build`."""
+        if self.shards is not None:
+            return await abuild_shards(chunks, **self._sharded())
         try:
             return await abuild_index(chunks, **self._building())
         except IndexExists:
@@ -74,6 +88,11 @@ class Setup:
 
     def _building(self) -> dict[str, Any]:
         return {"method": self.method, "path": self.path, "config": self.config} | self._opening()
+
+    def _sharded(self) -> dict[str, Any]:
+        if self.path is None:
+            raise ValueError("shards need a folder: give path=...")
+        return self._building() | {"by" if isinstance(self.shards, str) else "shards": self.shards}
 
     def _opening(self) -> dict[str, Any]:
         return {

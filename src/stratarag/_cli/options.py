@@ -21,6 +21,9 @@ def inputs_argument(function: Function) -> Function:
     return click.argument("inputs", nargs=-1, required=True, type=click.Path())(strict(function))
 
 
+partial_option = click.option(
+    "--partial", is_flag=True, help="Of shards, take those that are there where one is missing."
+)
 index_argument = click.argument("index", type=click.Path())
 method_option = click.option(
     "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."

@@ -35,6 +35,19 @@ def walks(
     per_edge: float,
     threads: int,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]: ...
+def joined_walk(
+    parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]],
+    starts: NDArray[np.int64],
+    owners: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    shares: NDArray[np.float32],
+    entries: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    restart: float,
+    steps: int,
+    tolerance: float,
+    per_edge: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 def shortest_paths(
     offsets: NDArray[np.int32],
     targets: NDArray[np.int32],

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -35,6 +38,51 @@ struct Graph {
     bool is_edge(int32_t edge) const {
         const int32_t target = targets[edge];
         return target >= 0 && static_cast<size_t>(target) < nodes && weights[edge] >= 0.0f && weights[edge] <= 1.0f;
+    }
+    // How many edges leave a node; -1 if the graph is damaged there.
+    int64_t degree(int32_t node) const {
+        const int32_t from = offsets[node], to = offsets[node + 1];
+        return is_row(from, to) ? to - from : -1;
+    }
+    // Hand `mass` on along the edges of a node; false if the graph is damaged there.
+    template <class Give> bool pass(int32_t node, double mass, Give give) const {
+        for (int32_t edge = offsets[node], to = offsets[node + 1]; edge < to; ++edge) {
+            if (!is_edge(edge))
+                return false;
+            give(targets[edge], mass * weights[edge]);
+        }
+        return true;
+    }
+};
+
+// Several graphs as one. A node stands in one or more of them; `places` says where, and which share of its mass
+// passes there. These arrays are made when the graphs are opened, and are trusted.
+struct Joined {
+    std::vector<Graph> graphs;
+    std::vector<const int32_t *> numbers;
+    const int64_t *starts;
+    const int32_t *owners;
+    const int32_t *rows;
+    const float *shares;
+
+    int64_t degree(int32_t node) const {
+        int64_t edges = 0;
+        for (int64_t at = starts[node]; at < starts[node + 1]; ++at) {
+            const int64_t own = graphs[owners[at]].degree(rows[at]);
+            if (own < 0)
+                return -1;
+            edges += own;
+        }
+        return edges;
+    }
+    template <class Give> bool pass(int32_t node, double mass, Give give) const {
+        for (int64_t at = starts[node]; at < starts[node + 1]; ++at) {
+            const int32_t *known = numbers[owners[at]];
+            const auto renamed = [&](int32_t target, double part) { give(known[target], part); };
+            if (!graphs[owners[at]].pass(rows[at], mass * shares[at], renamed))
+                return false;
+        }
+        return true;
     }
 };
 
@@ -117,25 +165,23 @@ struct Entries {
 };
 
 // False if the graph is damaged.
-bool step(const Graph &graph, const Entries &entries, double restart, const Bounds &bounds, const Sparse &now,
+template <class Edges>
+bool step(const Edges &graph, const Entries &entries, double restart, const Bounds &bounds, const Sparse &now,
           Sparse &next) {
     next.clear();
     double dangling = 0.0;
     for (size_t i = 0; i < now.nodes.size(); ++i) {
         const int32_t node = now.nodes[i];
-        const int32_t from = graph.offsets[node], to = graph.offsets[node + 1];
-        if (!graph.is_row(from, to))
+        const int64_t degree = graph.degree(node);
+        if (degree < 0)
             return false;
-        if (!(now.mass[i] >= bounds.per_edge * (to - from)))
+        if (!(now.mass[i] >= bounds.per_edge * degree))
             continue;
         const double mass = (1.0 - restart) * now.mass[i];
-        if (from == to)
+        if (degree == 0)
             dangling += mass;
-        for (int32_t edge = from; edge < to; ++edge) {
-            if (!graph.is_edge(edge))
-                return false;
-            next.at(graph.targets[edge]) += mass * graph.weights[edge];
-        }
+        if (!graph.pass(node, mass, [&](int32_t target, double part) { next.at(target) += part; }))
+            return false;
     }
     for (size_t i = 0; i < entries.count; ++i)
         next.at(static_cast<int32_t>(entries.nodes[i])) += (restart + dangling) * entries.shares[i];
@@ -152,7 +198,8 @@ double change(const Sparse &now, const Sparse &next) {
     return total;
 }
 
-bool walk(const Graph &graph, const Entries &entries, double restart, const Bounds &bounds, Result &result) {
+template <class Edges>
+bool walk(const Edges &graph, const Entries &entries, double restart, const Bounds &bounds, Result &result) {
     thread_local Sparse now, next;
     now.clear();
     for (size_t i = 0; i < entries.count; ++i)
@@ -228,6 +275,37 @@ nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Node
     return found;
 }
 
+using Part = std::tuple<Index, Index, Weights, Index>;
+
+// Several graphs, each with its nodes' numbers in all of them.
+Joined joined(const std::vector<Part> &parts, const Nodes &starts, const Index &owners, const Index &rows,
+              const Weights &shares) {
+    Joined graph{{}, {}, starts.data(), owners.data(), rows.data(), shares.data()};
+    for (const auto &[offsets, targets, weights, numbers] : parts) {
+        if (offsets.shape(0) != numbers.shape(0) + 1 || weights.shape(0) != targets.shape(0))
+            throw std::invalid_argument("the arrays of the transition matrix do not fit each other");
+        graph.graphs.push_back({offsets.data(), targets.data(), weights.data(), numbers.shape(0), targets.shape(0)});
+        graph.numbers.push_back(numbers.data());
+    }
+    return graph;
+}
+
+nb::tuple joined_walk(std::vector<Part> parts, Nodes starts, Index owners, Index rows, Weights shares, Nodes entries,
+                      nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> weights, double restart,
+                      int64_t steps, double tolerance, double per_edge) {
+    const Joined graph = joined(parts, starts, owners, rows, shares);
+    const Entries own{entries.data(), weights.data(), entries.shape(0)};
+    Result result;
+    bool whole;
+    {
+        nb::gil_scoped_release release;
+        whole = walk(graph, own, restart, Bounds{steps, tolerance, per_edge}, result);
+    }
+    if (!whole)
+        throw std::invalid_argument("the transition matrix is damaged: a row, a target or a weight is out of bounds");
+    return nb::make_tuple(to_array(std::move(result.nodes)), to_array(std::move(result.scores)));
+}
+
 }  // namespace
 
 void bind_ppr(nb::module_ &module) {
@@ -235,4 +313,8 @@ void bind_ppr(nb::module_ &module) {
                "starts"_a.noconvert(), "entries"_a.noconvert(), "shares"_a.noconvert(), "restart"_a, "steps"_a,
                "tolerance"_a, "per_edge"_a, "threads"_a,
                "Nodes and scores of personalised PageRank for each slice of `entries`.");
+    module.def("joined_walk", &joined_walk, "parts"_a, "starts"_a.noconvert(), "owners"_a.noconvert(),
+               "rows"_a.noconvert(), "shares"_a.noconvert(), "entries"_a.noconvert(), "weights"_a.noconvert(),
+               "restart"_a, "steps"_a, "tolerance"_a, "per_edge"_a,
+               "Nodes and scores of personalised PageRank over several graphs with nodes in common.");
 }

@@ -37,7 +37,12 @@ class Postings(NamedTuple):
 
 
 def bm25(
-    postings: Postings, starts: NDArray[np.int64], lengths: NDArray[np.int64], mask: Mask | None = None
+    postings: Postings,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    mask: Mask | None = None,
+    *,
+    rarity: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Scores of the admitted passages that have one of the terms.
 
@@ -52,6 +57,8 @@ def bm25(
         Where the postings of each of the question's terms begin and how many they are, int64.
     mask
         Admitted passages, shape (passages,); None admits all.
+    rarity
+        The idf of each term, where the passages are a part of a corpus; None: they are all of it.
 
     Returns
     -------
@@ -62,8 +69,8 @@ def bm25(
     ValueError
         If the postings of a term are out of bounds, or one of them is no passage.
     """
-    size = len(postings.norms)
-    rarity = np.log1p((size - lengths + 0.5) / (lengths + 0.5)).astype(np.float32)
+    if rarity is None:
+        rarity = idf(len(postings.norms), lengths)
     if native_available():
         return _native.bm25(
             _as(postings.rows, np.int32),
@@ -75,6 +82,11 @@ def bm25(
             _ALL if mask is None else _as(mask, np.bool_),
         )
     return _bm25(postings, starts, lengths, rarity, mask)
+
+
+def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
+    """How rare terms are that stand in so many of the passages, float32, shape of `frequencies`."""
+    return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
 
 
 def _as(array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:

@@ -129,17 +129,11 @@ def shallow_pagerank_many(
     threads: int = 1,
 ) -> list[Walk]:
     """`shallow_pagerank` for several sets of entries, on `threads` threads where there is a native kernel."""
-    if not 0 < restart < 1:
-        raise ValueError(f"restart must be between 0 and 1, not {restart}")
-    if steps is not None and steps < 0:
-        raise ValueError(f"steps must be at least 0 or None, not {steps}")
-    if not 0 <= per_edge < 1:
-        raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
+    bounds = Bounds.of(restart, steps, tolerance, per_edge)
     shares = [
-        _shares(nodes, None if weights is None else weights[i], transition.shape[0])
+        entry_shares(nodes, None if weights is None else weights[i], transition.shape[0])
         for i, nodes in enumerate(entries)
     ]
-    bounds = _Bounds(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
     if not native_available():
         return [_walk(transition, *each, restart, bounds) for each in shares]
     starts = np.cumsum([0, *(len(nodes) for nodes, _ in shares)], dtype=np.int64)
@@ -156,17 +150,30 @@ def shallow_pagerank_many(
     )
 
 
-class _Bounds(NamedTuple):
+class Bounds(NamedTuple):
+    """How far a walk goes; see `shallow_pagerank`."""
+
     steps: int
     tolerance: float
     per_edge: float
+
+    @classmethod
+    def of(cls, restart: float, steps: int | None, tolerance: float = 0.0, per_edge: float = 0.0) -> Bounds:
+        """The bounds of a walk, once they and its restart probability are found to be valid."""
+        if not 0 < restart < 1:
+            raise ValueError(f"restart must be between 0 and 1, not {restart}")
+        if steps is not None and steps < 0:
+            raise ValueError(f"steps must be at least 0 or None, not {steps}")
+        if not 0 <= per_edge < 1:
+            raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
+        return cls(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
 
 
 def _as(array: NDArray[np.generic], kind: type[np.generic]) -> NDArray[np.generic]:
     return np.ascontiguousarray(array, dtype=kind)
 
 
-def _shares(
+def entry_shares(
     nodes: NDArray[np.integer], weights: NDArray[np.floating] | None, count: int
 ) -> tuple[Nodes, NDArray[np.float64]]:
     """Distinct entries with their shares of the restart mass."""
@@ -184,12 +191,12 @@ def _shares(
 
 
 def _walk(
-    transition: csr_array, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: _Bounds
+    transition: csr_array, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: Bounds
 ) -> Walk:
     """The numpy twin of `_ppr.cpp`: the same additions in the same order."""
     nodes, mass = entries, shares
     for _ in range(bounds.steps):
-        reached, flow, dangling = _step(transition, nodes, mass, restart, bounds)
+        reached, flow, dangling = step(transition, nodes, mass, restart, bounds)
         everywhere = np.concatenate([reached, entries])
         distinct, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
         parts = np.concatenate([flow, (restart + dangling) * shares])
@@ -201,8 +208,8 @@ def _walk(
     return nodes, mass.astype(np.float32)
 
 
-def _step(
-    transition: csr_array, nodes: Nodes, mass: NDArray[np.float64], restart: float, bounds: _Bounds
+def step(
+    transition: csr_array, nodes: Nodes, mass: NDArray[np.float64], restart: float, bounds: Bounds
 ) -> tuple[Nodes, NDArray[np.float64], float]:
     """Where mass goes along edges, how much along each, and the mass of nodes that have none."""
     indptr, indices, data = transition.indptr, transition.indices, transition.data

@@ -162,7 +162,8 @@ class Method:
     of a search leave to it. `needs_graph`: entities and relations are worth asking a model for;
     `needs_vectors`: the entities have vectors (`Graph.vectors`); `needs_units`: the semantic units have
     (`Graph.unit_vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1, where
-    passages by the walk are the others.
+    passages by the walk are the others. `cosines`: the scores of its ranking are similarities to the
+    question, and so compare between indexes.
     """
 
     name: str
@@ -179,3 +180,4 @@ class Method:
     needs_vectors: bool = False
     needs_units: bool = False
     node_share: float = 1.0
+    cosines: bool = False

@@ -77,7 +77,7 @@ class ModelGate:
     spending
         Where it is kept what models did, until it is published; None: nowhere.
     budget
-        What may be spent through this gate.
+        What may be spent through this gate; an account is one that several gates spend from.
     limits
         How the services are treated.
     progress
@@ -104,7 +104,7 @@ class ModelGate:
         cache: CallCache | None = None,
         vectors: VectorJournal | None = None,
         spending: SpendingJournal | None = None,
-        budget: Budget | None = None,
+        budget: Budget | Account | None = None,
         limits: Limits | None = None,
         progress: Progress | None = None,
         count_tokens: CountTokens = approximate_tokens,
@@ -130,7 +130,7 @@ class ModelGate:
         self._answered = False
         self._pending = PendingCalls()
         services = services or Services(self.limits, sleep=sleep)
-        account = Account(budget or Budget())
+        account = budget if isinstance(budget, Account) else Account(budget or Budget())
         self._prices = account.budget.prices
         by_stage = models_by_stage(llm)
         requests = {

@@ -17,6 +17,7 @@ hashes, so that no vocabulary is read at a question.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.bm25 import Postings, bm25
 from stratarag.kernels.topk import kth_largest
-from stratarag.pipeline.lexical_arrays import STEMMERS, Arrays, build
+from stratarag.pipeline.lexical_arrays import K1, STEMMERS, Arrays, B, build
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Rows
@@ -87,23 +88,72 @@ class LexicalIndex:
         ValueError
             If the arrays are damaged where the question's terms stand.
         """
-        return Scored(*bm25(self._all, *self._postings(question), allowed))
+        keys = np.unique(term_keys(content_words(question, self.language), self.language))
+        starts, counts = self.postings(keys)
+        chosen = rarest(counts)
+        return self.scored(starts[chosen], counts[chosen], allowed)
 
-    def _postings(self, question: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the postings of the question's terms start and how many they are, the rarest terms first."""
-        stems = [_stemmed(word, self.language) for word in content_words(question, self.language)]
-        keys = np.unique(hash_words(stems))
+    def scored(
+        self,
+        starts: Rows,
+        counts: Rows,
+        allowed: NDArray[np.bool_] | None = None,
+        rarity: NDArray[np.float32] | None = None,
+    ) -> Scored:
+        """The scores of passages by postings; `rarity` is that of each term where it is known better."""
+        return Scored(*bm25(self._all, starts, counts, allowed, rarity=rarity))
+
+    def postings(self, keys: NDArray[np.uint64]) -> tuple[Rows, Rows]:
+        """Where the postings of terms start and how many there are, 0 of a term that is not there.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are damaged there.
+        """
         if not len(keys) or not len(self._keys):
-            return _NO_ROWS, _NO_ROWS
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        places = places[self._keys[places] == keys]
+        known = self._keys[places] == keys
         starts = self._starts[places].astype(np.int64)
         counts = self._starts[places + 1].astype(np.int64) - starts
-        if np.any((counts < 1) | (counts > len(self._all.norms))):
+        if np.any((counts[known] < 1) | (counts[known] > len(self._all.norms))):
             raise ValueError("the postings are damaged: those of a term are out of bounds")
-        order = np.argsort(counts, kind="stable")
-        order = order[np.cumsum(counts[order]) <= MOST_POSTINGS]
-        return starts[order], counts[order]
+        return starts, np.where(known, counts, 0)
+
+    @property
+    def passages(self) -> int:
+        """Number of passages."""
+        return len(self._all.norms)
+
+    @property
+    def words(self) -> int:
+        """Words of all passages; more than 255 of one term in one passage count as 255."""
+        return int(self._all.counts.sum(dtype=np.int64))
+
+    def within(self, mean: float) -> LexicalIndex:
+        """The same passages as a part of a corpus whose passages have `mean` words on average.
+
+        The norms are held in memory, four bytes for each passage.
+        """
+        own = max(self.words / max(self.passages, 1), 1.0)
+        base = np.float32(K1 * (1 - B))
+        norms = base + (self._all.norms - base) * np.float32(own / max(mean, 1.0))
+        part = copy(self)
+        part._all = self._all._replace(norms=norms)
+        return part
+
+
+def rarest(frequencies: Rows) -> NDArray[np.intp]:
+    """The places of the terms whose postings a question reads, the rarest first; see `MOST_POSTINGS`."""
+    order = np.argsort(frequencies, kind="stable")
+    order = order[frequencies[order] > 0]
+    return order[np.cumsum(frequencies[order]) <= MOST_POSTINGS]
+
+
+def term_keys(words: Iterable[str], language: str) -> NDArray[np.uint64]:
+    """The hash of each word's term, in order."""
+    return hash_words([_stemmed(word, language) for word in words])
 
 
 def content_words(question: str, language: str) -> list[str]:

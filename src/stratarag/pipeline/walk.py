@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from stratarag.kernels.ppr import shallow_pagerank
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.lexical import Scored, best, content_words
+from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.names.linking import Linked, link
-from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import Origin, Ranking
 from stratarag.protocols import Corpus, Rows, Vectors
 from stratarag.question import LONGEST, RANKS
@@ -148,18 +149,86 @@ class _Evidence:
         return scores
 
 
+class Words(Protocol):
+    """Finds passages by the words of a question."""
+
+    @property
+    def language(self) -> str:
+        """The language whose words of grammar are passed over."""
+        ...
+
+    def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
+        """See `pipeline.lexical.LexicalIndex.scores`."""
+        ...
+
+
+class Similar(Protocol):
+    """Finds passages by similarity."""
+
+    def search(
+        self, query: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """See `pipeline.nearest.Nearest.search`."""
+        ...
+
+
+class Ground(Protocol):
+    """What a walk stands on: names, words, and edges among passages and entities.
+
+    Of one index (`Provenance`), or of several that are searched as one (`pipeline.joined.JoinedGround`).
+    """
+
+    @property
+    def names(self) -> NameIndex:
+        """Finds entities by name."""
+        ...
+
+    @property
+    def lexical(self) -> Words | None:
+        """Finds passages by words; None in a folder that was written before words were stored."""
+        ...
+
+    @property
+    def frequency(self) -> Rows:
+        """In how many passages each entity is, shape (entities,)."""
+        ...
+
+    def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
+        """Where a walk from these nodes comes, and its mass there; passages count first, then entities."""
+        ...
+
+
+class Provenance:
+    """The ground of one index."""
+
+    def __init__(self, graph: Graph, passages: int) -> None:
+        self.names = graph.names
+        self.lexical = graph.lexical
+        self.frequency = np.diff(graph.sources[0][: graph.entities + 1])
+        self.matrix = transition(graph, passages)
+
+    def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
+        """See `Ground`."""
+        return shallow_pagerank(
+            self.matrix, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
+        )
+
+
+def transition(graph: Graph, passages: int) -> csr_array:
+    """The transition matrix over the passages and entities of a stored graph."""
+    arrays, nodes = graph.stored.arrays, passages + graph.entities
+    parts = (arrays["walk.data"], arrays["walk.indices"], arrays["walk.indptr"])
+    return csr_array(parts, shape=(nodes, nodes))
+
+
 class PassageWalk:
     """Ranks the passages of an opened index. Safe to use from several threads."""
 
-    def __init__(self, corpus: Corpus, graph: Graph, nearest: Nearest) -> None:
+    def __init__(self, corpus: Corpus, ground: Ground, nearest: Similar) -> None:
         self._corpus = corpus
-        self._graph = graph
+        self._ground = ground
         self._nearest = nearest
-        arrays = graph.stored.arrays
-        nodes = corpus.size + graph.entities
-        parts = (arrays["walk.data"], arrays["walk.indices"], arrays["walk.indptr"])
-        self._transition = csr_array(parts, shape=(nodes, nodes))
-        self._frequency = np.diff(graph.sources[0][: graph.entities + 1])
+        self._frequency = ground.frequency
         self._documents = corpus.chunk_documents()
 
     def rank(
@@ -214,16 +283,16 @@ class PassageWalk:
             *self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed),
         )
         if rank == "walk":
-            linked = link(question, self._graph.names, entities, fuzzy=fuzzy, frequency=self._frequency)
-            language = "" if self._graph.lexical is None else self._graph.lexical.language
+            linked = link(question, self._ground.names, entities, fuzzy=fuzzy, frequency=self._frequency)
+            language = "" if self._ground.lexical is None else self._ground.lexical.language
             asked = len(content_words(question, language))
             return self._walked(evidence, linked, asked, seeds or Seeds())
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
 
     def _words(self, question: str, allowed: NDArray[np.bool_] | None, rank: str) -> Scored:
         """BM25 scores; none in an older folder, whose walks do without, unless they alone are asked for."""
-        if self._graph.lexical is not None:
-            return self._graph.lexical.scores(question, allowed)
+        if self._ground.lexical is not None:
+            return self._ground.lexical.scores(question, allowed)
         if rank in ("bm25", "hybrid"):
             raise ValueError(
                 f"this index holds no words of its chunks, so that it cannot rank by {rank}: an earlier "
@@ -273,9 +342,7 @@ class PassageWalk:
         """The admitted passages that a walk from these nodes reaches, and their mass."""
         if not len(nodes):
             return _NO_ROWS, np.zeros(0, np.float32)
-        reached, mass = shallow_pagerank(
-            self._transition, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
-        )
+        reached, mass = self._ground.walked(nodes, weights)
         passages = reached < self._corpus.size
         if allowed is not None:
             passages[passages] = allowed[reached[passages]]

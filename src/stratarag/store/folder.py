@@ -120,6 +120,11 @@ class IndexFolder:
             self._last = self._layout.current()
         return self._last
 
+    @property
+    def dimension(self) -> int | None:
+        """Dimension of the vectors; None before the first generation."""
+        return self.snapshot().manifest.dimension if self.generation else None
+
     def snapshot(self) -> Snapshot:
         """The generation that is published now; the same object while that does not change.
 

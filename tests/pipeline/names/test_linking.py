@@ -8,7 +8,7 @@ import pytest
 import stratarag as sr
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.names.linking import Linked, link
-from stratarag.pipeline.walk import PassageWalk
+from stratarag.pipeline.walk import PassageWalk, Provenance
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.opened import opened, snapshot_of
 
@@ -126,7 +126,7 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
         [sr.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
     )
     snapshot, over = snapshot_of(index), opened(index, "lshtree")
-    walk = PassageWalk(over.corpus, over.graph, over.passages)
+    walk = PassageWalk(over.corpus, Provenance(over.graph, over.corpus.size), over.passages)
     question = "Who painted the Quincebery?"
     vector = snapshot.vectors[0]  # the question is like another passage
 

@@ -27,6 +27,7 @@ METHOD = Method(
     TreeSearcher,
     needs_graph=False,
     node_share=NODE_SHARE,
+    cosines=True,
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

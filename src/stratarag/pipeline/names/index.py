@@ -70,6 +70,22 @@ class NameIndex:
     def __len__(self) -> int:
         return len(self._arrays["lengths"])
 
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The numbers of words that names have, ascending."""
+        return self._sizes
+
+    def keys(self) -> Codes:
+        """The hash of each name, shape (n,); 0 of one that has no word."""
+        found = np.zeros(len(self), np.uint64)
+        found[self._arrays["name_rows"]] = self._arrays["name_keys"]
+        return found
+
+    def lengths(self, rows: Rows) -> Rows:
+        """How many words names have."""
+        found: Rows = self._arrays["lengths"][rows].astype(np.int64)
+        return found
+
     def lookup(self, question: str) -> Rows:
         """The rows of all names of which all words stand next to each other in the question, ascending.
 

@@ -1,0 +1,219 @@
+"""Questions over several generations at once.
+
+Passages are ranked as in one index: `pipeline.joined` is the ground of the same walk, with the frequencies of
+names and words over all shards, so scores are equal to those of one index but for what was extracted
+differently. Each shard has a hierarchy of its own. What methods find in these is merged: scores that are
+cosines (`Method.cosines`) as they are, others relative to the best of the shard, times how similar the
+shard's most similar passage is, relative to the best of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stratarag._checks import blamed
+from stratarag._locks import cached_property
+from stratarag._reader import Answering, Reader
+from stratarag.errors import Damaged
+from stratarag.methods import get_method
+from stratarag.methods.base import Description, Origin, Question, Ranking, Searcher, Seeds
+from stratarag.pipeline.graph import NAME as GRAPH
+from stratarag.pipeline.joined import JoinedGround, JoinedNearest
+from stratarag.pipeline.ranking import concatenate, taken
+from stratarag.pipeline.walk import SIMILAR_POWER, PassageWalk
+from stratarag.protocols import Rows
+from stratarag.question import Allowed
+from stratarag.records import Metadata
+from stratarag.store.joined import JoinedSnapshot
+from stratarag.store.snapshot import Snapshot
+
+LEAST = 0.1
+"""A shard adds nothing to the restart of a walk where its seeds would count less than this."""
+
+
+class JoinedAllowed(Allowed):
+    """What a filter admits of each shard; `chunks` are those of all, one shard after the other."""
+
+    def __init__(self, parts: Sequence[Allowed]) -> None:
+        self.parts = parts
+        self.chunks = np.concatenate([part.chunks for part in parts])
+
+
+class JoinedReader(Answering):
+    """Answers searches over the shards of a snapshot."""
+
+    snapshot: JoinedSnapshot
+
+    def __init__(self, snapshot: JoinedSnapshot) -> None:
+        super().__init__(snapshot)
+        self.parts = [Reader(part) for part in snapshot.parts]
+
+    @cached_property
+    def _nearest(self) -> JoinedNearest:
+        return JoinedNearest([part._nearest for part in self.parts], self.snapshot.rows_of)
+
+    @cached_property
+    def _ground(self) -> JoinedGround:
+        return JoinedGround([part._graph for part in self.parts], self.snapshot.rows_of)
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, self._ground, self._nearest)
+
+    def _opened_searcher(self, name: str) -> Searcher:
+        return FanOut(self, name)
+
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        found = [part._allowed_by(question) for part in self.parts]
+        kept = [each for each in found if each is not None]
+        return JoinedAllowed(kept) if kept else None
+
+    def _blamed(self, error: Exception) -> Damaged | None:
+        for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
+            if found := blamed(part, error):
+                return Damaged(f"{name}: {found}")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A shard that a question is put to: its number, the question, and how much what it finds counts."""
+
+    part: int
+    question: Question
+    strength: float
+
+
+class FanOut:
+    """One method over all shards, as a `methods.base.Searcher`."""
+
+    def __init__(self, reader: JoinedReader, method: str) -> None:
+        self._reader = reader
+        self._method = get_method(method)
+        snapshot = reader.snapshot
+        tables = {Origin.NODE: method, Origin.GRAPH: GRAPH}
+        self._rows_of = {origin: snapshot.part(name).rows_of for origin, name in tables.items()}
+        self._rows_of[Origin.CHUNK] = snapshot.rows_of
+
+    def nodes(self, question: Question) -> Ranking:
+        """The best of what the shards find, by comparable scores; of each level no more than one index gives.
+
+        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants.
+        """
+        found = []
+        for asked in self._asked(question):
+            ranking = self._searcher(asked.part).nodes(asked.question)
+            found.append(self._numbered(asked, ranking))
+        merged = concatenate(found)
+        order = np.argsort(-merged.scores, kind="stable")
+        each_level = None if question.fill else getattr(question.options, "k_per_level", None)
+        return taken(
+            merged, order[: question.k] if each_level is None else self._levelled(merged, order, each_level)
+        )
+
+    def seeds(self, question: Question) -> Seeds:
+        """Where the shards' hierarchies let the walk restart, weighed by how much each shard counts."""
+        chunks, chunk_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
+        entities, entity_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
+        ground, rows_of = self._reader._ground, self._reader.snapshot.rows_of
+        for asked in self._asked(question):
+            strength = asked.strength**SIMILAR_POWER
+            if strength < LEAST:
+                continue
+            own = self._searcher(asked.part).seeds(asked.question)
+            chunks.append(own.chunks + rows_of.starts[asked.part])
+            chunk_weights.append(own.chunk_weights * strength)
+            entities.append(ground.names.numbers[asked.part][own.entities].astype(np.int64))
+            entity_weights.append(own.entity_weights * strength)
+        return Seeds(
+            np.concatenate(chunks),
+            np.concatenate(chunk_weights),
+            np.concatenate(entities),
+            np.concatenate(entity_weights),
+        )
+
+    def describe(self) -> Description:
+        """The sums of what the shards tell."""
+        parts = [part.describe(self._method.name) for part in self._reader.parts]
+        nodes: Counter[str] = Counter()
+        for each in parts:
+            nodes.update(each.nodes)
+        levels: Counter[str] = Counter()
+        for each in parts:
+            levels.update(each.details.get("levels", {}))
+        details: Metadata = {"levels": dict(levels)} if levels else {}
+        changed = [each.details["changed"] for each in parts if "changed" in each.details]
+        return Description(dict(nodes), {**details, "changed": sum(changed)} if changed else details)
+
+    def _searcher(self, part: int) -> Searcher:
+        return self._reader.parts[part]._searcher(self._method.name)
+
+    def _asked(self, question: Question) -> list[_Asked]:
+        """The shards of which the filter admits anything, and how similar their best passages are."""
+        allowed = question.allowed
+        assert allowed is None or isinstance(allowed, JoinedAllowed)
+        best: dict[int, tuple[Question, float]] = {}
+        for part, reader in enumerate(self._reader.parts):
+            own = None if allowed is None else allowed.parts[part]
+            if own is not None and not own.chunks.any():
+                continue
+            _, similarity = reader._nearest.search(question.vector, 1, None if own is None else own.chunks)
+            if (options := self._present(part, question.options)) is not None:
+                best[part] = (
+                    replace(question, allowed=own, options=options),
+                    float(similarity.max(initial=0.0)),
+                )
+        if not best and allowed is None:  # the first shard says which levels there are
+            best[0] = question, 0.0
+        most = max((similarity for _, similarity in best.values()), default=0.0)
+        return [
+            _Asked(part, own, max(similarity, 0.0) / most if most > 0 else 1.0)
+            for part, (own, similarity) in best.items()
+        ]
+
+    def _present(self, part: int, options: Any) -> Any:
+        """The options with those of their levels that a shard has; None if it has none of them."""
+        wanted = getattr(options, "levels", None)
+        if wanted is None:
+            return options
+        held = self._searcher(part).describe().details.get("levels", {})
+        levels = tuple(level for level in wanted if str(level) in held)
+        return replace(options, levels=levels) if levels else None
+
+    def _numbered(self, asked: _Asked, ranking: Ranking) -> Ranking:
+        """A shard's ranking in the numbering of all, with scores that compare."""
+        rows = ranking.rows.copy()
+        for origin, rows_of in self._rows_of.items():
+            rows[ranking.origin == origin] += rows_of.starts[asked.part]
+        scores, top = ranking.scores, float(ranking.scores.max(initial=0.0))
+        if not self._method.cosines:
+            relative = np.where(scores > 0, scores / (top or 1.0), scores) * asked.strength
+            scores = relative.astype(np.float32)
+        return Ranking(rows, scores, ranking.origin, ranking.trace)
+
+    def _levelled(self, merged: Ranking, order: Rows, most: int) -> Rows:
+        """The best `most` of each level, and all relations, which come with the entities that they join."""
+        told: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
+        for origin, name in ((Origin.NODE, self._method.name), (Origin.GRAPH, GRAPH)):
+            places = np.flatnonzero(merged.origin == origin)
+            levels = self._reader.snapshot.part(name).levels(merged.rows[places].tolist())
+            for place, level in zip(places.tolist(), levels, strict=True):
+                told[place] = level
+        taken_of: Counter[int] = Counter()
+        kept = []
+        for place in order.tolist():
+            kind, level = told[place]
+            if kind == "relation" or taken_of[level] < most:
+                taken_of[level] += kind != "relation"
+                kept.append(place)
+        return np.array(kept, np.int64)
+
+
+def opened_reader(snapshot: Snapshot | JoinedSnapshot) -> Answering:
+    """What answers questions over a generation, or over those of all shards."""
+    return JoinedReader(snapshot) if isinstance(snapshot, JoinedSnapshot) else Reader(snapshot)

@@ -1,0 +1,386 @@
+"""Shards are asked, changed and checked as one index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from click.testing import CliRunner
+
+import stratarag as sr
+from stratarag import demo
+from stratarag.cli import main
+from stratarag.errors import (
+    BudgetExceeded,
+    ClosedIndex,
+    Damaged,
+    FormatTooNew,
+    IndexExists,
+    NotAnIndex,
+    ShardMismatch,
+    ShardMissing,
+)
+from stratarag.methods import NAMES
+from stratarag.testing.contract import Caller, CountingModel, documents
+
+EMBEDDER = sr.HashingEmbedder(128)
+DOCS = documents(24)
+QUESTION = "What does the lantern of note 3 have to do with the keeper?"
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Caller:
+    return Caller(request.param)
+
+
+def build(path: Path, docs: Any = DOCS, **given: Any) -> sr.Index:
+    given = {"shards": 3, **given} if "by" not in given else given
+    return sr.build_shards(docs, path, embedder=EMBEDDER, progress=False, **given)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shards") / "root"
+    build(path, method=list(NAMES)).close()
+    return path
+
+
+@pytest.fixture
+def index(root: Path) -> Any:
+    with sr.open_index(root, embedder=EMBEDDER) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def whole() -> Any:
+    with sr.build_index(DOCS, list(NAMES), embedder=EMBEDDER, progress=False) as built:
+        yield built
+
+
+def scores(found: sr.Retrieval) -> dict[str, float]:
+    return {hit.id: pytest.approx(hit.score, abs=1e-5) for hit in found.hits}
+
+
+@pytest.mark.parametrize("rank", ["bm25", "dense"])
+@pytest.mark.parametrize("where", [None, {"topic": "theatre"}])
+def test_words_and_vectors_score_as_in_one_index(
+    index: sr.Index, whole: sr.Index, rank: Any, where: Any
+) -> None:
+    given = {"view": "chunks", "rank": rank, "where": where}
+    assert scores(index.retrieve(QUESTION, 8, **given)) == scores(whole.retrieve(QUESTION, 8, **given))
+
+
+def test_the_walk_finds_what_it_finds_in_one_index(tmp_path: Path) -> None:
+    docs, questions = list(demo.documents()), [each.question for each in demo.showcase()]
+    with (
+        build(tmp_path / "root", docs, shards=4) as index,
+        sr.build_index(docs, embedder=EMBEDDER, progress=False) as whole,
+    ):
+        shared = []
+        for question in questions:
+            found, expected = (each.retrieve(question, 5, view="chunks") for each in (index, whole))
+            assert found.hits[0].id == expected.hits[0].id
+            shared.append(len({hit.id for hit in found} & {hit.id for hit in expected}))
+        assert sum(shared) >= 0.9 * 5 * len(questions)
+
+
+def test_a_walk_goes_from_a_shard_to_another_by_a_name(tmp_path: Path) -> None:
+    texts = {
+        "a": "Orla Venn founded the Kestrel Press. Orla Venn wrote to the Kestrel Press every winter.",
+        "b": "The Kestrel Press was moved to Dunmore by its printers, who were glad of it.",
+        "c": "In summer the harbour smells of tar, and boys sell apples on the steps.",
+        "d": "A fair is held on the green, and a fiddler plays until the lamps are lit.",
+    }
+    docs = [sr.Document(name, text, {"tenant": name}) for name, text in texts.items()]
+    with build(tmp_path / "root", docs, by="tenant") as index:
+        assert index.stats()["shards"] == 4
+        found = index.retrieve("Where is what Orla Venn founded?", 4, view="chunks")
+        assert [hit.documents[0] for hit in found.hits[:2]] == ["a", "b"]
+        assert found.hits[1].score > 2 * found.hits[2].score
+
+
+@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("view", ["nodes", "chunks", None])
+def test_methods_find_k_things_in_order(index: sr.Index, method: str, view: Any) -> None:
+    found = index.retrieve(QUESTION, 6, view=view, method=method)
+    ranked = [hit.score for hit in found.hits]
+    known = {chunk.id for chunks in index.chunks().values() for chunk in chunks}
+    assert len(found) == 6
+    assert ranked == sorted(ranked, reverse=True)
+    assert len({(hit.kind, hit.id) for hit in found.hits}) == 6
+    assert all(hit.sources and known.issuperset(hit.sources) for hit in found.hits)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_filter_admits_what_it_says_in_all_shards(index: sr.Index, method: str) -> None:
+    wanted = {doc.id for doc in DOCS if doc.metadata["topic"] == "railway"}
+    for view in ("nodes", "chunks", None):
+        found = index.retrieve(QUESTION, 30, view=view, method=method, where={"topic": "railway"})
+        assert {name for hit in found.hits for name in hit.documents} == wanted
+
+
+def test_a_level_that_only_some_shards_have(tmp_path: Path) -> None:
+    docs = [*documents(20), sr.Document("alone", "One note alone.", {"topic": "none", "number": 0})]
+    docs = [sr.Document(d.id, d.text, {"half": str(d.metadata["topic"] == "none")}) for d in docs]
+    with build(tmp_path / "root", docs, by="half") as index:
+        found = index.retrieve(QUESTION, 3, view="nodes", levels=(1,))
+        assert {hit.level for hit in found.hits} == {1}
+        with pytest.raises(ValueError, match="level 9 is not in this tree"):
+            index.retrieve(QUESTION, 3, view="nodes", levels=(9,))
+
+
+def test_so_many_of_each_level(index: sr.Index) -> None:
+    given = {"mode": "per_level", "k_per_level": 2, "fill": False}
+    found = index.retrieve(QUESTION, 10, view="nodes", **given)
+    levels = [hit.level for hit in found.hits]
+    assert levels.count(0) == 2
+    assert levels.count(1) == 2
+
+
+def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
+    with build(tmp_path / "root", by="topic", method="archrag") as index:
+        alone = [d for d in DOCS if d.metadata["topic"] == "railway"]
+        with sr.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
+            expected = {node.text for node in own.nodes()}
+            named = index.retrieve(QUESTION, 50, view="nodes", where={"topic": "railway"}, relations=False)
+            assert expected
+            assert {node.text for node in index.nodes()} > expected
+            assert {hit.text for hit in named.hits if hit.kind == "community"} <= expected
+
+
+def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:
+    path = tmp_path / "root"
+    with build(path) as index:
+        before = index.generation
+        more = [
+            sr.Document("doc-003", "A zeppelin landed here.", {"topic": "air"}),
+            sr.Document("new", "Zeppelins."),
+        ]
+        assert call(index, "estimate", more).embedded_texts > 0
+        report = call(index, "insert", [*more, DOCS[0], sr.Document("blank", " ")])
+        assert report.added == ("new",)
+        assert report.updated == ("doc-003",)
+        assert report.unchanged == (DOCS[0].id,)
+        assert report.skipped == ("blank",)
+        assert report.documents == len(DOCS) + 1 == len(index.documents())
+        assert index.generation > before
+        assert {hit.documents[0] for hit in index.retrieve("zeppelins", 2, rank="bm25")} == {"doc-003", "new"}
+        report = call(index, "delete", ["doc-003", "nobody"], missing_ok=True)
+        assert report.deleted == ("doc-003",)
+        with pytest.raises(KeyError, match="doc-003"):
+            call(index, "delete", ["doc-003"])
+        assert call(index, "add_method", "archrag").nodes["archrag"] > 0
+        assert index.methods == ("lshtree", "archrag")
+    assert not [
+        file for file in path.rglob("*") if file.is_file() and b"zeppelin landed" in file.read_bytes()
+    ]
+    with sr.open_index(path, embedder=EMBEDDER) as again:
+        assert "doc-003" not in again.documents()
+        assert again.verify() == []
+
+
+def test_all_of_a_shard_may_go_and_come_back(tmp_path: Path) -> None:
+    with build(tmp_path / "root", by="topic") as index:
+        gone = [d for d in DOCS if d.metadata["topic"] == "railway"]
+        index.delete([d.id for d in gone])
+        assert len(index.documents()) == len(DOCS) - len(gone)
+        assert "railway" not in {hit.metadata["topic"] for hit in index.retrieve(QUESTION, 30, view="chunks")}
+        index.insert(gone)
+        assert len(index.documents()) == len(DOCS)
+
+
+def test_a_document_may_move_and_a_value_may_be_new(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    with build(path, by="topic") as index:
+        shards = index.stats()["shards"]
+        report = index.insert([sr.Document(DOCS[0].id, "A zeppelin.", {"topic": "air"})])
+        assert report.documents == len(DOCS)
+        assert index.stats()["shards"] == shards + 1
+        assert index.documents()[DOCS[0].id] == {"topic": "air"}
+        found = index.retrieve("zeppelin", 3, where={"topic": "air"})
+        assert {hit.text for hit in found.hits} == {"A zeppelin."}
+        with pytest.raises(ValueError, match="no 'topic' in its metadata"):
+            index.insert([sr.Document("other", "text")])
+        with pytest.raises(ValueError, match="twice, with different 'topic'"):
+            index.insert([sr.Document("x", "text", {"topic": t}) for t in ("air", "sea")])
+
+
+def test_another_object_sees_a_change_after_reload(root: Path, tmp_path: Path) -> None:
+    with (
+        build(tmp_path / "root", by="topic") as writer,
+        sr.open_index(tmp_path / "root", embedder=EMBEDDER) as reader,
+    ):
+        writer.insert([sr.Document("new", "A zeppelin.", {"topic": "air"})])
+        assert "new" not in reader.documents()
+        assert reader.reload() == writer.generation
+        assert "new" in reader.documents()
+
+
+def test_what_is_listed_is_there_once(index: sr.Index, whole: sr.Index, tmp_path: Path) -> None:
+    names = [each.id for each in index.entities()]
+    assert len(names) == len(set(names))
+    assert names == sorted(names)
+    pairs = [frozenset((each.source, each.target)) for each in index.relations()]
+    assert len(pairs) == len(set(pairs))
+    assert {c.text for cs in index.chunks().values() for c in cs} == {
+        c.text for cs in whole.chunks().values() for c in cs
+    }
+    (some,) = index.chunks("doc-007")["doc-007"]
+    assert index.find_chunks([some.id]) == [some]
+    assert dict(index.extractions()).keys() == {c.id for cs in index.chunks().values() for c in cs}
+    for method in NAMES:
+        assert sum(level.count for level in index.levels(method)) == len(list(index.nodes(method)))
+        assert index.stats()["methods"][method]["nodes"]
+    listed = [index.browse("documents", offset=at, limit=5) for at in range(0, 30, 5)]
+    assert [each.id for page in listed for each in page.items] != []
+    assert {each.id for page in listed for each in page.items} == {doc.id for doc in DOCS}
+    assert {page.total for page in listed} == {len(DOCS)}
+    (passage,) = index.browse("passages", within="doc-007").items
+    assert passage.id == some.id
+    with pytest.raises(KeyError, match="nobody"):
+        index.browse("passages", within="nobody")
+    assert nx.read_graphml(index.export(tmp_path / "all.graphml", "graphml"))
+    assert index.retrieve(QUESTION, 5).show().html
+    assert index.show("archrag").html
+
+
+def test_answers_cite_what_was_found(index: sr.Index, call: Caller) -> None:
+    answer = call(index, "answer", "What is note 3 of?")
+    assert answer.citations
+    assert answer.citations[0].documents[0] in index.documents()
+
+
+def test_a_copy_is_a_folder_of_shards(index: sr.Index, tmp_path: Path) -> None:
+    index.copy_to(tmp_path / "copy")
+    with sr.open_index(tmp_path / "copy", embedder=EMBEDDER) as copy:
+        assert scores(copy.retrieve(QUESTION, 5)) == scores(index.retrieve(QUESTION, 5))
+        assert copy.verify() == []
+
+
+def test_a_missing_shard_is_named_and_left_out_only_on_request(root: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(root, tmp_path / "root")
+    shutil.rmtree(path / "shard-0001")
+    with pytest.raises(ShardMissing, match=r"shard-0001 is missing.*partial=True"):
+        sr.open_index(path, embedder=EMBEDDER)
+    with sr.open_index(path, embedder=EMBEDDER, partial=True) as index:
+        assert index.stats()["missing"] == ["shard-0001"]
+        assert len(index.retrieve(QUESTION, 4)) == 4
+        with pytest.raises(ShardMissing, match="shard-0001"):
+            index.insert([sr.Document("new", "text")])
+        with pytest.raises(ShardMissing, match="shard-0001"):
+            index.copy_to(tmp_path / "copy")
+        assert index.verify() == ["shard-0001: missing"]
+
+
+def test_shards_of_other_settings_are_refused_by_name(root: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(root, tmp_path / "root")
+    shutil.rmtree(path / "shard-0002")
+    settings = {"chunking": {"size": 77}}
+    sr.build_index(
+        DOCS[:3], "lshtree", path / "shard-0002", embedder=EMBEDDER, config=settings, progress=False
+    ).close()
+    with pytest.raises(ShardMismatch, match="shard-0002 differs from shard-0000 in methods"):
+        sr.open_index(path, embedder=EMBEDDER)
+    problems = CliRunner().invoke(main, ["verify", str(path)])
+    assert problems.exit_code == 1
+    assert "shard-0002 differs from shard-0000 in config" in problems.output
+
+
+def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(root, tmp_path / "root")
+    (file,) = (path / "shard-0001" / "generations").glob("*/corpus.sqlite")
+    with sr.open_index(path, embedder=EMBEDDER) as index:
+        file.write_bytes(file.read_bytes()[:-4096])
+        assert [each for each in index.verify() if each.startswith("shard-0001: corpus.sqlite")]
+    with pytest.raises(Damaged, match="shard-0001"):
+        sr.open_index(path, embedder=EMBEDDER)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", Damaged),
+        ("[]", Damaged),
+        ('{"format": 99}', FormatTooNew),
+        ('{"format": 1, "by": null, "shards": [{"folder": "../elsewhere"}]}', Damaged),
+        ('{"format": 1, "by": "x", "shards": [{"folder": "shard-0000", "built": true}]}', Damaged),
+    ],
+)
+def test_a_list_that_no_version_wrote(root: Path, tmp_path: Path, text: str, error: type[Exception]) -> None:
+    path = shutil.copytree(root, tmp_path / "root")
+    (path / "shards.json").write_text(text)
+    with pytest.raises(error, match=r"shards\.json"):
+        sr.open_index(path, embedder=EMBEDDER)
+
+
+def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    for given in ({"shards": None}, {"shards": 2, "by": "topic"}, {"shards": 0}):
+        with pytest.raises(ValueError, match="shards"):
+            sr.build_shards(DOCS, path, embedder=EMBEDDER, progress=False, **given)
+    for docs in ([], ["", " "]):
+        with pytest.raises(ValueError, match="nothing was written"):
+            build(path, docs)
+    with pytest.raises(TypeError, match="document 1 is of type"):
+        build(path, ["text", 7])
+    assert not path.exists()
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+    with pytest.raises(NotAnIndex, match=r"notes\.txt"):
+        build(path)
+
+
+def test_a_build_resumes_and_refuses_what_is_other(tmp_path: Path) -> None:
+    path, model = tmp_path / "root", CountingModel()
+    with pytest.raises(BudgetExceeded) as stopped:
+        build(path, llm=model, method="archrag", budget=sr.Budget(calls=10))
+    assert "shard-000" in "".join(stopped.value.__notes__)
+    assert len(model.prompts) == 10
+    with build(path, llm=model, method="archrag") as index:
+        assert index.last_report.documents == len(DOCS)
+        assert len(set(model.prompts)) == len(model.prompts)
+    with build(path, llm=model, method="archrag") as index:
+        assert index.last_report.usage.calls == 0
+    for docs, shards in ((DOCS[:1], 3), (documents(25), 3)):
+        with pytest.raises(IndexExists):
+            build(path, docs, method="archrag", shards=shards, llm=model)
+    with pytest.raises(NotAnIndex, match="3 shards, not 4"):
+        build(path, method="archrag", shards=4, llm=model)
+
+
+def test_few_documents_leave_shards_empty(tmp_path: Path) -> None:
+    with build(tmp_path / "root", ["Ada wrote the letter.", "The letter is in Bremen."], shards=8) as index:
+        assert index.stats()["shards"] <= 2
+        assert index.retrieve("Where is the letter?", 1).hits[0].text == "The letter is in Bremen."
+    with pytest.raises(ClosedIndex):
+        index.retrieve("Where?")
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": d.id, "text": d.text, "metadata": dict(d.metadata)}) for d in DOCS]
+    Path("docs.jsonl").write_text("\n".join(lines))
+    Path("new.txt").write_text("A zeppelin landed on the green.")
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        done = CliRunner().invoke(main, [*arguments, "--json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout)
+
+    hashing = ("--embedder", "hashing")
+    assert run("build", "docs.jsonl", "-o", "idx", "--shards", "3", *hashing)["documents"] == len(DOCS)
+    assert run("stats", "idx")["shards"] == 3
+    assert run("insert", "idx", "new.txt", *hashing)["added"] == ["new.txt"]
+    hits = run("query", "idx", "Where did the zeppelin land?", "--no-answer", *hashing)["hits"]
+    assert hits[0]["documents"] == ["new.txt"]
+    assert run("delete", "idx", "new.txt", *hashing)["deleted"] == ["new.txt"]
+    assert run("verify", "idx") == {"problems": []}
+    run("build", "docs.jsonl", "-o", "two", "--shards", "2", "--shard-by", "topic", code=2)
+    shutil.rmtree("idx/shard-0000")
+    assert run("query", "idx", "Who?", *hashing, code=1)["error"] == "ShardMissing"
+    assert run("query", "idx", "Who?", "--partial", "--no-answer", *hashing)["hits"]
+    assert run("stats", "idx", "--partial")["missing"] == ["shard-0000"]
