@@ -22,9 +22,10 @@ from stratarag.methods import get_method
 from stratarag.models.gate import Gate
 from stratarag.models.rerankers import EXAMPLES, named_reranker, package_and_model
 from stratarag.models.tracing import span
-from stratarag.pipeline.answer import Draft, cited, extract_answer, generate
+from stratarag.pipeline.answer import Draft, cited, generate
 from stratarag.pipeline.answer import stream as stream_answer
 from stratarag.pipeline.decompose import decompose as name_entities
+from stratarag.pipeline.extractive import extract_answer
 from stratarag.pipeline.rerank import Reranker, scored
 from stratarag.pipeline.subquestions import Found, fused, subquestions
 from stratarag.protocols import Vectors

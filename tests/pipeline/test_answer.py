@@ -74,6 +74,23 @@ def test_a_chain_gets_evidence_of_both_its_ends() -> None:
     assert "1831" in told
 
 
+def test_a_chain_is_followed_by_the_names_that_each_answer_brings_in() -> None:
+    told = answer(
+        "What is the pay of the keeper of the lighthouse?",
+        "The light at Crake\nThe lighthouse is old. Its keeper is the daughter of a smith, Hanna Siskin.",
+        "Hanna Siskin\nShe was born at Sarn. Her wage is 96 crowns.",
+        *[f"Town {n}\nThe smiths of town {n} are poor. The fish are dear." for n in range(6)],
+    )
+    assert told.index("Hanna Siskin") < told.index("96 crowns")
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Delivered by Judge Osric Fenn at Sarn, 15 March 1892.", "By order of the Ferry Company."]
+)
+def test_who_spoke_and_when_is_a_byline(sentence: str) -> None:
+    assert is_byline(sentence, 0, len(sentence))
+
+
 def test_a_question_with_two_names_gets_evidence_of_each() -> None:
     told = answer(
         "Who is older, Mara Quill or Tobias Wren?",

@@ -18,7 +18,11 @@ _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
 )
 _LONGEST_BYLINE = 120  # characters
-_PLACED = re.compile(r"(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){1,2}", re.IGNORECASE)
+_PLACED = re.compile(
+    r"(?:(?:\w{3,}ed|held|made|sent|written|taken)(?: down)?(?= \w))?"
+    r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",
+    re.IGNORECASE,
+)
 _SMALL = (
     frozenset(
         ["the", "a", "an", "by", "of", "at", "in", "on", "off", "from", "to", "for", "and", "near", "aged"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from operator import itemgetter
 
 from stratarag.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
@@ -22,7 +23,7 @@ from stratarag.pipeline.sentences import sentences
 from stratarag.records import EntityMention, Extraction, RelationMention
 from stratarag.stopwords import ENGLISH
 
-__all__ = ["extract", "question_entities", "question_terms", "select_terms"]
+__all__ = ["extract", "proper_names", "question_entities", "question_terms", "select_terms"]
 
 _LONGEST_NAME = 120  # characters; what is longer is no name
 _QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
@@ -117,12 +118,22 @@ def extract(text: str, *, title: str = "") -> Extraction:
 
 def question_entities(question: str) -> tuple[str, ...]:
     """The names, titles, dates and quantities in a question, in its order; question words are none."""
-    question = _composed(question)
-    stops, _, foreign = _read(question)
+    return _mentioned(question, without=())
+
+
+def proper_names(text: str) -> tuple[str, ...]:
+    """As `question_entities`, without dates and quantities."""
+    return _mentioned(text, without=(DATE, QUANTITY))
+
+
+def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
+    text = _composed(text)
+    stops, _, foreign = _read(text)
     names = _Names()
-    for start, end in sentences(question):
-        for name, *_ in mentions(question, start, end, stops):
-            names.add(name)
+    for start, end in sentences(text):
+        for name, _, _, kind in mentions(text, start, end, stops):
+            if kind not in without:
+                names.add(name)
     for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
         names.add(name)
     return tuple(name for name in names.doubtful if len(name) <= _LONGEST_NAME)
