@@ -407,6 +407,24 @@ def test_every_damage_of_an_index_is_found(index: str) -> None:
 
 
 def test_the_demo_tells_what_it_found() -> None:
-    answers = as_json("demo", *HASHING)
-    assert len(answers) >= 3
-    assert all(entry["answer"]["citations"] for entry in answers)
+    shown = as_json("demo", *HASHING)
+    assert len(shown) == 3
+    for each in shown:
+        assert set(each["found"]) == {"archrag", "hirag", "lshtree", "noderag"}
+        assert 0 <= each["plain"] <= len(each["needed"])
+    assert any(each["plain"] < min(each["found"].values()) == len(each["needed"]) for each in shown)
+
+
+def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(
+        "stratarag.server.run", lambda app, host, port, started: started("http://127.0.0.1:1/")
+    )
+    result = run("demo", "--serve", *HASHING)
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert max(map(len, lines)) <= 80
+    assert any("names Peregrine Lisle, and so does" in line for line in lines)
+    assert "   stratarag build my-folder --out idx" in lines
+    assert opened == ["http://127.0.0.1:1/"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from stratarag._cli.options import (
 )
 from stratarag._cli.output import Output, command
 from stratarag._cli.serving import mcp, serve
+from stratarag.methods import NAMES as METHODS
 from stratarag.models.prices import money
 from stratarag.question import LENGTHS, RANKS, Length, Rank
 
@@ -382,15 +384,24 @@ def verify(index: str, output: Output) -> None:
 
 @main.command()
 @click.option("--out", "-o", "path", type=click.Path(), help="Keep the index in this folder.")
+@click.option("--serve", "in_browser", is_flag=True, help="Show the index in a browser afterwards.")
 @models_options
 @command
-def demo(path: str | None, llm: Any, embedder: Any, output: Output) -> None:
-    """Build an index of the corpus that comes with the package, and ask it a few questions."""
+def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Output) -> None:
+    """Ask a corpus that comes along what plain vectors miss, and show the way that leads there."""
     from stratarag import demo as world
+    from stratarag.demo.comparison import shown
 
-    asked = world.showcase()
+    began = time.perf_counter()
+    documents = world.documents()
     with sr.build_index(
-        world.documents(), path=path, llm=llm, embedder=embedder, progress=not output.as_json
+        documents, list(METHODS), path=path, llm=llm, embedder=embedder, progress=not output.as_json
     ) as index:
-        answers = [(question, index.answer(question.question, 5)) for question in asked]
-        output.show([{"question": q, "answer": a} for q, a in answers], lambda: demo_lines(index, answers))
+        seconds = time.perf_counter() - began
+        found = list(shown(index))
+        kept = None if path is None else Path(path)
+        output.show(found, lambda: demo_lines(len(documents), seconds, found, kept))
+        if in_browser:
+            click.get_current_context().invoke(
+                serve, index=str(index.path), read_only=True, browse=True, llm=llm, embedder=embedder
+            )

@@ -2,29 +2,89 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 import stratarag as sr
+from stratarag.demo.comparison import HITS, Shown
 from stratarag.models.prices import money
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
+_WIDTH = 80
+_QUOTED = 200  # characters of a sentence that the demo shows
 
 
-def demo_lines(index: sr.Index, answers: Sequence[tuple[Any, sr.Answer]]) -> Iterator[str]:
-    """The demo: its build, then each question with its answer."""
-    if index.last_report is not None:
-        yield from report_lines(index.last_report, str(index.path))
-    for question, answer in answers:
+def demo_lines(documents: int, seconds: float, shown: Sequence[Shown], path: Path | None) -> Iterator[str]:
+    """The demo: for each question who found what, and the way that led there; then what to type next."""
+    yield from _wrapped(
+        f"{documents} letters, minutes and newspaper pieces of islands that do not exist, indexed by four "
+        f"methods in {seconds:.0f} s. Three questions: how many of the documents that hold the answer are "
+        f"among the first {HITS} passages, by similar vectors alone and by each method?",
+        "",
+    )
+    for number, each in enumerate(shown, 1):
         yield ""
-        yield click.style(question.question, bold=True)
-        yield from answer_lines(answer)
-        found = {document for hit in answer.retrieval for document in hit.documents}
-        gold = set(question.supporting_ids)
-        yield f"   ({len(gold & found)} of the {len(gold)} documents that hold the answer are among the hits)"
+        yield from _wrapped(f"{number}. {each.question.question}", "   ", bold=True)
+        yield f"   {'plain vectors':34}{_count(each.plain, each)}"
+        for found in sorted({*each.found.values()}):
+            names = ", ".join(name for name, count in each.found.items() if count == found)
+            yield f"   {names:34}{_count(found, each)}"
+        yield from _way_lines(each)
+    won = sum(each.won for each in shown)
+    yield ""
+    if won == len(shown):
+        yield "Plain vectors missed a document each time; all four methods found them all."
+    else:
+        yield f"In {won} of {len(shown)}, all four methods found what plain vectors missed."
+    yield ""
+    yield click.style("Now with a folder of yours:", bold=True)
+    yield "   stratarag build my-folder --out idx"
+    yield '   stratarag query idx "your question"'
+    yield "   stratarag serve idx --open        the same in a browser"
+    if path is not None:
+        yield f"   stratarag serve {path} --open        this demo in a browser"
+    else:
+        yield "   stratarag demo --serve            this demo in a browser"
+
+
+def _count(found: int, each: Shown) -> str:
+    mark = click.style("found", fg="green") if found == len(each.needed) else click.style("missed", fg="red")
+    return f"{found} of {len(each.needed)}  {mark}"
+
+
+def _way_lines(each: Shown) -> Iterator[str]:
+    """How the document that plain vectors miss was reached."""
+    if each.way is None:
+        return
+    if each.way.first is None:
+        yield from _wrapped(f"the question names {each.way.name}, and so does", "   ")
+    else:
+        yield from _wrapped(f"{each.way.first.title}:", "   ")
+        yield from _wrapped(f'"{_around(each.way.first.sentence, each.way.name)}"', "      ")
+        yield from _wrapped(f"names {each.way.name}, and so does", "   ")
+    yield from _wrapped(f"{each.way.last.title}:", "   ")
+    yield from _wrapped(f'"{_around(each.way.last.sentence, each.way.name)}"', "      ")
+
+
+def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
+    first = "" if bold else indent
+    for line in textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=indent):
+        yield click.style(line, bold=True) if bold else line
+
+
+def _around(sentence: str, name: str) -> str:
+    """As much of a long sentence as three lines hold, with the name in it."""
+    if len(sentence) <= _QUOTED:
+        return sentence
+    start = max(0, min(sentence.find(name), len(sentence) - _QUOTED))
+    start = sentence.find(" ", start - 20, start) + 1 if start > 20 else 0
+    part = sentence[start : start + _QUOTED].rpartition(" ")[0]
+    return f"{'... ' if start else ''}{part} ..."
 
 
 def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:

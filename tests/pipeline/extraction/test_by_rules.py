@@ -399,6 +399,16 @@ def test_a_title_is_a_name_if_it_does_not_say_something(title: str, named: bool)
     assert title in corpus_names(f"{text} It is known as {title} today.")
 
 
+def test_a_surname_under_a_form_of_address_is_who_is_the_only_one_of_that_name() -> None:
+    found = corpus_names(
+        "The prize went to Miss Maud Tarrant.",
+        "We heard Miss Tarrant speak.",
+        "We met Miss Ada Thrale and then Miss Dora Thrale.",
+        "We heard Miss Thrale speak.",
+    )
+    assert found == {"Miss Maud Tarrant", "Miss Ada Thrale", "Miss Dora Thrale", "Miss Thrale"}
+
+
 def test_a_person_is_one_with_and_without_a_form_of_address() -> None:
     found = corpus_names(
         "He met Miss Lettice Dunmore.", "He met Lettice Dunmore.", "He saw Miss Universe 2010."

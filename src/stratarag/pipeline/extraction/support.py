@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 from stratarag.pipeline.extraction.terms import select_terms
@@ -13,7 +13,8 @@ COMMON = 1.0
 
 _ADDRESSES = "aunt baron baroness count countess dame lady madame miss mistress uncle widow"
 ADDRESSES = frozenset(_ADDRESSES.split())
-"""Words before a person's name: "Miss Lettice Dunmore" is who is called "Lettice Dunmore" elsewhere."""
+"""Words before a person's name: "Miss Lettice Dunmore" is who is called "Lettice Dunmore" elsewhere, and she
+is "Miss Dunmore", if no other Miss Dunmore is named in full."""
 
 
 def settle(collected: Merge, chunks: int) -> None:
@@ -30,10 +31,18 @@ def settle(collected: Merge, chunks: int) -> None:
 
 def _addressed(keys: Collection[str]) -> Iterator[tuple[str, str]]:
     """Persons under a form of address, each with the name in full."""
-    for key in keys:
-        front, _, rest = key.partition(" ")
-        if front in ADDRESSES and " " in rest and rest in keys:
-            yield key, rest
+    addressed = [
+        (front, rest) for key in keys for front, _, rest in [key.partition(" ")] if front in ADDRESSES
+    ]
+    full: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for front, rest in addressed:
+        if " " in rest:
+            full[front, rest.rpartition(" ")[2]].append(rest)
+    for front, rest in addressed:
+        if " " in rest and rest in keys:
+            yield f"{front} {rest}", rest
+        elif len(named := full.get((front, rest), [])) == 1:
+            yield f"{front} {rest}", f"{front} {named[0]}"
 
 
 def _lower_case(frequency: Mapping[str, int]) -> Counter[str]:
