@@ -216,6 +216,106 @@ def test_adding_then_deleting_restores_results(backend: Any) -> None:
         np.testing.assert_allclose(scores_before, scores_after, atol=1e-6)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    before=st.lists(st.integers(0, 80), min_size=2, max_size=3),
+    keep=st.floats(0, 1),
+    codes=st.sampled_from(["int8", "float16", "float32"]),
+    metric=st.sampled_from(["ip", "cosine", "l2"]),
+    keep_vectors=st.booleans(),
+    tree=st.booleans(),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(BACKENDS),
+)
+def test_brought_up_to_date_it_holds_the_new_layers(
+    before: list[int],
+    keep: float,
+    codes: Any,
+    metric: Any,
+    keep_vectors: bool,
+    tree: bool,
+    seed: int,
+    kind: Any,
+) -> None:
+    layers, children = hierarchy(before, 12, seed)
+    how: dict[str, Any] = {"codes": codes, "metric": metric, "keep_vectors": keep_vectors, "links": 4}
+    index = CHNSW.build(layers, children if tree else None, scan_limit=10, regroup=True, backend=kind, **how)
+    arrays = {name: np.array(array) for name, array in index.arrays().items()}
+    rng = np.random.default_rng(seed)
+    after, links = hierarchy([int(rng.integers(0, 80)) for _ in before], 12, seed + 1)
+    for level, old in enumerate(layers):  # part of the old in another order, some of it twice
+        chosen = rng.permutation(len(old))[: int(keep * len(old))]
+        after[level][: len(chosen)] = old[chosen][: len(after[level])]
+        if len(after[level]) > 2:
+            after[level][-1] = after[level][0]
+    found, changed = index.revised(after, links if tree else None)
+    for name, array in index.arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+    assert found.sizes == [len(layer) for layer in after]
+    assert all(count <= len(a) + len(b) for count, a, b in zip(changed, layers, after, strict=True))
+    if keep_vectors:
+        check_exact(found, after, unit(rng.normal(size=12)), 7)
+    again = CHNSW.from_arrays({name: np.array(a) for name, a in found.arrays().items()}, backend=kind)
+    assert again.revised(after, links if tree else None)[1] == [0] * len(after)
+    for level, layer in enumerate(after):
+        own = {n.split(".")[1]: a for n, a in found.arrays().items() if n.startswith(f"layer{level}.")}
+        if len(own["links"]):
+            assert reachable(own) == set(range(len(layer)))
+        for row in range(0, len(layer), 9):
+            rows, _ = found.search_all(layer[row], 1, ef=200)[level]
+            if metric != "ip":
+                assert exact(layer[rows], layer[row], 1, metric)[1] == pytest.approx(
+                    exact(layer, layer[row], 1, metric)[1], abs=0.02
+                )
+
+
+@native
+def test_what_numpy_changed_is_linked_when_opened() -> None:
+    layers, children = hierarchy([400, 20], 12, seed=4)
+    arrays = CHNSW.build(layers, children, scan_limit=10, backend="native").arrays()
+    after = [unit(np.random.default_rng(0).normal(size=(400, 12))), layers[1]]
+    after[0][:300] = layers[0][100:]
+    revised, changed = CHNSW.from_arrays(arrays, backend="numpy").revised(after, children)
+    added = CHNSW.from_arrays(arrays, backend="numpy")
+    added.add(0, after[0][300:])
+    assert changed == [200, 0]
+    for index in (revised, added):
+        opened = CHNSW.from_arrays(index.arrays(), backend="native")
+        own = {n.split(".")[1]: a for n, a in opened.arrays().items() if n.startswith("layer0.")}
+        assert reachable(own) == set(np.flatnonzero(own["alive"]).tolist())
+        assert opened.search_all(after[0][350], 1)[0][1] > 0.99
+
+
+@native
+@pytest.mark.parametrize("keep_vectors", [True, False])
+def test_with_half_replaced_recall_is_that_of_a_fresh_build(keep_vectors: bool) -> None:
+    layers, children = hierarchy([6000, 300], 32, seed=21)
+    other, _ = hierarchy([6000, 300], 32, seed=21, spread=0.501)
+    rng, parents = np.random.default_rng(3), children[0][:, 0]
+    index = CHNSW.build(layers, children, scan_limit=100, threads=2, keep_vectors=keep_vectors)
+    replaced = rng.permutation(6000)[:3000]
+    half = layers[0].copy()
+    half[replaced] = other[0][replaced]
+    queries = unit(half[::30] + 0.05 * rng.normal(size=(200, 32)))
+    truth = [exact(half, query, 10, "ip")[0] for query in queries]
+
+    def recall(index: CHNSW, rows: np.ndarray) -> float:
+        found = rows[index.search_many(queries, 10)[0][0]]
+        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, found, strict=True)]))
+
+    fresh = CHNSW.build([half, layers[1]], children, scan_limit=100, threads=2, keep_vectors=keep_vectors)
+    revised, changed = index.revised([half, layers[1]], children, threads=2)
+    assert changed == [6000, 0]
+    known = np.concatenate([np.arange(6000), replaced])
+    for part in np.array_split(replaced, 10):  # a tenth at a time, as updates come
+        index.delete(0, part)
+        index.add(0, half[part], parents=parents[part])
+    best = recall(fresh, np.arange(6000))
+    assert best > 0.9
+    assert recall(revised, np.arange(6000)) >= best - 0.01
+    assert recall(index, known) >= best - 0.01
+
+
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
     layers, children = hierarchy([50, 4], 8, seed=9)
     index = CHNSW.build(layers, children, scan_limit=10, backend=backend)

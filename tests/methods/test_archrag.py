@@ -18,6 +18,7 @@ from stratarag.errors import ParseFailed
 from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.abstractness import judge_by_rule
 from stratarag.methods.archrag.compose import FILTER, fitted
+from stratarag.methods.archrag.index import CHANGES
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
@@ -683,6 +684,26 @@ def test_one_percent_more_costs_a_tenth_at_most(scattered: bool) -> None:
     assert_hierarchy(index)
     kept = [node for node in tables(index)[2] if node.id in before]
     assert len(kept) >= 0.8 * len(before)
+
+
+def test_the_index_is_brought_up_to_date_and_finds_what_a_scan_finds() -> None:
+    index = built({"documents": documents(80)})
+
+    def changes() -> int:
+        return int(snapshot_of(index).part("archrag").arrays[CHANGES][0])
+
+    assert changes() == 0
+    index.insert(documents(2, start=80))
+    after_insert = changes()
+    index.delete([documents(8)[7].id])
+    assert 0 < after_insert < changes()
+    for question in [document.text for document in documents(82)[::9]]:
+        fast = index.retrieve(question, k=15, view="nodes")
+        scanned = index.retrieve(question, k=15, view="nodes", where=lambda metadata: True)
+        assert [hit.id for hit in fast] == [hit.id for hit in scanned]
+    index.delete([document.id for document in documents(70)[10:]])
+    assert changes() == 0
+    assert_hierarchy(index)
 
 
 def test_what_is_deleted_leaves_the_communities_sound() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,17 @@ def checked_vectors(vectors: NDArray[np.floating], what: str) -> Matrix:
         if not finite.all():
             raise ValueError(f"{what}: row {at + int(np.argmin(finite))} holds values that are not finite")
     return checked
+
+
+def checked_children(children: Sequence[NDArray[np.integer]] | None, sizes: Sequence[int]) -> list[Array]:
+    """For each layer but the lowest, of these sizes, its links to the layer below; none if none are told."""
+    if children is None:
+        return [np.zeros((0, 2), np.int64)] * (len(sizes) - 1)
+    if len(children) != len(sizes) - 1:
+        raise ValueError(f"expected links to children for {len(sizes) - 1} layers, not for {len(children)}")
+    return [
+        checked_links(pairs, sizes[level], level, sizes[level - 1]) for level, pairs in enumerate(children, 1)
+    ]
 
 
 def checked_links(pairs: NDArray[np.integer], nodes: int, level: int, below: int) -> Array:

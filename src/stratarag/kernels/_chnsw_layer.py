@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -193,9 +194,9 @@ class Layer:
         for name, array in self._rows.items():
             wanted = self._shape(name, n)
             if len(array) < wanted[0] or not array.flags.writeable:
-                spare = int(self.count * _SPARE) if self.count else 0
+                spare = int(self.count * _SPARE) if wanted[0] else 0
                 self._rows[name] = larger = aligned((max(wanted[0], spare), *wanted[1:]), _TYPES[name])
-                larger[: len(array)] = array
+                larger[: len(array)] = array[: len(larger)]
 
     def start_links(self) -> None:
         """Make room for links."""
@@ -209,6 +210,57 @@ class Layer:
         alive[rows] = 0
         self._rows["alive"] = alive
         self.version += 1
+
+    def copy(self) -> Layer:
+        """The same layer, of which nothing is written until it has been copied."""
+        other = copy(self)
+        other._rows = {name: array.view() for name, array in self._rows.items()}
+        for array in other._rows.values():
+            array.setflags(write=False)
+        return other
+
+    def keep(self, places: NDArray[np.int64], below: Nodes) -> Nodes:
+        """Give up all nodes but those in some places, which keep their links and lose their children.
+
+        Parameters
+        ----------
+        places
+            In the order that the nodes have from now on; their numbers are their places.
+        below
+            The new place of each place of the layer below, or -1, for the links `down`.
+
+        Returns
+        -------
+        The new place of each place, or -1.
+        """
+        moved = np.full(self.count, -1, np.int32)
+        moved[places] = np.arange(len(places), dtype=np.int32)
+        down = self.down[places]
+        rows = {"links": _followed(self.links[places], moved) if self.linked else self.links}
+        rows |= {
+            "ids": np.arange(len(places)),
+            "down": np.where(down < 0, -1, below[down] if len(below) else -1),
+        }
+        kept = {
+            name: rows.get(name, getattr(self, name))
+            for name in _ROWS
+            if name != "codes" or self.kind != "float32"
+        }
+        for name, array in kept.items():
+            held = array if name in rows or not len(array) else array[places]
+            self._rows[name] = aligned(held.shape, _TYPES[name])
+            self._rows[name][...] = held
+        self.pilots = moved[self.pilots][moved[self.pilots] >= 0]
+        self.child_from, self.children = np.zeros(len(places) + 1, np.int64), np.zeros(0, np.int32)
+        self.count = len(places)
+        self._places = None
+        self.version += 1
+        return moved
+
+    def renumber(self, ids: NDArray[np.int64]) -> None:
+        """Give the node in each place another number."""
+        self._rows["ids"][: self.count] = ids
+        self._places = None
 
     def own(self) -> None:
         """Copy what is read-only and about to be written."""
@@ -286,3 +338,13 @@ class Layer:
             raise ValueError(f"array '{name}.pilots' names deleted nodes")
         if self.alive.any() and not len(self.pilots):
             raise ValueError(f"array '{name}.pilots' is empty, and the layer is not")
+
+
+def _followed(links: Nodes, moved: Nodes) -> Nodes:
+    """Links to where nodes have moved, without those to nodes that are gone."""
+    known = links >= 0
+    found = np.where(known, moved[links], -1)
+    lost = np.flatnonzero((known & (found < 0)).any(axis=1))
+    order = np.argsort(found[lost] < 0, axis=1, kind="stable")
+    found[lost] = np.take_along_axis(found[lost], order, axis=1)
+    return found.astype(np.int32)

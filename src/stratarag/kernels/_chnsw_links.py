@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -53,12 +53,17 @@ class Linked:
                 "auto",
             )
 
-    def _settle(self, levels: Sequence[int], threads: int, *, new: Nodes | None = None) -> None:
-        """Link what is not linked yet, from the top down, and show it to the searches."""
+    def _settle(self, levels: Sequence[int], threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
+        """Link what is not linked yet, from the top down, and show it to the searches.
+
+        `new` are the nodes of each level that have no links yet.
+        """
         linked: set[int] = set()
+        for level in new or ():
+            self._forget_links(level)
         for level in sorted(levels, reverse=True):
             self._seat(self._layers[level])
-            if self._backend == "native" and self._link(level, threads, new):
+            if self._backend == "native" and self._link(level, threads, (new or {}).get(level)):
                 linked |= {level, level + 1}
         for level in sorted(linked & set(range(1, len(self)))):
             self._link_down(level, threads)
@@ -104,6 +109,7 @@ class Linked:
 
     def _remove(self, level: int, gone: Nodes) -> None:
         here = self._layers[level]
+        self._forget_links(level)
         here.own()
         if self._backend == "native" and here.linked:
             self._show(level)
@@ -126,6 +132,11 @@ class Linked:
                 self._graph.repair(level)
             if level + 1 < len(self):
                 self._link_down(level + 1, 1)
+
+    def _forget_links(self, level: int) -> None:
+        """Let a layer that changes be linked anew where there are native kernels, if here are none."""
+        if self._backend == "numpy":
+            self._layers[level].linked = False
 
     def _show(self, level: int) -> None:
         layer = self._layers[level]

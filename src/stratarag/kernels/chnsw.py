@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.kernels._chnsw_checks import (
+    checked_children,
     checked_gone,
-    checked_links,
     checked_pairs,
     checked_parents,
     checked_vectors,
@@ -20,6 +20,7 @@ from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend, Linked, together
 from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, scanned, written
+from stratarag.kernels._chnsw_revision import revise
 from stratarag.kernels.topk import TopK
 
 _SAMPLE = 96
@@ -113,16 +114,9 @@ class CHNSW(Linked):
         options = Options(
             metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed
         )
-        if children is not None and len(children) != len(layers) - 1:
-            raise ValueError(
-                f"expected links to children for {len(layers) - 1} layers, not for {len(children)}"
-            )
         index = cls(dimensions.pop(), len(layers), options, backend)
         sizes = [len(layer) for layer in checked]
-        told = [
-            checked_links(pairs, sizes[level], level, sizes[level - 1])
-            for level, pairs in enumerate(children or (), 1)
-        ]
+        told = checked_children(children, sizes)
         orders = together(sizes, told if regroup else ())
         for layer, vectors, order in zip(index._layers, checked, orders, strict=True):
             layer.append(index._normalised(vectors), order)
@@ -228,7 +222,7 @@ class CHNSW(Linked):
             if above is not None and over is not None:
                 new = np.stack([above, rows], axis=1)[above >= 0]
                 over.set_children(np.concatenate([over.pairs(), new]))
-            self._settle([level], threads, new=rows)
+            self._settle([level], threads, new={level: rows})
         return rows
 
     def delete(self, layer: int, rows: NDArray[np.integer]) -> None:
@@ -281,6 +275,46 @@ class CHNSW(Linked):
             raise Damaged(f"array 'options' tells of {len(ef)} layers, and there are more")
         index._settle(range(len(ef)), threads)
         return index
+
+    def revised(
+        self,
+        layers: Sequence[NDArray[np.floating]],
+        children: Sequence[NDArray[np.integer]] | None = None,
+        *,
+        threads: int = 1,
+    ) -> tuple[CHNSW, list[int]]:
+        """An index of other layers, made from this one, which has most of their vectors already.
+
+        Vectors are recognised by what is kept of them, whatever their rows were; only the others are deleted
+        and added. Options and `ef` stay as they were, and this index stays as it is.
+
+        Parameters
+        ----------
+        layers, children
+            As for `build`; as many layers as this index has.
+
+        Returns
+        -------
+        The index, whose rows are those of `layers`, and for each layer how many nodes were deleted or added.
+
+        Raises
+        ------
+        ValueError
+            As `build`; also if the number of layers or of dimensions is another one.
+        """
+        checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
+        if len(checked) != len(self) or {layer.shape[1] for layer in checked} != {self.dimension}:
+            raise ValueError(
+                f"expected {len(self)} layers of {self.dimension} dimensions, not "
+                f"{[layer.shape for layer in checked]}"
+            )
+        told = checked_children(children, [len(layer) for layer in checked])
+        index = CHNSW(self.dimension, len(self), self.options, self._backend)
+        index._ef = list(self._ef)
+        with self._writing:
+            index._layers = [layer.copy() for layer in self._layers]
+        index._settle(range(len(index)), threads)
+        return index, revise(index, [index._normalised(each) for each in checked], told, threads)
 
     def stats(self) -> Stats:
         """Counts of work since the index was made or opened."""

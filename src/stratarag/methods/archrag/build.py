@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.chnsw import CHNSW
 from stratarag.methods.archrag.clustering import Recipe
 from stratarag.methods.archrag.communities import CommunityWriter
 from stratarag.methods.archrag.config import ArchRAGConfig
+from stratarag.methods.archrag.index import index_arrays
 from stratarag.methods.archrag.levels import Level, Partition, community_level, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
@@ -23,8 +23,6 @@ from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_k
 from stratarag.protocols import Vectors
 from stratarag.records import Node
 
-INDEX = "index."
-"""Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""
 RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
 _READ = 8192
@@ -63,7 +61,8 @@ async def build(
             nodes, vectors = await writer.write(level, found)
         hierarchy.add(nodes, vectors, found)
         level = community_level(level.number + 1, nodes, vectors, found)
-    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads)
+    linked = None if regroup else previous
+    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, linked)
     arrays |= (
         entities.arrays(hierarchy.parents()[0])
         | warm_start.drift.arrays()
@@ -169,7 +168,12 @@ class _Hierarchy:
 
 
 def _arrays(
-    corpus: Corpus, graph: Graph, config: ArchRAGConfig, hierarchy: _Hierarchy, threads: int
+    corpus: Corpus,
+    graph: Graph,
+    config: ArchRAGConfig,
+    hierarchy: _Hierarchy,
+    threads: int,
+    previous: Stored | None,
 ) -> dict[str, NDArray[Any]]:
     """What a search reads."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
@@ -183,25 +187,6 @@ def _arrays(
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
         layers[0] = np.asarray(layers[0])
-        arrays |= _index(layers, hierarchy.children(), config, threads)
+        arrays |= index_arrays(layers, hierarchy.children(), config, threads, previous)
         arrays |= Calibration.of(layers, config.seed).arrays()
     return arrays
-
-
-def _index(
-    layers: Sequence[Vectors], children: Sequence[NDArray[np.int64]], config: ArchRAGConfig, threads: int
-) -> dict[str, NDArray[Any]]:
-    """C-HNSW over all levels as arrays. Nodes of zero vectors are left out; `zeros<level>` are their rows.
-
-    It keeps codes alone: the graph and the communities have the vectors by which results are scored.
-    """
-    index = CHNSW.build(
-        layers, children, links=config.links, seed=config.seed, threads=threads, keep_vectors=False
-    )
-    arrays: dict[str, NDArray[Any]] = {}
-    for level, vectors in enumerate(layers):
-        zeros = np.flatnonzero(~np.any(vectors, axis=1))
-        arrays[f"zeros{level}"] = zeros
-        if len(zeros):
-            index.delete(level, zeros)
-    return arrays | {INDEX + name: np.asarray(array) for name, array in index.arrays().items()}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.archrag.build import INDEX, RECIPE
+from stratarag.methods.archrag.build import RECIPE
+from stratarag.methods.archrag.index import CHANGES, INDEX
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
@@ -39,6 +40,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         layers = [graph.entities, *_joined(checks, communities)]
         if graph.entities:
             _check_layers(checks, layers, dimension)
+        if CHANGES in arrays:  # not in indexes of an earlier version
+            checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
 
 
 def _joined(checks: Checks, communities: int) -> list[int]:

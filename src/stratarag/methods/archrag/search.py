@@ -11,8 +11,9 @@ from stratarag._locks import cached_property
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.topk import TopK, top_k
 from stratarag.methods.archrag.abstractness import judge_by_rule
-from stratarag.methods.archrag.build import INDEX, layer_vectors
+from stratarag.methods.archrag.build import layer_vectors
 from stratarag.methods.archrag.config import ArchRAGOptions
+from stratarag.methods.archrag.index import opened
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
 from stratarag.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
@@ -87,12 +88,7 @@ class HierarchySearcher:
 
     @cached_property
     def _index(self) -> CHNSW:
-        arrays = {
-            name.removeprefix(INDEX): np.asarray(array)
-            for name, array in self._arrays.items()
-            if name.startswith(INDEX)
-        }
-        return CHNSW.from_arrays(arrays)
+        return opened(self._arrays)
 
     @cached_property
     def _relations(self) -> Relations:
