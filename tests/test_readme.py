@@ -81,6 +81,21 @@ def test_every_block_runs_as_it_stands(session: Session, capsys: pytest.CaptureF
             assert index.documents().keys() == left
 
 
+def test_ten_minutes_run_as_they_stand(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but what is shown as `text`, which serves until it is stopped."""
+    for extra in ("langchain_core", "llama_index.core"):
+        pytest.importorskip(extra)
+    text = (ROOT / "docs/ten-minutes.md").read_text("utf-8")
+    session.run(re.sub(r"^```text\n.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+    ran = {step.split()[1]: shown for step, shown in session.printed.items()}
+    assert "letters/quill.txt" in ran["query"]
+    assert "letters/gale.txt" in ran["query"]
+    assert "Ida Fenn painted the lamp" in capsys.readouterr().out
+    with sr.open_index("islands") as index:
+        assert index.documents().keys() >= {"letters/paint.txt", "letters/quill.txt"}
+        assert "letters/board.md" not in index.documents()
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
