@@ -3,7 +3,8 @@
 >>> from stratarag.eval import evaluate
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
 
-    datasets, layouts           corpora with questions, in the layouts that are in use
+    datasets                    corpora with questions
+    layouts, public_layouts     the layouts that are in use
     metrics, answer_metrics     one question at a time
     bootstrap                   whether a difference is more than noise
     rankers                     what is measured, and what all of a run share

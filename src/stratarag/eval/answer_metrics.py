@@ -89,6 +89,15 @@ def rouge_l(answer: str, gold: Sequence[str]) -> float:
     return max((float(scorer.score(each, answer)["rougeL"].fmeasure) for each in gold), default=0.0)
 
 
+def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, float]:
+    """What an answer says of the parts of a gold answer; one wording of a part is enough (ALCE).
+
+    `strrec` is the share of the parts that it says, `strem` 1 if it says all, `strhit` 1 if it says any.
+    """
+    said = [contains_answer(answer, part) for part in parts]
+    return {"strrec": sum(said) / len(said), "strem": float(all(said)), "strhit": float(any(said))}
+
+
 def metrics(*, yes_no_rule: bool = True) -> Mapping[str, Metric]:
     """All of the above, by name."""
 

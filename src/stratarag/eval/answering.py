@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from stratarag import _sync
 from stratarag.errors import CallFailed
-from stratarag.eval.answer_metrics import metrics
+from stratarag.eval.answer_metrics import metrics, string_scores
 from stratarag.eval.datasets import Question
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
@@ -175,10 +175,20 @@ def _items(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerCo
 def _scores(
     questions: Sequence[Question], answers: Sequence[str | None], config: AnswerConfig
 ) -> dict[str, tuple[float | None, ...]]:
-    return {
+    found = {
         name: tuple(
             None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
             for question, answer in zip(questions, answers, strict=True)
         )
         for name, metric in metrics(yes_no_rule=config.yes_no_rule).items()
+    }
+    if not any(question.parts for question in questions):
+        return found
+    said = [
+        string_scores(answer or "", question.parts) if question.parts else None
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+    return found | {
+        name: tuple(None if each is None else each[name] for each in said)
+        for name in ("strrec", "strem", "strhit")
     }

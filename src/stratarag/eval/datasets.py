@@ -9,7 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from stratarag.eval.layouts import Raw, read_layout
+from stratarag.eval.layouts import read_layout
+from stratarag.eval.layouts_base import Raw
 from stratarag.importing import read_openie
 from stratarag.importing.lines import json_lines
 from stratarag.records import Chunk, Document, Extraction, Metadata
@@ -42,6 +43,8 @@ class Question:
         Documents that hold the evidence; may be empty.
     type
         Such as `2hop`; reports split their metrics by it.
+    parts
+        What a full answer says, part by part, each in all wordings that count (ALCE); may be empty.
     """
 
     id: str
@@ -49,6 +52,7 @@ class Question:
     answers: tuple[str, ...] = ()
     supporting_ids: tuple[str, ...] = ()
     type: str = ""
+    parts: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,16 @@ def load_dataset(
         - `corpus.jsonl` (id, title, text), `questions.jsonl` (id, question, answers, supporting_ids, type);
         - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
         - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
-        - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`.
+        - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
+        - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
+        - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`;
+
+        or one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE as it is published: the corpus
+        is then what the questions bring along.
     name
         Heads reports; by default the folder's name.
     split
-        Which judgements of a BEIR folder are read.
+        Which judgements of a BEIR folder are read, or which set of NarrativeQA.
     extraction
         Entities and triples of the passages, as `stratarag.importing.read_openie` reads them. A path that
         does not exist as given is looked for in the folder.

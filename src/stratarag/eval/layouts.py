@@ -5,28 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from stratarag.eval.layouts_base import DocumentRecord, QuestionRecord, Raw, several, texts, title_of
+from stratarag.eval.public_layouts import read_file, read_folder
 from stratarag.importing.lines import json_lines
 from stratarag.records import Metadata
-
-DocumentRecord = tuple[str, str, str, Metadata]
-"""Id, title, text, metadata."""
-QuestionRecord = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
-"""Id, question, answers, ids of gold documents, type."""
 
 _CORPUS = "_corpus.json"
 _ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
 _SPLITS = ("test", "dev", "validation", "train")
-
-
-class Raw(NamedTuple):
-    """What a layout holds, unchecked."""
-
-    documents: list[DocumentRecord]
-    questions: list[QuestionRecord]
 
 
 def read_layout(path: Path, split: str) -> Raw:
@@ -42,7 +32,7 @@ def read_layout(path: Path, split: str) -> Raw:
     if not path.exists():
         raise FileNotFoundError(f"no such folder or file: {str(path)!r}")
     if path.is_file():
-        return _hipporag(path)
+        return _of_file(path)
     names = {each.name for each in path.iterdir()}
     if {"corpus.jsonl", "questions.jsonl"} <= names:
         return _plain(path)
@@ -50,6 +40,8 @@ def read_layout(path: Path, split: str) -> Raw:
         return _beir(path, split)
     if {"corpus.json", "MultiHopRAG.json"} <= names:
         return _multihop(path)
+    if (published := read_folder(path, split)) is not None:
+        return published
     pairs = sorted(name for name in names if f"{name.removesuffix('.json')}{_CORPUS}" in names)
     if len(pairs) == 1:
         return _hipporag(path / pairs[0])
@@ -58,21 +50,37 @@ def read_layout(path: Path, split: str) -> Raw:
     raise ValueError(
         f"{str(path)!r} is in no layout that is known: it needs corpus.jsonl with questions.jsonl, or with "
         "queries.jsonl and qrels (BEIR), or NAME_corpus.json with NAME.json (HippoRAG), or corpus.json with "
-        f"MultiHopRAG.json; it holds {', '.join(sorted(names)[:8]) or 'nothing'}"
+        "MultiHopRAG.json, or documents.csv with qaps.csv (NarrativeQA), or the annotations of RAG-QA Arena, "
+        "or to be one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE; it holds "
+        f"{', '.join(sorted(names)[:8]) or 'nothing'}"
+    )
+
+
+def _of_file(path: Path) -> Raw:
+    """Questions beside their corpus (HippoRAG), or with their paragraphs, as data sets are published."""
+    if path.with_name(f"{path.stem}{_CORPUS}").is_file():
+        return _hipporag(path)
+    published = read_file(path)
+    if published is not None:
+        return published
+    raise ValueError(
+        f"{str(path)!r} is in no layout that is known: its records are not those of HotpotQA, MuSiQue, "
+        f"2WikiMultiHopQA, UltraDomain or ALCE, and {path.stem}{_CORPUS}, where HippoRAG's questions have "
+        "their corpus, is not there"
     )
 
 
 def _plain(folder: Path) -> Raw:
     documents: list[DocumentRecord] = [
-        (_text(record, "id", place), _title(record), _text(record, "text", place), _rest(record))
+        (_text(record, "id", place), title_of(record), _text(record, "text", place), _rest(record))
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     questions = [
         (
             _text(record, "id", place),
             _text(record, "question", place),
-            _texts(record.get("answers")),
-            _texts(record.get("supporting_ids")),
+            texts(record.get("answers")),
+            texts(record.get("supporting_ids")),
             str(record.get("type") or ""),
         )
         for place, record in json_lines(folder / "questions.jsonl")
@@ -88,7 +96,7 @@ def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
     documents: list[DocumentRecord] = [
-        (_text(record, "_id", place), _title(record), _text(record, "text", place), {})
+        (_text(record, "_id", place), title_of(record), _text(record, "text", place), {})
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     queries = [
@@ -132,7 +140,7 @@ def _multihop(folder: Path) -> Raw:
     ids: dict[str, str] = {}
     for number, article in enumerate(articles):
         identity = str(article.get("url") or article.get("title") or number)
-        title = _title(article)
+        title = title_of(article)
         ids.setdefault(title, identity)
         ids[identity] = identity
         extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
@@ -141,9 +149,9 @@ def _multihop(folder: Path) -> Raw:
     for number, record in enumerate(_list(folder / "MultiHopRAG.json")):
         gold = []
         for evidence in record.get("evidence_list") or ():
-            address, title = str(evidence.get("url") or ""), _title(evidence)
+            address, title = str(evidence.get("url") or ""), title_of(evidence)
             gold.append(ids.get(address) or ids.get(title) or address or title)
-        answers = _texts([record.get("answer")])
+        answers = texts([record.get("answer")])
         kind = str(record.get("question_type") or "")
         questions.append((f"q{number:05}", str(record.get("query") or ""), answers, tuple(gold), kind))
     return Raw(documents, questions)
@@ -152,10 +160,10 @@ def _multihop(folder: Path) -> Raw:
 def _hipporag(path: Path) -> Raw:
     """HippoRAG: a corpus without ids, and gold paragraphs in full, matched by title and text."""
     passages = _passages(path.with_name(f"{path.stem}{_CORPUS}"))
-    by_text = {(_title(each), _plain_text(each["text"])): each["id"] for each in passages}
+    by_text = {(title_of(each), _plain_text(each["text"])): each["id"] for each in passages}
     by_title: dict[str, list[str]] = defaultdict(list)
     for each in passages:
-        by_title[_title(each)].append(each["id"])
+        by_title[title_of(each)].append(each["id"])
 
     def found(title: str, text: str) -> str:
         title = " ".join(title.split())
@@ -167,12 +175,12 @@ def _hipporag(path: Path) -> Raw:
     for number, record in enumerate(_list(path)):
         gold = tuple(found(*each) for each in _gold(record))
         identity = str(record.get("id") or record.get("_id") or f"q{number:05}")
-        answers = _texts([*_several(record.get("answer")), *_several(record.get("answer_aliases"))])
-        answers = answers or _texts([*_several(record.get("reference")), *_several(record.get("gold_ans"))])
+        answers = texts([*several(record.get("answer")), *several(record.get("answer_aliases"))])
+        answers = answers or texts([*several(record.get("reference")), *several(record.get("gold_ans"))])
         # MuSiQue tells the number of hops in its ids alone.
         kind = str(record.get("type") or (identity.partition("__")[0] if "__" in identity else ""))
         questions.append((identity, str(record.get("question") or ""), answers, gold, kind))
-    return Raw([(each["id"], _title(each), each["text"], {}) for each in passages], questions)
+    return Raw([(each["id"], title_of(each), each["text"], {}) for each in passages], questions)
 
 
 def _passages(path: Path) -> list[dict[str, str]]:
@@ -180,11 +188,11 @@ def _passages(path: Path) -> list[dict[str, str]]:
         raise ValueError(f"{str(path)!r}, the corpus of the questions, is not there")
     value = json.loads(path.read_text("utf-8-sig"))
     if isinstance(value, dict):  # the older form: title to sentences
-        value = [{"title": title, "text": "".join(_several(text))} for title, text in value.items()]
+        value = [{"title": title, "text": "".join(several(text))} for title, text in value.items()]
     return [
         {
             "id": str(each.get("idx", each.get("id", f"p{number:05}"))),
-            "title": _title(each),
+            "title": title_of(each),
             "text": str(each.get("text") or each.get("paragraph_text") or ""),
         }
         for number, each in enumerate(value)
@@ -195,13 +203,13 @@ def _gold(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Title and text of the gold paragraphs, in any of the three forms that the files have."""
     if "supporting_facts" in record:
         titles = {fact[0] for fact in record["supporting_facts"]}
-        context = {title: "".join(_several(lines)) for title, lines in record.get("context") or ()}
+        context = {title: "".join(several(lines)) for title, lines in record.get("context") or ()}
         return [
             (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
         ]
     paragraphs = record.get("paragraphs") or record.get("contexts") or []
     return [
-        (_title(each), str(each.get("text") or each.get("paragraph_text") or ""))
+        (title_of(each), str(each.get("text") or each.get("paragraph_text") or ""))
         for each in paragraphs
         if each.get("is_supporting", True)
     ]
@@ -217,27 +225,11 @@ def _list(path: Path) -> list[dict[str, Any]]:
     return value
 
 
-def _several(value: Any) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    """Answers and ids as strings; numbers are written out, nothing else is taken."""
-    if isinstance(values, str):
-        values = [values]
-    kept: Iterable[Any] = values if isinstance(values, list) else ()
-    return tuple(str(value) for value in kept if isinstance(value, str | int | float) and str(value).strip())
-
-
 def _text(record: Mapping[str, Any], key: str, place: str) -> str:
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(f"{place}: {key!r} must be a string, not {value!r}")
     return str(value)
-
-
-def _title(record: Mapping[str, Any]) -> str:
-    return " ".join(str(record.get("title") or "").split())
 
 
 def _plain_text(text: str) -> str:

@@ -13,7 +13,8 @@ from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.scoring import Cutoffs
 
 NOISE = "~"
-_ANSWER_METRICS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l", "judged")
+_WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")
+_ANSWER_METRICS = (*_WORDINGS, "strrec", "strem", "strhit", "judged")
 _DUELS = "wins/ties/losses, share won (a tie half) [interval]"
 _NAMED = 3  # ids that a note shows
 _SHOWN = 0.05  # seconds of a stage

@@ -42,3 +42,23 @@ def json_object(raw: bytes, place: str) -> dict[str, Any]:
     # A lone surrogate, as of an emoji cut in two, cannot be stored.
     whole: dict[str, Any] = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     return whole
+
+
+def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each object of a JSON file that holds a list of them, with its place, `file[number]`.
+
+    Raises
+    ------
+    ValueError
+        If the file is not JSON, or holds anything else.
+    """
+    try:
+        value = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, list):
+        raise ValueError(f"{path}: a list of objects was expected")
+    for number, record in enumerate(value):
+        if not isinstance(record, dict):
+            raise ValueError(f"{path}[{number}]: an object was expected, not {record!r:.60}")
+        yield f"{path}[{number}]", record

@@ -1,0 +1,233 @@
+"""Data sets as their authors publish them.
+
+HotpotQA, 2WikiMultiHopQA, MuSiQue, NarrativeQA, UltraDomain, RAG-QA Arena and ALCE. Nothing is downloaded: a
+path is where the user put the files.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stratarag.eval.layouts_base import (
+    DocumentRecord,
+    QuestionRecord,
+    Raw,
+    several,
+    texts,
+    title_of,
+)
+from stratarag.importing.lines import json_lines, json_objects
+
+_ARENA = "annotations_*_with_citation.jsonl"
+_STORIES = ("documents.csv", "qaps.csv")
+
+
+def read_file(path: Path) -> Raw | None:
+    """A file of questions with their paragraphs, told apart by the keys of its first record; else None."""
+    records = list(json_lines(path) if path.suffix == ".jsonl" else json_objects(path))
+    if not records:
+        raise ValueError(f"{path}: holds no record")
+    keys = set(records[0][1])
+    for needed, read in _FILES:
+        if needed <= keys:
+            return read(records)
+    return None
+
+
+def read_folder(path: Path, split: str) -> Raw | None:
+    """A folder of NarrativeQA or RAG-QA Arena; None if it is neither."""
+    names = {each.name for each in path.iterdir()}
+    if set(_STORIES) <= names:
+        return _narrativeqa(path, split)
+    annotations = sorted(path.glob(_ARENA))
+    return _arena(path, annotations) if annotations else None
+
+
+Records = Sequence[tuple[str, dict[str, Any]]]
+
+
+class _Paragraphs:
+    """The paragraphs of all questions as one corpus; those with one title and text are one document."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], str] = {}
+        self._titles: dict[str, int] = {}
+
+    def add(self, title: str, text: str) -> str:
+        """The id of a paragraph: its title, with a number where several texts have that title."""
+        key = (title, " ".join(text.split()))
+        if key not in self._ids:
+            count = self._titles[title] = self._titles.get(title, 0) + 1
+            self._ids[key] = title if count == 1 else f"{title} ({count})"
+        return self._ids[key]
+
+    def documents(self) -> list[DocumentRecord]:
+        return [(identity, title, text, {}) for (title, text), identity in self._ids.items()]
+
+
+def _hotpotqa(records: Records) -> Raw:
+    """HotpotQA and 2WikiMultiHopQA, with distractors; evidence that is in no paragraph keeps its title."""
+    corpus, questions = _Paragraphs(), []
+    for place, record in records:
+        of_title: dict[str, str] = {}
+        for entry in _pairs(record, "context", place):
+            title, sentences = str(entry[0]), entry[1]
+            of_title[title] = corpus.add(title, "".join(map(str, several(sentences))))
+        gold = dict.fromkeys(str(fact[0]) for fact in _pairs(record, "supporting_facts", place))
+        questions.append(
+            _question(record, place, gold=[of_title.get(title, title) for title in gold], kind="type")
+        )
+    return Raw(corpus.documents(), questions)
+
+
+def _musique(records: Records) -> Raw:
+    corpus, questions = _Paragraphs(), []
+    for place, record in records:
+        gold = []
+        for paragraph in _objects(record, "paragraphs", place):
+            identity = corpus.add(title_of(paragraph), str(paragraph.get("paragraph_text") or ""))
+            if paragraph.get("is_supporting"):
+                gold.append(identity)
+        identity, question, answers, _, _ = _question(record, place, gold=gold)[:5]
+        answers = (*answers, *texts(record.get("answer_aliases")))
+        questions.append((identity, question, answers, tuple(gold), identity.partition("__")[0]))
+    return Raw(corpus.documents(), questions)
+
+
+def _ultradomain(records: Records) -> Raw:
+    """UltraDomain: the book behind each question is a document; books come up again and again."""
+    documents: dict[str, DocumentRecord] = {}
+    questions: list[QuestionRecord] = []
+    for number, (place, record) in enumerate(records):
+        identity = str(record.get("context_id") or f"book {len(documents):04}")
+        meta = record.get("meta")
+        title = title_of(meta) if isinstance(meta, dict) else ""
+        documents.setdefault(identity, (identity, title, str(record.get("context") or ""), {}))
+        question = _text(record, "input", place)
+        kind = str(record.get("label") or record.get("dataset") or "")
+        asked = str(record.get("_id") or f"q{number:05}")
+        questions.append((asked, question, texts(record.get("answers")), (identity,), kind))
+    return Raw(list(documents.values()), questions)
+
+
+def _alce(records: Records) -> Raw:
+    """ALCE (ASQA, QAMPARI, ELI5): the passages that come with the questions are the corpus, without gold."""
+    corpus, questions = _Paragraphs(), []
+    for place, record in records:
+        for passage in _objects(record, "docs", place):
+            corpus.add(title_of(passage), str(passage.get("text") or ""))
+        parts: tuple[tuple[str, ...], ...] = tuple(
+            texts(pair.get("short_answers")) for pair in record.get("qa_pairs") or ()
+        ) or tuple(texts(each) for each in record.get("answers") or ())
+        identity, question, answers, _, _ = _question(record, place, gold=[])[:5]
+        answers = answers or tuple(dict.fromkeys(text for part in parts for text in part))
+        questions.append((identity, question, answers, (), "", tuple(part for part in parts if part)))
+    return Raw(corpus.documents(), questions)
+
+
+def _narrativeqa(folder: Path, split: str) -> Raw:
+    """NarrativeQA: stories in `tmp/<id>.content` (or beside), as its script downloads them."""
+    documents: list[DocumentRecord] = []
+    for _, row in _rows(folder / "documents.csv", ("document_id", "set")):
+        found = next(
+            (
+                path
+                for place in ("tmp", ".")
+                if (path := folder / place / f"{row['document_id']}.content").is_file()
+            ),
+            None,
+        )
+        if row["set"] == split and found is not None:
+            title = row.get("wiki_title") or ""
+            documents.append((row["document_id"], title, found.read_text("utf-8", errors="replace"), {}))
+    if not documents:
+        raise ValueError(
+            f"{str(folder)!r} has no story of the split {split!r}: NarrativeQA's script downloads them as "
+            f"{folder / 'tmp'}/<document_id>.content"
+        )
+    questions: list[QuestionRecord] = [
+        (f"q{number:05}", row["question"], texts([row["answer1"], row["answer2"]]), (row["document_id"],), "")
+        for number, row in _rows(
+            folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
+        )
+        if row["set"] == split
+    ]
+    return Raw(documents, questions)
+
+
+def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
+    """RAG-QA Arena: annotations by domain, over RobustQA's documents, which come apart from them."""
+    path = folder / "corpus.jsonl"
+    if not path.is_file():
+        raise ValueError(
+            f"{str(folder)!r} has the annotations of RAG-QA Arena but no corpus.jsonl: its documents are "
+            'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
+        )
+    documents: list[DocumentRecord] = [
+        (_text(record, "id", place), title_of(record), _text(record, "text", place), {})
+        for place, record in json_lines(path)
+    ]
+    questions: list[QuestionRecord] = []
+    for each in annotations:
+        domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
+        for number, (place, record) in enumerate(json_lines(each)):
+            answer = (
+                record.get("faithful_answer")
+                or record.get("faithful_answer_w_citation")
+                or record.get("answer")
+            )
+            asked = record.get("question") or record.get("query")
+            if not isinstance(asked, str):
+                raise ValueError(f"{place}: 'question' must be a string, not {asked!r}")
+            identity = f"{domain}-{record.get('qid', number)}"
+            gold = texts([str(gold) for gold in record.get("gold_doc_ids") or ()])
+            questions.append((identity, asked, texts([answer]), gold, domain))
+    return Raw(documents, questions)
+
+
+def _rows(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines)
+        if missing := sorted(set(needed) - set(reader.fieldnames or ())):
+            raise ValueError(f"{path}: has no column {', '.join(missing)}")
+        return list(enumerate(reader))
+
+
+def _question(
+    record: Mapping[str, Any], place: str, *, gold: Sequence[str], kind: str = ""
+) -> tuple[str, str, tuple[str, ...], tuple[str, ...], str]:
+    identity = record.get("_id") or record.get("id") or record.get("sample_id") or place.rpartition("/")[2]
+    answers = texts(several(record.get("answer")))
+    return str(identity), _text(record, "question", place), answers, tuple(gold), str(record.get(kind) or "")
+
+
+def _text(record: Mapping[str, Any], key: str, place: str) -> str:
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{place}: {key!r} must be a string, not {value!r}")
+    return str(value)
+
+
+def _objects(record: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
+    value = record.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ValueError(f"{place}: {key!r} must be a list of objects")
+    return value
+
+
+def _pairs(record: Mapping[str, Any], key: str, place: str) -> list[Sequence[Any]]:
+    value = record.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, list) and len(each) == 2 for each in value):
+        raise ValueError(f"{place}: {key!r} must be a list of pairs")
+    return value
+
+
+_FILES: tuple[tuple[set[str], Callable[[Records], Raw]], ...] = (
+    ({"question", "context", "supporting_facts"}, _hotpotqa),
+    ({"question", "paragraphs"}, _musique),
+    ({"input", "context", "answers"}, _ultradomain),
+    ({"question", "docs"}, _alce),
+)

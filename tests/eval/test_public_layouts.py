@@ -1,0 +1,143 @@
+"""Data sets as they are published: what is read of them, and what is named where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratarag.eval.answer_metrics import string_scores
+from stratarag.eval.datasets import MISSING_GOLD, REPEATED_QUESTION, Dataset, Question, load_dataset
+
+HOTPOT = {
+    "_id": "h1",
+    "question": "Who kept the light?",
+    "answer": "Ada",
+    "type": "bridge",
+    "supporting_facts": [["Light", 0], ["Light", 1], ["Ada", 0]],
+    "context": [["Light", ["Ada kept it.", " It shone."]], ["Ada", ["A keeper."]], ["Bell", ["It rang."]]],
+}
+MUSIQUE = {
+    "id": "2hop__1_2",
+    "question": "When did it ring?",
+    "answer": "noon",
+    "answer_aliases": ["12"],
+    "paragraphs": [
+        {"idx": 0, "title": "Bell", "paragraph_text": "It rang at noon.", "is_supporting": True},
+        {"idx": 1, "title": "Bell", "paragraph_text": "Another bell.", "is_supporting": False},
+    ],
+}
+ULTRA = {
+    "input": "What is it about?",
+    "answers": ["Light."],
+    "context": "A book.",
+    "context_id": "b1",
+    "label": "cs",
+}
+ALCE = {
+    "sample_id": "a1",
+    "question": "Which islands?",
+    "answer": "Orrin and Sarn are islands.",
+    "qa_pairs": [{"short_answers": ["Orrin", "Orin"]}, {"short_answers": ["Sarn"]}],
+    "docs": [{"title": "Orrin", "text": "An island.", "id": "7"}],
+}
+
+
+def written(path: Path, records: list[Any]) -> Path:
+    lines = "\n".join(map(json.dumps, records))
+    path.write_text(lines if path.suffix == ".jsonl" else json.dumps(records), "utf-8")
+    return path
+
+
+def ids(dataset: Dataset) -> list[str]:
+    return [document.id for document in dataset.documents]  # type: ignore[union-attr]
+
+
+def test_hotpotqa_and_2wiki(tmp_path: Path) -> None:
+    other = HOTPOT | {"_id": "h2", "context": [["Light", ["Another light."]], ["Ada", ["A keeper."]]]}
+    dataset = load_dataset(written(tmp_path / "hotpot_dev.json", [HOTPOT, other]))
+    assert ids(dataset) == ["Light", "Ada", "Bell", "Light (2)"]
+    assert dataset.questions[0] == Question("h1", "Who kept the light?", ("Ada",), ("Light", "Ada"), "bridge")
+    assert dataset.questions[1].supporting_ids == ("Light (2)", "Ada")
+
+
+def test_musique(tmp_path: Path) -> None:
+    dataset = load_dataset(written(tmp_path / "musique_dev.jsonl", [MUSIQUE]))
+    assert ids(dataset) == ["Bell", "Bell (2)"]
+    assert dataset.questions == (
+        Question("2hop__1_2", "When did it ring?", ("noon", "12"), ("Bell",), "2hop"),
+    )
+
+
+def test_ultradomain(tmp_path: Path) -> None:
+    dataset = load_dataset(written(tmp_path / "cs.jsonl", [ULTRA, ULTRA | {"input": "Why?"}]))
+    assert ids(dataset) == ["b1"]
+    assert [question.supporting_ids for question in dataset.questions] == [("b1",), ("b1",)]
+    assert dataset.questions[0].type == "cs"
+
+
+def test_alce_has_answers_in_parts(tmp_path: Path) -> None:
+    dataset = load_dataset(written(tmp_path / "asqa.json", [ALCE]))
+    assert dataset.questions[0].parts == (("Orrin", "Orin"), ("Sarn",))
+    assert string_scores("It is Orin.", dataset.questions[0].parts) == {
+        "strrec": 0.5,
+        "strem": 0,
+        "strhit": 1,
+    }
+    assert string_scores("Sarn, Orrin.", dataset.questions[0].parts) == {"strrec": 1, "strem": 1, "strhit": 1}
+    assert string_scores("Sedge", dataset.questions[0].parts) == {"strrec": 0, "strem": 0, "strhit": 0}
+
+
+def test_narrativeqa(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text(
+        "document_id,set,wiki_title\nd1,test,Tale\nd2,train,Other\n", "utf-8"
+    )
+    (tmp_path / "qaps.csv").write_text(
+        "document_id,set,question,answer1,answer2\nd1,test,Who?,Ada,She\nd2,train,Why?,Bees,Honey\n", "utf-8"
+    )
+    with pytest.raises(ValueError, match=r"no story of the split 'test'.*tmp/<document_id>\.content"):
+        load_dataset(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "d1.content").write_text("Ada kept the light.", "utf-8")
+    dataset = load_dataset(tmp_path)
+    assert ids(dataset) == ["d1"]
+    assert dataset.questions == (Question("q00000", "Who?", ("Ada", "She"), ("d1",)),)
+    (tmp_path / "qaps.csv").write_text("document_id,set,question\nd1,test,Who?\n", "utf-8")
+    with pytest.raises(ValueError, match=r"qaps\.csv: has no column answer1, answer2"):
+        load_dataset(tmp_path)
+
+
+def test_rag_qa_arena(tmp_path: Path) -> None:
+    asked = {"qid": 3, "question": "Why?", "faithful_answer": "Because.", "gold_doc_ids": [7, 8]}
+    written(tmp_path / "annotations_science_with_citation.jsonl", [asked])
+    with pytest.raises(ValueError, match=r"RAG-QA Arena but no corpus\.jsonl"):
+        load_dataset(tmp_path)
+    written(tmp_path / "corpus.jsonl", [{"id": 7, "text": "So it is."}])
+    dataset = load_dataset(tmp_path)
+    assert dataset.questions == (Question("science-3", "Why?", ("Because.",), ("7", "8"), "science"),)
+    assert dataset.notes[MISSING_GOLD] == ("8",)
+
+
+def test_missing_evidence_and_repeated_ids_are_named(tmp_path: Path) -> None:
+    lacking = HOTPOT | {"supporting_facts": [["Comet", 0], ["Ada", 0]]}
+    dataset = load_dataset(written(tmp_path / "dev.json", [HOTPOT, lacking, lacking | {"_id": "h3"}]))
+    assert dataset.notes[MISSING_GOLD] == ("Comet",)
+    assert dataset.notes[REPEATED_QUESTION] == ("h1",)
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "message"),
+    [
+        ("x.json", [{"q": 1}], r"x\.json' is in no layout that is known.*x_corpus\.json"),
+        ("x.json", [], "holds no record"),
+        ("x.json", [HOTPOT | {"context": "text"}], r"x\.json\[0\]: 'context' must be a list of pairs"),
+        ("x.json", [HOTPOT, 7], r"x\.json\[1\]: an object was expected, not 7"),
+        ("x.jsonl", [MUSIQUE | {"paragraphs": None}], r"x\.jsonl:1: 'paragraphs' must be a list of objects"),
+        ("x.jsonl", [ULTRA | {"input": None}], r"x\.jsonl:1: 'input' must be a string, not None"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, records: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_dataset(written(tmp_path / name, records))
