@@ -204,7 +204,7 @@ def _evaluated(
         raise ValueError("--abstract needs a language model: give --llm")
     if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
-    style: Literal["full", "short"] = "full" if abstract else "short"
+    style: Literal["full", "short"] = "full" if abstract or against_gold else "short"
     config = AnswerConfig(
         style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
     )

@@ -1,0 +1,44 @@
+"""How often no name, or a poor one, is found in a question (ArchRAG, Table 9).
+
+usage: python cookbook/benchmarks/entity_errors.py DATA ... [--llm NAME]
+
+DATA are corpora with questions (see `stratarag.eval.load_dataset`). A name is poor if it has fewer than three
+characters, is a number, or has more than five words. Without --llm names are found by rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from stratarag import _sync
+from stratarag.eval import load_dataset
+from stratarag.models.gate import ModelGate
+from stratarag.models.named import as_chat_model
+from stratarag.pipeline.decompose import decompose
+
+
+def is_poor(name: str) -> bool:
+    """Whether a name is one that hardly any entity has."""
+    return len(name) < 3 or name.replace(".", "").replace(",", "").isdigit() or len(name.split()) > 5
+
+
+def main() -> None:
+    """A line for each corpus."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", nargs="+")
+    parser.add_argument("--llm")
+    given = parser.parse_args()
+    gate = ModelGate(as_chat_model(given.llm), None)
+    print(f"{'':20} questions  without a name  with a poor one")
+    for data in given.data:
+        dataset = load_dataset(data)
+        found = [_sync.run(decompose(each.question, gate)) for each in dataset.questions]
+        none = sum(not names for names in found) / len(found)
+        poor = sum(any(map(is_poor, names)) for names in found) / len(found)
+        print(f"{dataset.name:20} {len(found):9}  {none:14.1%}  {poor:15.1%}")
+
+
+if __name__ == "__main__":
+    main()

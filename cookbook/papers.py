@@ -1,0 +1,120 @@
+"""Run a table or figure of one of the papers again, with your data and your model.
+
+usage: python cookbook/papers.py --list
+       python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
+                                 [--questions N] [--work FOLDER] [--estimate] [--dry-run]
+
+TABLE is a name that --list gives; cookbook/papers.md says for each what it needs and what it prints. DATA
+are corpora as `stratarag eval` reads them. Commands run one after the other; what each prints is kept in
+WORK, and one that ended well before with the same command is not run again. Model calls and vectors are
+cached there too, so that a run that was stopped repeats none. --estimate tells what answers and verdicts
+would cost, and calls nothing; --dry-run only shows the commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from papers_tables import TABLES, Step, Table
+
+HERE = Path(__file__).resolve().parent
+
+
+def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
+    """What is run for a table: its steps for each corpus, or once where a step takes all of them or none."""
+    for step in table.steps:
+        if step.script:
+            data = given.data if step.takes_data else []
+            yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data]
+            continue
+        for data in given.data:
+            yield _evaluation(step, data, given)
+
+
+def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
+    parts = [str(Path(sys.executable).with_name("stratarag")), "eval", data]
+    parts += ["--methods", ",".join(step.methods), "--cache", str(given.work / "cache"), *step.arguments]
+    if step.config:
+        parts += ["--config", str(_written(step, given.work))]
+    for name in ("llm", "judge", "embedder", "questions"):
+        if (value := getattr(given, name)) is not None:
+            parts += [f"--{name}", str(value)]
+    return [*parts, "--estimate"] if given.estimate else parts
+
+
+def _written(step: Step, work: Path) -> Path:
+    """The step's settings as a file, named by what is in it."""
+    text = json.dumps(step.config, sort_keys=True)
+    path = work / f"settings-{_digest(text)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def run(table: Table, given: argparse.Namespace) -> int:
+    """Run what was not run before; show all of it. 1 if a command failed."""
+    failed = 0
+    for command in commands(table, given):
+        line = shlex.join(command)
+        print(f"$ {line}", flush=True)
+        if given.dry_run:
+            continue
+        kept = given.work / table.name / f"{_digest(line)}.txt"
+        if not kept.is_file():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                print(done.stdout, f"failed with exit code {done.returncode}", sep="\n", flush=True)
+                failed = 1
+                continue
+            kept.write_text(done.stdout, "utf-8")
+        print(kept.read_text("utf-8"), flush=True)
+    return failed
+
+
+def listing() -> Iterator[str]:
+    """A line for each table."""
+    width = max(map(len, TABLES))
+    for name, table in TABLES.items():
+        yield f"{name:{width}}  {table.paper}, {table.label}: {table.title} [{table.needs}]"
+
+
+def arguments() -> argparse.Namespace:
+    """Of the command line, with what does not fit refused."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", nargs="?", choices=sorted(TABLES), metavar="TABLE")
+    parser.add_argument("data", nargs="*", metavar="DATA")
+    for name, what in (("llm", "chat model"), ("judge", "judges, with commas"), ("embedder", "embedder")):
+        parser.add_argument(f"--{name}", metavar="NAME", help=what)
+    parser.add_argument("--questions", type=int, metavar="N", help="ask only the first so many")
+    parser.add_argument("--work", type=Path, default=Path("papers-work"), help="where all is kept")
+    for name in ("estimate", "dry-run", "list"):
+        parser.add_argument(f"--{name}", action="store_true")
+    given = parser.parse_args()
+    if given.list or given.table is None:
+        print("\n".join(listing()))
+        sys.exit(0)
+    table = TABLES[given.table]
+    if table.needs_data and not given.data:
+        parser.error(f"{table.name} needs DATA: {table.data}")
+    if table.needs_model and given.llm is None:
+        parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
+    return given
+
+
+if __name__ == "__main__":
+    chosen = arguments()
+    sys.exit(run(TABLES[chosen.table], chosen))

@@ -1,0 +1,90 @@
+"""cookbook/papers.py: every table has a line in papers.md, and runs end to end, once."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openai")
+pytest.importorskip("nltk")
+pytest.importorskip("rouge_score")
+
+from tests.clients.server import ModelServer
+from tests.eval.replies import replies
+
+COOKBOOK = Path(__file__).parents[1] / "cookbook"
+PAPERS = {"ArchRAG": 15, "NodeRAG": 7, "HiRAG": 10, "LSH tree": 5}
+
+
+def papers(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(COOKBOOK / "papers.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "islands"
+    folder.mkdir()
+    texts = {
+        "orrin": "Orrin sells honey to Sarn.",
+        "sarn": "Sarn lies south of Orrin. Ada Loom lives in Sarn.",
+    }
+    lines = [json.dumps({"id": key, "text": text}) for key, text in texts.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), "utf-8")
+    asked = {
+        "id": "q",
+        "question": "What does Orrin sell?",
+        "answers": ["honey"],
+        "supporting_ids": ["orrin"],
+    }
+    (folder / "questions.jsonl").write_text(json.dumps(asked), "utf-8")
+    return folder
+
+
+def test_every_table_has_its_line() -> None:
+    listed = papers("--list").stdout.splitlines()
+    names = [line.split()[0] for line in listed]
+    assert {paper: sum(f" {paper}, " in line for line in listed) for paper in PAPERS} == PAPERS
+    page = (COOKBOOK / "papers.md").read_text("utf-8")
+    assert re.findall(r"^\| `([a-z]+-(?:table|figure)-\d+)` \|", page, re.MULTILINE) == names
+
+
+def test_what_is_lacking_is_said() -> None:
+    assert "needs DATA: MultiHop-RAG" in papers("archrag-table-3").stderr
+    assert "needs a chat model: give --llm" in papers("archrag-table-3", "demo").stderr
+    assert "invalid choice: 'archrag-table-99'" in papers("archrag-table-99").stderr
+
+
+def test_a_table_is_run_and_not_run_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with ModelServer("ok", write=replies) as server:
+        given = (
+            "archrag-table-8",
+            str(corpus),
+            "--llm",
+            f"openai:m@{server.openai}",
+            "--embedder",
+            "hashing",
+        )
+        done = papers(*given, "--work", str(tmp_path / "work"))
+        assert done.returncode == 0, done.stderr
+        assert "graphrag_global?communities=attributed" in done.stdout
+        assert "failed:" not in done.stdout
+        (line,) = [
+            row for row in done.stdout.splitlines() if row.startswith("graphrag_global ") and "1.000" in row
+        ][-1:]
+        assert line
+        asked = server.requests
+        assert asked > 5
+        assert papers(*given, "--work", str(tmp_path / "work")).stdout == done.stdout
+        assert server.requests == asked
+        bill = papers(*given, "--work", str(tmp_path / "work"), "--estimate")
+        assert "answer graphrag_global" in bill.stdout
+        assert server.requests == asked
