@@ -10,7 +10,7 @@ shard's most similar passage is, relative to the best of all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from stratarag.errors import Damaged
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Origin, Question, Ranking, Searcher, Seeds
 from stratarag.pipeline.graph import NAME as GRAPH
-from stratarag.pipeline.joined import JoinedGround, JoinedNearest
+from stratarag.pipeline.joined import JoinedGround, JoinedNearest, admitted
 from stratarag.pipeline.ranking import concatenate, taken
 from stratarag.pipeline.walk import SIMILAR_POWER, PassageWalk
 from stratarag.protocols import Rows
@@ -82,11 +82,15 @@ class JoinedReader(Answering):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A shard that a question is put to: its number, the question, and how much what it finds counts."""
+    """A shard that a question is put to: its number, the question, and how much what it finds counts.
+
+    `near` tells that it holds one of the passages that are most similar to the question.
+    """
 
     part: int
     question: Question
     strength: float
+    near: bool
 
 
 class FanOut:
@@ -103,18 +107,20 @@ class FanOut:
     def nodes(self, question: Question) -> Ranking:
         """The best of what the shards find, by comparable scores; of each level no more than one index gives.
 
-        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants.
+        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants. Those
+        that hold none of the `k` most similar passages are asked only if the others have too little.
         """
-        found = []
+        each_level = None if question.fill else getattr(question.options, "k_per_level", None)
+        found: list[Ranking] = []
         for asked in self._asked(question):
-            ranking = self._searcher(asked.part).nodes(asked.question)
-            found.append(self._numbered(asked, ranking))
+            if not asked.near and each_level is None and sum(map(len, found)) >= question.k:
+                break
+            found.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
         merged = concatenate(found)
         order = np.argsort(-merged.scores, kind="stable")
-        each_level = None if question.fill else getattr(question.options, "k_per_level", None)
-        return taken(
-            merged, order[: question.k] if each_level is None else self._levelled(merged, order, each_level)
-        )
+        if each_level is None:
+            return taken(merged, order[: question.k])
+        return taken(merged, self._levelled(merged, order, each_level))
 
     def seeds(self, question: Question) -> Seeds:
         """Where the shards' hierarchies let the walk restart, weighed by how much each shard counts."""
@@ -123,8 +129,8 @@ class FanOut:
         ground, rows_of = self._reader._ground, self._reader.snapshot.rows_of
         for asked in self._asked(question):
             strength = asked.strength**SIMILAR_POWER
-            if strength < LEAST:
-                continue
+            if not asked.near or strength < LEAST:
+                break
             own = self._searcher(asked.part).seeds(asked.question)
             chunks.append(own.chunks + rows_of.starts[asked.part])
             chunk_weights.append(own.chunk_weights * strength)
@@ -153,28 +159,30 @@ class FanOut:
     def _searcher(self, part: int) -> Searcher:
         return self._reader.parts[part]._searcher(self._method.name)
 
-    def _asked(self, question: Question) -> list[_Asked]:
-        """The shards of which the filter admits anything, and how similar their best passages are."""
-        allowed = question.allowed
+    def _asked(self, question: Question) -> Iterator[_Asked]:
+        """The shards of which the filter admits anything: those with the most similar passages first."""
+        allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         assert allowed is None or isinstance(allowed, JoinedAllowed)
-        best: dict[int, tuple[Question, float]] = {}
-        for part, reader in enumerate(self._reader.parts):
-            own = None if allowed is None else allowed.parts[part]
-            if own is not None and not own.chunks.any():
-                continue
-            _, similarity = reader._nearest.search(question.vector, 1, None if own is None else own.chunks)
-            if (options := self._present(part, question.options)) is not None:
-                best[part] = (
-                    replace(question, allowed=own, options=options),
-                    float(similarity.max(initial=0.0)),
-                )
-        if not best and allowed is None:  # the first shard says which levels there are
-            best[0] = question, 0.0
-        most = max((similarity for _, similarity in best.values()), default=0.0)
-        return [
-            _Asked(part, own, max(similarity, 0.0) / most if most > 0 else 1.0)
-            for part, (own, similarity) in best.items()
-        ]
+        rows, similarity = self._reader._nearest.search(
+            question.vector, question.k, None if allowed is None else allowed.chunks
+        )
+        strengths: dict[int, float] = {}
+        for part, places, _ in rows_of.split(rows):
+            strengths[part] = max(float(similarity[places].max()), 0.0)
+        most = max(strengths.values(), default=0.0) or 1.0
+        near = sorted(strengths, key=strengths.__getitem__, reverse=True)
+        rest = [part for part, mask in admitted(rows_of, None if allowed is None else allowed.chunks)]
+        least = min(strengths.values(), default=0.0)
+        absent = question
+        for part in dict.fromkeys([*near, *rest]):
+            options = self._present(part, question.options)
+            if options is not None:
+                own = None if allowed is None else allowed.parts[part]
+                absent = replace(question, allowed=own, options=options)
+                yield _Asked(part, absent, strengths.get(part, least) / most, part in strengths)
+        if absent is question and rest:  # no shard has these levels: one of them says which there are
+            own = None if allowed is None else allowed.parts[rest[0]]
+            yield _Asked(rest[0], replace(question, allowed=own), 0.0, near=True)
 
     def _present(self, part: int, options: Any) -> Any:
         """The options with those of their levels that a shard has; None if it has none of them."""
