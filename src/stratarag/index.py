@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stratarag import _sync, viz
 from stratarag._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
@@ -23,7 +23,7 @@ from stratarag._shards.listing import shards_of
 from stratarag._shards.reader import opened_reader
 from stratarag._shards.updating import carried_out, estimated
 from stratarag.config import Config
-from stratarag.export import export
+from stratarag.export import export, to_networkx
 from stratarag.methods import NAMES, get_method
 from stratarag.models.budget import Prices
 from stratarag.models.estimate import Estimate
@@ -44,6 +44,9 @@ from stratarag.records import (
     MethodNode,
 )
 from stratarag.results import Answer, AnswerStream, Picture, Retrieval
+
+if TYPE_CHECKING:
+    import networkx
 
 StrPath = str | os.PathLike[str]
 
@@ -595,11 +598,13 @@ class Index:
         Parameters
         ----------
         path
-            Where to write. Files that are there under these names are replaced once the new ones are whole.
+            Where to write; for Parquet and Neo4j a folder. Files that are there under these names are
+            replaced once the new ones are whole.
         format
             `"jsonl"`: everything, the extraction included, which `read_extraction` reads back.
             `"graphml"`: chunks, entities, relations and the methods' nodes as one graph.
-            `"parquet"`: a table for each kind of thing, in a folder. `"html"`: the page of `show`.
+            `"parquet"`: a table for each kind of thing, in a folder. `"neo4j"`: CSV files for
+            `neo4j-admin database import`, in a folder. `"html"`: the page of `show`.
         method
             Whose nodes go along; None means those of all methods (for a page: of the first).
 
@@ -613,6 +618,28 @@ class Index:
             For Parquet, if pyarrow is not installed.
         """
         return export(self, path, format, method=method)
+
+    def to_networkx(self, method: str | None = None) -> networkx.MultiDiGraph:
+        """Documents, chunks, entities, relations, units and nodes as a graph of networkx.
+
+        Nodes have `kind` and `label`, and what they have of `text`, `type`, `method`, `level` and `metadata`;
+        edges have `kind` (`part of`, `mentions`, `relation`, `member`, `source`), and relations `text` and
+        `weight`. `export(path, "graphml")` writes the same.
+
+        Parameters
+        ----------
+        method
+            Whose nodes go along; None means those of all methods.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder holds no index of that method.
+        MissingExtra
+            If networkx is not installed.
+        """
+        names = self.methods if method is None else (self._serve().method_name(method),)
+        return to_networkx(self, names)
 
     def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
         """A method's hierarchy as a page, which a notebook shows and `save` writes to a file.

@@ -20,7 +20,9 @@ from stratarag.export import FORMATS
 @index_argument
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option("--html", is_flag=True, help="The same as --format html.")
-@click.option("--out", "-o", "path", required=True, type=click.Path(), help="The file; for parquet a folder.")
+@click.option(
+    "--out", "-o", "path", required=True, type=click.Path(), help="The file; for parquet and neo4j a folder."
+)
 @click.option("--method", help="Whose nodes go along; all methods' if not given (for html: the first's).")
 @click.option("--question", help="With html: the graph around this question, not the hierarchy.")
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="Hits for --question.")
@@ -57,4 +59,4 @@ def export(
 
 
 def _files(path: Path) -> Iterator[Path]:
-    return path.glob("*.parquet") if path.is_dir() else iter([path])
+    return path.iterdir() if path.is_dir() else iter([path])

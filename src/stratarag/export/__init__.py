@@ -6,10 +6,12 @@ format       what is written                                            file
 `jsonl`      everything, with the extraction of each chunk              `jsonlines.py`
 `graphml`    one graph of documents, chunks, entities and nodes         `graphml.py`
 `parquet`    a folder with a table for each kind of thing               `parquet.py`
+`neo4j`      a folder with CSV for `neo4j-admin database import`         `neo4j.py`
 `html`       the hierarchy of a method as a page                        `stratarag.viz`
 ============ ========================================================== ===============
 
-All read an index through `tables.py`, which says what a record of each kind consists of. Nothing is held in
+All read an index through `tables.py`, which says what a record of each kind consists of; GraphML, Neo4j and
+`Index.to_networkx` share one graph, `graph.py`. Nothing is held in
 memory but a batch. A file appears under its name once it is whole.
 """
 
@@ -22,15 +24,18 @@ from pathlib import Path
 from stratarag import viz
 from stratarag.export.graphml import write_graphml
 from stratarag.export.jsonlines import write_jsonl
+from stratarag.export.neo4j import write_neo4j
+from stratarag.export.networkx import to_networkx
 from stratarag.export.parquet import write_parquet
 from stratarag.export.tables import Source
 
-__all__ = ["FORMATS", "Source", "export"]
+__all__ = ["FORMATS", "Source", "export", "to_networkx"]
 
 Methods = tuple[str, ...]
 _WRITERS: dict[str, Callable[[Source, Path, Methods], None]] = {
     "graphml": write_graphml,
     "jsonl": write_jsonl,
+    "neo4j": write_neo4j,
     "parquet": write_parquet,
 }
 FORMATS = (*sorted(_WRITERS), "html")
