@@ -12,7 +12,8 @@ import stratarag as sr
 from stratarag.methods.hirag import HiRAGConfig
 from stratarag.methods.hirag.clusters import Clusters, cluster
 from stratarag.methods.hirag.layers import _settled
-from stratarag.methods.hirag.naming import cluster_name, first_named
+from stratarag.methods.hirag.naming import cluster_name, members_named
+from stratarag.pipeline.names.headings import telling
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents, state
 from stratarag.testing.opened import snapshot_of
@@ -116,9 +117,15 @@ def test_without_a_model_a_cluster_is_named_by_its_central_members():
     assert cluster_name([4, 2], names, vectors) == "Sarn and Vell"
     assert cluster_name([0, 2, 4, 5], names, vectors) == "Sarn, Siskin Bridge and Vell"
     assert cluster_name([0, 1, 2, 3], names, vectors) == "Siskin Bridge and other Bridges"
-    assert first_named("Sarn, Siskin Bridge and Vell") == "Sarn"
+    assert members_named("Sarn, Siskin Bridge and Vell") == ["Sarn", "Siskin Bridge", "Vell"]
     same = cluster_name([0, 1], ["Sarn", "Sarn"], vectors)
     assert same != "Sarn", "a cluster that has a member's name would be that member"
+
+
+def test_a_group_is_called_by_names_before_phrases_and_by_nothing_twice() -> None:
+    names = ["deep yellow", "Ferrymen's Company", "Ferrymen", "Petrel", "Petrel"]
+    assert telling(names, 3) == ["Ferrymen's Company", "Petrel", "deep yellow"]
+    assert telling(["東京 大学", "東京", "京都"], 3) == ["東京 大学", "京都"]
 
 
 # Input that offers little

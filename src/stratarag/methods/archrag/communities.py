@@ -12,6 +12,7 @@ from stratarag.methods.archrag.clustering import Weights
 from stratarag.methods.archrag.levels import Level, Partition, community_sources, inner_degrees
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import carried, support, write_reports
 from stratarag.pipeline.statements import group_vectors
@@ -42,8 +43,8 @@ class Community:
 
     @property
     def names(self) -> list[str]:
-        """Entities' names, one for each of the most connected members."""
-        return [_name(member) for member in self.members[:TITLE_NAMES]]
+        """Names of the most connected members, of a community the name of an entity in it."""
+        return telling(map(_name, self.members), TITLE_NAMES)
 
     @property
     def title(self) -> str:

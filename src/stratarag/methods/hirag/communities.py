@@ -9,7 +9,7 @@ of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -22,13 +22,14 @@ from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
 from stratarag.methods.hirag.entities import Entities
-from stratarag.methods.hirag.naming import PACKAGE
+from stratarag.methods.hirag.naming import PACKAGE, members_named
 from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclustering, previous_labels
 from stratarag.pipeline.drift import communities_drifted, first_settled
+from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
 from stratarag.pipeline.statements import group_vectors
-from stratarag.pipeline.summarize import Group
+from stratarag.pipeline.summarize import MODEL, Group
 from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import Node
 
@@ -269,12 +270,18 @@ class CommunityWriter:
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
         return Community(
             level=0,
-            title=", ".join(entities.names[row] for row in order[:_NAMED])[:_LONGEST_TITLE],
+            title=", ".join(telling(self._names(order), _NAMED))[:_LONGEST_TITLE],
             members=[entities.ids[row] for row in order],
             texts=[entities.texts[row] for row in order],
             rows=rows,
             sources=entities.sources_of(order),
         )
+
+    def _names(self, rows: Iterable[int]) -> Iterator[str]:
+        """Names of entities; of a summary entity that is named by its members, theirs."""
+        for row in rows:
+            name, made = self._entities.names[row], self._entities.summaries.get(row)
+            yield from members_named(name) if made and made[0].by != MODEL else [name]
 
     def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> Community:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))

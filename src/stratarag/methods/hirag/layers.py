@@ -22,7 +22,7 @@ from stratarag.methods.hirag.naming import (
     Summary,
     answered,
     cluster_name,
-    first_named,
+    members_named,
     prompt_values,
     summary_task,
 )
@@ -214,7 +214,7 @@ class _LayerSummarizer:
         """The name of an entity; of a summary entity that is named by its members, the first of them."""
         name = self._entities.names[row]
         made = self._entities.summaries.get(row)
-        return first_named(name) if made and made[0].by != MODEL else name
+        return members_named(name)[0] if made and made[0].by != MODEL else name
 
     async def _add(self, summaries: Sequence[Sequence[Summary]]) -> Rows:
         """Add an entity for each new name; a name that is taken means the entity that has it (ERRATA H5)."""

@@ -23,6 +23,7 @@ from stratarag.methods.hirag.config import META_TYPES
 from stratarag.models.gate import Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.checks import damage
+from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.names.index import canonical, words
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import joined_members
@@ -251,7 +252,7 @@ def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors)
     """
     rows = vectors[np.array(members)]
     order = np.argsort(-(rows @ rows.sum(axis=0)), kind="stable")
-    central = list(dict.fromkeys(names[members[place]] for place in order.tolist()))
+    central = telling((names[members[place]] for place in order.tolist()), len(members))
     heads = Counter(words(name)[-1] for name in central if len(words(name)) > 1)
     head, count = min(heads.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     if count > 2 and count >= COMMON * len(central):
@@ -261,9 +262,9 @@ def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors)
     return f"{', '.join(before)} and {last}" if before else f"{last} and others"
 
 
-def first_named(name: str) -> str:
-    """The first of the members in a name that `cluster_name` made."""
-    return _JOINED.split(name)[0]
+def members_named(name: str) -> list[str]:
+    """The members in a name that `cluster_name` made."""
+    return _JOINED.split(name)
 
 
 def _plural(word: str) -> str:

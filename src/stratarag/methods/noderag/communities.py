@@ -16,6 +16,7 @@ from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
 from stratarag.pipeline.drift import Drift, communities_drifted, first_settled
+from stratarag.pipeline.names.headings import telling
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
 
@@ -124,7 +125,7 @@ def large_communities(
             label,
             rows.get(label, []),
             [(place, attributes[place]) for place in places.get(label, ())],
-            [names[row] for row in named[label]],
+            telling((names[row] for row in named[label]), _NAMES),
             texts,
             inputs,
             config,
@@ -157,7 +158,7 @@ def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:
             graph.ends[row - graph.entities] if unit < 0 else indices[indptr[unit] : indptr[unit + 1]]
         )
         counts.update(near.tolist())
-    return [row for row, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_NAMES]]
+    return [row for row, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: 2 * _NAMES]]
 
 
 def _community(
