@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from stratarag import build_index
 from stratarag.cli import main
 
 HASHING = ("--embedder", "hashing")
@@ -367,6 +368,24 @@ def test_the_local_embedder_without_its_extra_is_one_line() -> None:
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert "pip install 'stratarag[local]'" in line
+
+
+@pytest.mark.parametrize(("command", "blocked"), [("serve", "fastapi"), ("mcp", "mcp")])
+def test_a_server_without_its_extra_is_one_line(command: str, blocked: str, tmp_path: Path) -> None:
+    with build_index(["Ada repaired the bridge."], path=tmp_path / "i", embedder="hashing", progress=False):
+        pass
+    done = python(
+        f"""
+        import sys
+        sys.modules[{blocked!r}] = None
+        from stratarag.cli import main
+        main([{command!r}, {str(tmp_path / "i")!r}])
+        """
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    extra = "server" if command == "serve" else "mcp"
+    assert line.endswith(f"is not installed. Install it with: pip install 'stratarag[{extra}]'")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ try:
     from stratarag.server.settings import Settings
     from stratarag.server.views import HitView, Reading, reasons
 except ImportError as error:
-    raise MissingExtra("an MCP server needs the SDK: pip install 'stratarag[mcp]'") from error
+    raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 
 PATH = "/mcp"
 _INSTRUCTIONS = """Search a collection of documents, and the summaries and the graph made of them.

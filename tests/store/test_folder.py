@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stratarag as sr
 from stratarag.errors import Locked, NotAnIndex
 from stratarag.store import forks
 from stratarag.store.folder import IndexFolder
@@ -251,3 +252,13 @@ def test_a_fork_waits_for_what_other_threads_do_in_sqlite(tmp_path: Path) -> Non
     with forks.inside_sqlite():
         assert os.waitpid(child, 0)[1] == 0
     assert order == ["left", "forked"]
+
+
+def test_what_was_wrongly_asked_for_was_not_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with sr.build_index(["Ada repaired the bridge."], path=path, embedder="hashing", progress=False) as index:
+        with pytest.raises(KeyError, match="nope"):
+            index.delete(["nope"])
+        with pytest.raises(ValueError, match="blank"):
+            index.insert(["  "])
+        assert index.stats()["interrupted"] is None

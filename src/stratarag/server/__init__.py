@@ -29,7 +29,7 @@ try:
     from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp
 except ImportError as error:
-    raise MissingExtra("serving needs FastAPI and uvicorn: pip install 'stratarag[server]'") from error
+    raise MissingExtra("FastAPI or uvicorn", "server") from error
 
 import stratarag as sr
 from stratarag.protocols import Progress
@@ -126,7 +126,7 @@ def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -
     try:
         import uvicorn
     except ImportError as error:
-        raise MissingExtra("serving needs FastAPI and uvicorn: pip install 'stratarag[server]'") from error
+        raise MissingExtra("FastAPI or uvicorn", "server") from error
 
     config = uvicorn.Config(app, host, port, log_level="warning", server_header=False, proxy_headers=False)
     server = uvicorn.Server(config)

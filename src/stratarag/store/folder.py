@@ -162,7 +162,7 @@ class IndexFolder:
 
         What a killed writer left is finished or removed first. Leaving the block without `publish`
         discards what was staged; leaving it by an error keeps the journal, so that the same operation
-        finds its vectors again.
+        finds its vectors again. What was wrongly asked for, before anything was done, was not interrupted.
 
         Raises
         ------
@@ -182,6 +182,10 @@ class IndexFolder:
                 yield staging
                 if not staging.published:
                     self._forget(earlier)
+            except (KeyError, TypeError, ValueError):
+                if earlier is not None or not self.journal.holds_work():
+                    self._forget(earlier)
+                raise
             finally:
                 staging.discard()
                 self.journal.close()
