@@ -133,11 +133,12 @@ class Models:
         given = self.embedder_name(recorded.dimension)
         if given != recorded.embedder:
             which = "the embedder given" if self._chosen else "none was given, and the default"
+            how = "embedder=..., or none if it is local" if self._chosen else "embedder=..."
             raise EmbedderMismatch(
                 f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
-                f"dimensions); {which} is {given!r}. Open it with the first (embedder=..., or none if it is "
-                "local), or build a new index with the second (model calls come from the cache if you share "
-                "it; only embeddings are computed again)"
+                f"dimensions); {which} is {given!r}. Open it with the first ({how}), or build a new index "
+                "with the second (model calls come from the cache if you share it; only embeddings are "
+                "computed again)"
             )
 
     def gate(
@@ -206,9 +207,10 @@ class Models:
         return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
 
     def _keywords(self, folder: Folder, config: Config, journal: Journal | None) -> dict[str, Any]:
+        hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
         return {
             "cache": self._shared or folder.calls,
-            "vectors": journal,
+            "vectors": None if hashed else journal,
             "spending": journal,
             "limits": config.limits,
             "progress": None if journal is None else self._progress,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from stratarag.errors import MissingExtra
 from stratarag.kernels import mixture
@@ -24,6 +25,20 @@ def blobs(count: int, per_blob: int, dimension: int = 24, spread: float = 0.25, 
     points = centres[labels] + spread * chance.standard_normal((len(labels), dimension))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points.astype(np.float32), labels
+
+
+def test_clusters_do_not_depend_on_the_threads_of_blas_and_leave_them() -> None:
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info()]
+
+    vectors = np.random.default_rng(0).normal(size=(700, 80)).astype(np.float32)
+    found = []
+    for count in (1, 2):
+        with threadpool_limits(count):
+            before = threads()
+            found.append(soft_clusters(vectors))
+            assert threads() == before
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
 
 
 def test_one_round_is_that_of_scikit_learn():

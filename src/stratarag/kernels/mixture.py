@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from stratarag.errors import MissingExtra
 
@@ -152,13 +153,14 @@ def soft_clusters(
         )
     if reduction == "umap":
         vectors = _umap(vectors, dimensions, seed)
-    elif vectors.shape[1] > BASE and len(vectors) > LOCAL:  # so that no part needs axes of the full space
-        vectors = project(vectors, BASE, seed)
     found: list[Rows] = []
-    for part in _parts(vectors, dimensions, seed):
-        points = project(vectors[part], dimensions, seed)
-        homes = _split_large(points, _fine(points, target, max_size, seed), max_size)
-        found += [part[group] for group in _soften(points, homes, max_size, threshold, most)]
+    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait
+        if reduction == "pca" and vectors.shape[1] > BASE and len(vectors) > LOCAL:
+            vectors = project(vectors, BASE, seed)  # so that no part needs axes of the full space
+        for part in _parts(vectors, dimensions, seed):
+            points = project(vectors[part], dimensions, seed)
+            homes = _split_large(points, _fine(points, target, max_size, seed), max_size)
+            found += [part[group] for group in _soften(points, homes, max_size, threshold, most)]
     return sorted(found, key=lambda group: group.tolist())
 
 
