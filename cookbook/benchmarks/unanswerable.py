@@ -19,13 +19,20 @@ from stratarag.eval.datasets import load_dataset
 from stratarag.models.local import HashingEmbedder
 from stratarag.pipeline import evidence
 
-GRID = [(words, names) for words in (0.0, 0.15, 0.25, 0.34, 0.4, 0.5) for names in (0.0, 0.34, 0.5, 0.67)]
+GRID = [
+    (words, names, together)
+    for words in (0.0, 0.15, 0.25, 0.34, 0.4, 0.5)
+    for names in (0.0, 0.34, 0.5, 0.67)
+    for together in (0.0, 0.15, 0.2, 0.25)
+]
 FALSE_REFUSAL = 2  # how much worse it is than an answer from what does not answer
 FOREIGN = 40
 K = 8
 
-# Kind of a question (answerable, unanswerable, foreign) and the shares of its words and names in the hits.
-Row = tuple[str, float, float]
+# Kind of a question (answerable, unanswerable, foreign), the shares of its words and names in the hits, and
+# of its words in one sentence.
+Row = tuple[str, float, float, float]
+Least = tuple[float, float, float]
 
 
 def main() -> None:
@@ -38,7 +45,7 @@ def main() -> None:
     data = {name: load_dataset(given.folder / name) for name in given.names}
     rows = {name: measured(data, name, embedder) for name in data}
     for name, own in rows.items():
-        show(name, "in force", own, (evidence.LEAST_WORDS, evidence.LEAST_NAMES))
+        show(name, "in force", own, (evidence.LEAST_WORDS, evidence.LEAST_NAMES, evidence.LEAST_TOGETHER))
         others = [each for other, each in rows.items() if other != name]
         if others:
             show(
@@ -58,26 +65,28 @@ def measured(data, name: str, embedder) -> list[Row]:
     found = []
     for kind, question in own:
         hits = index.retrieve(question, k=K, view="chunks").hits
-        found.append((kind, *evidence.shares(question, [hit.text for hit in hits if hit.score > 0])))
+        texts = [hit.text for hit in hits if hit.score > 0]
+        found.append((kind, *evidence.shares(question, texts), evidence.together(question, texts)))
     index.close()
     return found
 
 
-def refused(rows: list[Row], kind: str, least: tuple[float, float]) -> float:
+def refused(rows: list[Row], kind: str, least: Least) -> float:
     """The share of the questions of a kind that are refused; not a number where there are none."""
-    told = [words < least[0] or names < least[1] for own, words, names in rows if own == kind]
+    told = [any(x < y for x, y in zip(shares, least, strict=True)) for own, *shares in rows if own == kind]
     return float(np.mean(told)) if told else float("nan")
 
 
-def loss(rows: list[Row], least: tuple[float, float]) -> float:
+def loss(rows: list[Row], least: Least) -> float:
     return FALSE_REFUSAL * refused(rows, "answerable", least) + 1 - refused(rows, "foreign", least)
 
 
-def show(name: str, how: str, rows: list[Row], least: tuple[float, float]) -> None:
+def show(name: str, how: str, rows: list[Row], least: Least) -> None:
     wrongly = refused(rows, "answerable", least)
     passed = [1 - refused(rows, kind, least) for kind in ("unanswerable", "foreign")]
     print(
-        f"{name:20} {how} (words {least[0]:.2f}, names {least[1]:.2f}): refused wrongly {wrongly:.3f}, "
+        f"{name:20} {how} (words {least[0]:.2f}, names {least[1]:.2f}, together {least[2]:.2f}): "
+        f"refused wrongly {wrongly:.3f}, "
         f"not refused: unanswerable {passed[0]:.3f}, foreign {passed[1]:.3f}",
         flush=True,
     )
