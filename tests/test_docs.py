@@ -28,7 +28,12 @@ GUIDES = [
     "CONTRIBUTING.md",
     *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")),
 ]
-INDEX_FOLDER = {"manifest.json", "corpus.sqlite"}  # files that an index has, and the project has not
+INDEX_FOLDER = {
+    "manifest.json",
+    "corpus.sqlite",
+    "calls.sqlite",
+    "shards.json",
+}  # files that an index has, and the project has not
 # What names stand for in examples.
 VARIABLES = {
     "Index": ["stratarag.Index"],

@@ -12,11 +12,12 @@ from stratarag.kernels._edges import Edges, Labels, Weights, number
 from stratarag.kernels.augment import Augmentation, augment
 from stratarag.kernels.bounded import split_large
 from stratarag.kernels.leiden import leiden
+from stratarag.kernels.leiden_quality import leiden_quality
 from stratarag.kernels.node2vec import node2vec
 from stratarag.kernels.scan import scan
 from stratarag.kernels.spectral import spectral
 
-Method = Literal["leiden", "spectral", "scan", "node2vec"]
+Method = Literal["leiden", "spectral", "scan", "node2vec", "cpm", "significance", "surprise"]
 
 Clustering = Callable[[Labels, Weights, int], NDArray[np.integer]]
 """Called with ends, weights and the number of nodes; gives a label for each node."""
@@ -52,7 +53,7 @@ def cluster(
     max_size
         No community is larger; what a method leaves larger is split as `bound_sizes` says.
     resolution
-        Of Leiden, and of the moves that bring a partition up to date.
+        Of Leiden, of `cpm`, and of the moves that bring a partition up to date.
     initial, movable
         The partition before, and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
         moves bring the partition up to date, whatever method made it.
@@ -66,6 +67,8 @@ def cluster(
     ValueError
         If the edges or settings are not valid, or a function of one's own gives anything but an integer for
         each node.
+    MissingExtra
+        For `cpm`, `significance` and `surprise`, if leidenalg is not installed.
     """
     if not callable(method) and method not in get_args(Method):
         raise ValueError(f"method is one of {', '.join(get_args(Method))} or a function, not {method!r}")
@@ -87,8 +90,18 @@ def cluster(
         labels = node2vec(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)
     elif method == "scan":
         labels = scan(edges.pairs(), edges.weights, nodes)
-    else:
+    elif callable(method):
         labels = _own(method(edges.pairs(), edges.weights, nodes), nodes)
+    else:
+        labels = leiden_quality(
+            edges.pairs(),
+            edges.weights,
+            nodes,
+            quality=method,
+            resolution=resolution,
+            max_size=max_size,
+            seed=seed,
+        )
     return split_large(edges, labels, max_size, seed)
 
 
