@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
 from threading import Event
 from typing import TypeVar
@@ -22,6 +23,7 @@ import numpy as np
 from stratarag._checks import UNNAMED, blamed, check_all
 from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
 from stratarag._gates import Models
+from stratarag._origins import documents_of
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
 from stratarag.errors import Damaged, IndexExists
@@ -35,7 +37,7 @@ from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Embedded, Graph, build_graph
 from stratarag.pipeline.statements import Pooled
 from stratarag.protocols import Rows, Stored, Vectors
-from stratarag.records import BuildReport, Built, Failure
+from stratarag.records import BuildReport, Built
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
 from stratarag.store.snapshot import Snapshot
@@ -46,6 +48,7 @@ SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
 TAKING = ("build", "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
 NO_VECTOR = "texts without a vector, not found by similarity"
+NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
 _NAMED = 10  # documents that a line of the log names
 
@@ -118,7 +121,6 @@ class _Update:
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
-        self._failures: tuple[Failure, ...] = ()
         self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
 
     def _embedded_units(self) -> bool:
@@ -164,6 +166,7 @@ class _Update:
         if self._target.publish:
             self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
         await in_thread(self._staging.assemble, removed=self._removed)
+        self._gate.documents_of = partial(documents_of, self._staging)
         if self._pooled is None:  # an embedder that fails is found out before a model is paid
             await self._embed()
             await self._extract()
@@ -175,7 +178,8 @@ class _Update:
             with self._gate.independently():
                 await self._build_method(name)
         self._gate.require_answers()
-        self._failures = await in_thread(self._failures_by_document)
+        self._tell_failures()
+        self._note_unasked()
         generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
 
@@ -378,33 +382,33 @@ class _Update:
             deleted=self._removed,
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
-            failures=self._failures,
+            failures=tuple(self._gate.failures),
             notes=self._all_notes(),
             stages=dict(self._gate.ledger.stages),
             models=self._gate.ledger.models,
             cost=self._gate.cost,
         )
 
-    def _failures_by_document(self) -> tuple[Failure, ...]:
-        """The units that failed, with the documents that they are about."""
-        failures, corpus = self._gate.failures, self._staging
-        rows = corpus.row_of([source for each in failures for source in each.sources])
-        of_chunks = corpus.chunk_documents()
-        found = []
-        for each in failures:
-            numbers = {int(of_chunks[rows[source]]) for source in each.sources if source in rows}
-            found.append(replace(each, documents=tuple(corpus.document_ids(sorted(numbers)))))
-        if found:
-            documents = sorted({document for each in found for document in each.documents})
+    def _tell_failures(self) -> None:
+        """Tell the log which documents units failed of."""
+        failures = self._gate.failures
+        if failures:
+            documents = sorted({document for each in failures for document in each.documents})
             shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
             logger.warning(
-                "%s: %d units failed, of documents %s", self._change.operation, len(found), shown or "none"
+                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
             )
-        return tuple(found)
 
     def _all_notes(self) -> Mapping[str, int]:
         zeros = len(self._gate.zero_vectors)
         return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)
+
+    def _note_unasked(self) -> None:
+        """Say of a build that it had no use for its model: nobody would notice that it is not there."""
+        used = self._gate.ledger.total
+        new = self._change.operation in ("build", "add method")
+        if new and self._gate.has_llm and not used.calls and not used.cached_calls:
+            self._notes[NOT_ASKED] = self._staging.size
 
 
 class _Gone:

@@ -1,4 +1,4 @@
-"""Where nodes come from, read for many at once."""
+"""Where nodes come from, read for many at once; and the documents of chunks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from stratarag.protocols import Rows
 from stratarag.records import Node
 from stratarag.store.joined import JoinedSnapshot
 from stratarag.store.snapshot import Snapshot
+from stratarag.store.view import CorpusView
+
+
+def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the documents of some chunks, sorted; chunks that are not there are left out."""
+    rows = list(corpus.row_of(chunks).values())
+    numbers = np.unique(corpus.chunk_documents()[rows])
+    return tuple(corpus.document_ids(numbers.tolist()))
 
 
 class Origins:

@@ -107,7 +107,7 @@ class Pending:
             "that nobody asked for": self.foreign,
             "with several lines": self.duplicates,
             "lines that are no results": self.unreadable,
-            "failed for good": [f"{each.stage}: {each.item} ({each.reason})" for each in self.failures],
+            "failed for good": [f"{each.stage}: {each.about} ({each.reason})" for each in self.failures],
         }
         for what, found in counted.items():
             if found:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from stratarag._build import Change, settings_of
 from stratarag._documents import Documents
 from stratarag._gates import Folder, Models, RecentVectors
 from stratarag._inspection import inspected
+from stratarag._origins import documents_of
 from stratarag._reader import Answering
 from stratarag._shards import listing
 from stratarag._shards.listing import shards_of
@@ -457,8 +459,9 @@ class Index:
 
     def _asking(self, llm: Any = None) -> Asking:
         """One operation: a gate of its own, on the generation that is current now."""
-        gate = self._models.gate(self._folder, self._config, llm=llm)
-        return Asking(self._serve(), gate, self._models.count_tokens, self._models.recent_vectors)
+        reader, gate = self._serve(), self._models.gate(self._folder, self._config, llm=llm)
+        gate.documents_of = partial(documents_of, reader.snapshot)
+        return Asking(reader, gate, self._models.count_tokens, self._models.recent_vectors)
 
     # What it holds
 

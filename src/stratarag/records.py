@@ -344,6 +344,20 @@ class Failure:
     sources: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> str:
+        """The first few documents; of what has none the chunks."""
+        known = self.documents or self.sources
+        more = f" and {len(known) - 3:,} more" if len(known) > 3 else ""
+        return f"{', '.join(known[:3])}{more}"
+
+    @property
+    def about(self) -> str:
+        """What failed, as a person knows it: a passage by its document, a group by its name too."""
+        if not self.documents:
+            return self.item
+        return self.place if self.item in self.sources else f"{self.item} ({self.place})"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

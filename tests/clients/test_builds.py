@@ -11,7 +11,7 @@ pytest.importorskip("langchain_openai")
 pytest.importorskip("llama_index.llms.openai")
 
 import stratarag as sr
-from stratarag.errors import ModelError
+from stratarag.errors import ModelError, TooManyFailures
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.testing import FakeEmbedder
 from tests.clients.clients import CLIENTS
@@ -70,6 +70,56 @@ def test_an_answer_degrades_where_the_model_writes_no_points(tmp_path: Path) -> 
             DOCUMENTS, method="archrag", llm=llm, embedder=FakeEmbedder(), path=tmp_path / "i", progress=False
         ) as index:
             assert "It is said" in index.answer("Who met Babbage in Turin?").text
+
+
+def test_what_failed_is_named_by_its_document(tmp_path: Path) -> None:
+    """On the command line, in what ends a build, and in an answer's log: nobody knows the ids of chunks."""
+    from click.testing import CliRunner
+
+    from stratarag.cli import main
+
+    def refusing(prompt: str) -> str:
+        return "" if "Turin" in prompt else written(prompt)
+
+    for number, text in enumerate(TEXTS):
+        (tmp_path / f"{number}.txt").write_text(text, "utf-8")
+    with ModelServer(write=refusing) as server:
+        common = ["--method", "archrag", "--llm", f"openai:m@{server.openai}", "--embedder", "hashing"]
+        said = CliRunner().invoke(main, ["build", str(tmp_path), "-o", str(tmp_path / "i"), *common])
+        assert said.exit_code == 0
+        assert f"failed: extract: {tmp_path}/2.txt: " in said.output
+    with ModelServer("content_filter") as server:
+        llm = as_chat_model(f"openai:other@{server.openai}")
+        with pytest.raises(TooManyFailures, match=r"extract: doc-\d, doc-\d, doc-\d: "):
+            sr.build_index(DOCUMENTS, "archrag", llm=llm, embedder="hashing", progress=False)
+
+
+def test_an_answer_without_its_model_says_which_documents_it_did_without(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ModelServer() as server:
+        llm = as_chat_model(f"openai:m@{server.openai}")
+        with sr.build_index(
+            DOCUMENTS, "archrag", tmp_path / "i", llm=llm, embedder=FakeEmbedder(), progress=False
+        ) as index:
+            server.mode = "context"
+            with pytest.warns(RuntimeWarning, match="a smaller max_tokens when a question is answered"):
+                assert index.answer("Who met Babbage in Turin?").extractive
+    assert "filter: a unit failed (doc-0, doc-1, " in caplog.text
+
+
+def test_a_model_that_was_not_needed_is_said_not_to_have_been_asked() -> None:
+    """Otherwise a wrong address is found out by the first question only."""
+    with ModelServer() as server:
+        llm = as_chat_model(f"openai:m@{server.openai}")
+        for method, asked in (("lshtree", False), ("archrag", True)):
+            with sr.build_index(DOCUMENTS, method, llm=llm, embedder=FakeEmbedder(), progress=False) as index:
+                assert index.last_report is not None
+                notes = index.last_report.notes
+                assert notes.get("passages, too few for a summary; the model was not asked", 0) == (
+                    0 if asked else 4
+                )
+                assert bool(server.requests) is asked
 
 
 def test_names_and_what_they_may_be() -> None:

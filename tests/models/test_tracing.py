@@ -142,8 +142,8 @@ def test_the_log_names_documents_and_quotes_nothing(caplog: pytest.LogCaptureFix
     assert index.last_report is not None
     failures = [each for each in index.last_report.failures if each.stage == "extract"]
     assert {each.documents for each in failures} >= {("doc-3",)}
-    assert "doc-3" in caplog.text
-    assert "extract: a unit failed" in caplog.text
+    assert "extract: a unit failed (doc-3): its answer cannot be read" in caplog.text
+    assert "build: 9 units failed, of documents doc-0, doc-1" in caplog.text
     assert SECRET not in caplog.text
 
 

@@ -106,7 +106,7 @@ def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:
     for note, count in report.notes.items():
         yield f"note: {note}: {count}"
     for failure in report.failures[:_NAMES]:
-        yield f"failed: {failure.stage}: {failure.item}: {failure.reason}"
+        yield f"failed: {failure.stage}: {failure.about}: {failure.reason}"
     if len(report.failures) > _NAMES:
         yield f"failed: {len(report.failures) - _NAMES} more; --json lists all"
     yield f"index: {path} (generation {report.generation})"

@@ -23,6 +23,7 @@ ENDPOINT = "/v1/chat/completions"
 MOST_LINES = 50_000
 MOST_BYTES = 190_000_000
 """What OpenAI takes in one file, with a little left: 50,000 requests, 200 MB."""
+_LONGEST = 300  # characters of what a server says
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class LineError(Exception):
     def __init__(self, status: int | None, body: Any) -> None:
         self.status_code = status
         self.body = body if isinstance(body, dict) else {}
-        super().__init__(_message(body))
+        super().__init__(" ".join(_message(body).split())[:_LONGEST])
 
     @property
     def about_the_text(self) -> bool:
@@ -73,8 +74,8 @@ def _message(body: Any) -> str:
         body = body["error"]
     if isinstance(body, dict):
         said = [str(body[key]) for key in ("code", "message") if body.get(key)]
-        return ": ".join(said) or json.dumps(body)[:200]
-    return str(body)[:200]
+        return ": ".join(said) or json.dumps(body)
+    return str(body)
 
 
 @dataclass

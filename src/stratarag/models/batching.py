@@ -18,7 +18,6 @@ from stratarag.models.batchfile import BatchRequest, Results
 from stratarag.models.gate import ModelGate, Reply
 from stratarag.models.ledger import Scope
 from stratarag.models.pending import PendingCall
-from stratarag.models.retry import describe
 from stratarag.models.task import Call, CallItem, repair_request
 from stratarag.protocols import Vectors
 from stratarag.records import Failure
@@ -235,9 +234,9 @@ class BatchGate(ModelGate):
                 return self._judged(call, answer)
             raise self._failed(call, "the provider's content filter stopped the answer")
         if error is not None:
-            self.failed[custom_id] = describe(error)
+            self.failed[custom_id] = str(error)
             if not sender.does_without(error, call.task.schema) and error.about_the_text:
-                raise self._failed(call, describe(error))
+                raise self._failed(call, str(error))
         return None
 
     def _failed(self, call: Call[T], reason: str) -> CallFailed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -50,6 +50,10 @@ __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
+
+
+DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
+"""Names the documents of some chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class ModelGate:
         self.ledger = Ledger(spending)
         self.failures: list[Failure] = []
         self.prompts_used: dict[str, str] = {}
+        self.documents_of: DocumentsOf = _unknown
         self.limits = limits or Limits()
         self._cache = cache
         self._progress = progress
@@ -318,10 +323,11 @@ class ModelGate:
         return results
 
     def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
-        failure = Failure(scope.stage, item.item, str(error), tuple(item.sources))
+        documents = self.documents_of(item.sources)
+        failure = Failure(scope.stage, item.item, str(error), tuple(item.sources), documents)
         # Names and answers that cannot be read quote texts, which are not logged by default.
         why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
-        logger.warning("%s: a unit failed (chunks %s): %s", scope.stage, _listed(item.sources), why)
+        logger.warning("%s: a unit failed (%s): %s", scope.stage, failure.place or "no document", why)
         logger.debug("%s: %s failed: %s", scope.stage, item.item, error)
         self.failures.append(failure)
         if required:
@@ -520,7 +526,6 @@ class ModelGate:
         return self._embedder
 
 
-def _listed(ids: Sequence[str]) -> str:
-    """The first few ids, and how many more there are."""
-    more = f" and {len(ids) - _FEW:,} more" if len(ids) > _FEW else ""
-    return f"{', '.join(ids[:_FEW]) or 'none'}{more}"
+def _unknown(chunks: Sequence[str]) -> tuple[str, ...]:
+    """No documents: whoever made the gate has not said where they are looked up."""
+    return ()

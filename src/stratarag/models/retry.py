@@ -379,7 +379,7 @@ def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooMany
     """The error that ends an operation of which too little succeeded."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for each in failures[:3]:
-        by_reason.setdefault((each.stage, each.reason), []).append(each.item)
+        by_reason.setdefault((each.stage, each.reason), []).append(each.about)
     shown = "; ".join(
         f"{stage}: {', '.join(items)}: {reason}" for (stage, reason), items in by_reason.items()
     )

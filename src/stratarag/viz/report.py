@@ -77,7 +77,7 @@ def _bar(parts: Iterable[tuple[str, float]], whole: float) -> str:
 
 def _remarks(report: BuildReport) -> Iterator[str]:
     yield from _list("Notes", [f"{note}: {count:,}" for note, count in report.notes.items()])
-    failures = [f"{each.stage}: {each.item}: {each.reason}" for each in report.failures]
+    failures = [f"{each.stage}: {each.about}: {each.reason}" for each in report.failures]
     yield from _list("Failures", failures)
     yield from _list("Skipped documents", list(report.skipped))
 
