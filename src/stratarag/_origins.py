@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
+from stratarag._locks import Lock
 from stratarag.protocols import Rows
 from stratarag.records import Node
 from stratarag.store.joined import JoinedSnapshot
@@ -18,6 +21,12 @@ def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> 
     rows = list(corpus.row_of(chunks).values())
     numbers = np.unique(corpus.chunk_documents()[rows])
     return tuple(corpus.document_ids(numbers.tolist()))
+
+
+HELD = 1 << 16
+"""Chunks and documents that are remembered."""
+T = TypeVar("T")
+_LOCK = Lock()
 
 
 class Origins:
@@ -40,3 +49,56 @@ class Origins:
         return tuple([self._ids[i] for i in at.tolist()]), tuple(
             [self._documents[i] for i in documents.tolist()]
         )
+
+
+class RecentOrigins:
+    """Ids of chunks and documents, and what documents call their source; those read last are remembered.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
+        self._snapshot = snapshot
+        self._of = snapshot.chunk_documents()
+        self._chunks: dict[int, str] = {}
+        self._documents: dict[int, str] = {}
+        self._sources: dict[str, Any] = {}
+
+    def of(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Ids of chunks and of their documents, both in the order of the corpus.
+
+        Parameters
+        ----------
+        rows
+            Of the chunks, ascending.
+        """
+        numbers = np.unique(self._of[np.asarray(rows, np.int64)]).tolist()
+        return (
+            tuple(_remembered(self._chunks, rows, self._snapshot.ids)),
+            tuple(_remembered(self._documents, numbers, self._snapshot.document_ids)),
+        )
+
+    def sources(self, documents: Sequence[str]) -> list[Any]:
+        """The `source` in the metadata of each document; None where there is none."""
+
+        def read(names: Sequence[str]) -> list[Any]:
+            found = self._snapshot.document_metadata(names)
+            return [found[name].get("source") if name in found else None for name in names]
+
+        return _remembered(self._sources, documents, read)
+
+
+def _remembered(
+    known: dict[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
+) -> list[T]:
+    """The values of some keys; those not known are read at once, and take the places of the oldest."""
+    with _LOCK:
+        found = {key: known[key] for key in keys if key in known}
+    missing = [key for key in dict.fromkeys(keys) if key not in found]
+    if missing:
+        found.update(zip(missing, read(missing), strict=True))
+        with _LOCK:
+            for oldest in list(islice(known, max(0, len(known) + len(missing) - HELD))):
+                del known[oldest]
+            known.update((key, found[key]) for key in missing[-HELD:])
+    return [found[key] for key in keys]

@@ -7,8 +7,9 @@ passages, and the passages that complete a ranking which is shorter than was ask
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 
 from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
 from stratarag._locks import Lock, cached_property
-from stratarag._origins import Origins
+from stratarag._origins import RecentOrigins
 from stratarag._repeats import grouped
 from stratarag.errors import Damaged, MethodMissing
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import DRIFT
+from stratarag.pipeline.excerpts import Excerpts
 from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
@@ -40,6 +42,10 @@ from stratarag.store.snapshot import Snapshot
 
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
+MORE = 3
+"""Times as many results are ranked where some of the first repeat others."""
+SPARE = 4
+"""Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
 _COMPARED = 8  # documents whose metadata is compared first
 _FILTERS = 64  # filters remembered per generation
 
@@ -61,6 +67,11 @@ class Answering(ABC):
     @abstractmethod
     def _walk(self) -> PassageWalk:
         """Ranks passages."""
+
+    @property
+    @abstractmethod
+    def _excerpts(self) -> Excerpts | None:
+        """Makes what is shown of nodes that no model wrote; None: all of their texts."""
 
     @abstractmethod
     def _opened_searcher(self, name: str) -> Searcher:
@@ -114,30 +125,30 @@ class Answering(ABC):
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
         ranking = self._ranked(searcher, question)
-        hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
+        hits, repeats = self._hits(ranking, question)
         if question.view == "chunks" or not question.fill:
-            return hits, trace
-        groups = grouped(hits)
+            return hits, tuple(ranking.trace)
+        groups = grouped(hits, repeats)
         if len(groups) < question.k <= len(ranking):  # some repeat others: once more, with room for these
-            ranking = self._ranked(searcher, replace(question, k=4 * question.k))
-            hits, trace = self._hits(ranking, question.method), tuple(ranking.trace)
-            groups = grouped(hits)
-        return self._without_repeats(hits, trace, groups, question.k)
+            ranking = self._ranked(searcher, replace(question, k=MORE * question.k))
+            hits, repeats = self._hits(ranking, question)
+            groups = grouped(hits, repeats)
+        return self._without_repeats(hits, tuple(ranking.trace), groups, question.k)
 
     def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
         if question.view == "nodes":
             return self._completed(searcher.nodes(question), question)
         passages = self._passages_by_walk(searcher, question)
-        if question.view == "chunks":
-            return passages
-        return self._mixed(passages, searcher.nodes(question), question)
+        return passages if question.view == "chunks" else self._mixed(passages, searcher, question)
 
-    def _mixed(self, passages: Ranking, nodes: Ranking, question: Question) -> Ranking:
+    def _mixed(self, passages: Ranking, searcher: Searcher, question: Question) -> Ranking:
         """Passages and the method's own nodes, taking turns by the method's share; the trace tells which."""
+        share, k = get_method(question.method).node_share, question.k
+        few = min(k, math.ceil(SPARE * share * k)) if len(passages) == k else k
+        nodes = searcher.nodes(replace(question, k=few))
         own = np.flatnonzero(nodes.origin != Origin.CHUNK)
         parts = [labelled(passages, "chunks"), labelled(taken(nodes, own), "nodes")]
-        share = get_method(question.method).node_share
-        return interleaved(parts, [1 - share, share], question.k)
+        return interleaved(parts, [1 - share, share], k)
 
     def _completed(self, ranking: Ranking, question: Question) -> Ranking:
         """A ranking with passages by similarity in place of what it lacks, unless that is not wanted."""
@@ -180,8 +191,9 @@ class Answering(ABC):
         by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
         return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
 
-    def _origin(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return tuple(self.snapshot.ids(rows)), self._documents(rows)
+    @cached_property
+    def _origins(self) -> RecentOrigins:
+        return RecentOrigins(self.snapshot)
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
@@ -189,22 +201,48 @@ class Answering(ABC):
                 self._searchers[name] = self._opened_searcher(name)
             return self._searchers[name]
 
-    def _hits(self, found: Ranking, method: str) -> tuple[Hit, ...]:
-        """Read what was found, each origin in one go, and put it back in order."""
+    def _hits(self, found: Ranking, question: Question) -> tuple[tuple[Hit, ...], frozenset[int]]:
+        """Read what was found, each origin in one go, and put it back in order.
+
+        Beside the hits the places of those that say nothing which better ones do not.
+        """
         hits: dict[int, Hit] = {}
-        for origin, table in ((Origin.CHUNK, None), (Origin.NODE, method), (Origin.GRAPH, GRAPH)):
+        passages = np.flatnonzero(found.origin == Origin.CHUNK)
+        if passages.size:
+            hits.update(zip(passages.tolist(), self._chunk_hits(found, passages), strict=True))
+        nodes: dict[int, Node] = {}
+        for origin, table in ((Origin.NODE, question.method), (Origin.GRAPH, GRAPH)):
             places = np.flatnonzero(found.origin == origin)
-            if not places.size:
-                continue
-            read = self._chunk_hits(found, places) if table is None else self._node_hits(found, places, table)
-            hits.update(zip(places.tolist(), read, strict=True))
-        return tuple(hits[place] for place in range(len(found)))
+            if places.size:
+                read = self.snapshot.part(table).nodes(found.rows[places].tolist())
+                nodes.update(zip(places.tolist(), read, strict=True))
+        shown, repeats = self._shown(found, dict(sorted(nodes.items())), question)
+        hits.update(zip(shown, self._node_hits(shown, found.scores[list(shown)]), strict=True))
+        return tuple(hits[place] for place in range(len(found))), repeats
+
+    def _shown(
+        self, found: Ranking, nodes: dict[int, Node], question: Question
+    ) -> tuple[dict[int, Node], frozenset[int]]:
+        """Nodes by place as hits show them (`pipeline.excerpts`), and the places that tell nothing new."""
+        excerpts_of = self._excerpts
+        if not nodes or question.options.whole or excerpts_of is None:
+            return nodes, frozenset()
+        places = np.array(list(nodes), np.int64)
+        rows = np.where(found.origin[places] == Origin.GRAPH, found.rows[places], -1)
+        excerpts = excerpts_of.of(list(nodes.values()), rows.tolist(), question.vector, dropped=question.fill)
+        shown = {
+            place: node if excerpt is None else replace(node, text=excerpt.text, sources=excerpt.sources)
+            for (place, node), excerpt in zip(nodes.items(), excerpts, strict=True)
+        }
+        told = [place for place, excerpt in zip(shown, excerpts, strict=True) if excerpt is None]
+        return shown, frozenset(told)
 
     def _without_repeats(
         self, hits: Sequence[Hit], trace: Sequence[Metadata], groups: Sequence[Sequence[int]], k: int
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """One hit for each group of hits that repeat each other, with all their sources; then repeats."""
-        repeats = sorted(place for group in groups[:k] for place in group[1:])
+        first = {group[0] for group in groups}
+        repeats = [place for place in range(len(hits)) if place not in first]
         kept = [self._joined([hits[place] for place in group]) for group in groups[:k]]
         traces = [_joined_trace(group, hits, trace) for group in groups[:k]]
         for place in repeats[: k - len(kept)]:
@@ -217,7 +255,7 @@ class Answering(ABC):
         if len(group) == 1:
             return group[0]
         rows = self.snapshot.row_of(list({source for hit in group for source in hit.sources}))
-        sources, documents = self._origin(sorted(rows.values()))
+        sources, documents = self._origins.of(sorted(rows.values()))
         score = max(hit.score for hit in group)
         return replace(group[0], score=score, sources=sources, documents=documents)
 
@@ -238,10 +276,10 @@ class Answering(ABC):
             for chunk, score in zip(chunks, found.scores[places], strict=True)
         ]
 
-    def _node_hits(self, found: Ranking, places: NDArray[np.intp], table: str) -> list[Hit]:
-        nodes = self.snapshot.part(table).nodes(found.rows[places].tolist())
-        sources_of = Origins(self.snapshot, nodes)  # all at once: a node may have a hundred sources
-        origins = [sources_of.of(node) for node in nodes]
+    def _node_hits(self, shown: Mapping[int, Node], scores: NDArray[np.float32]) -> list[Hit]:
+        nodes = list(shown.values())
+        self._origins.of(sorted({row for node in nodes for row in node.sources}))  # read all at once
+        origins = [self._origins.of(node.sources) for node in nodes]
         users = self._user_sources([documents for _, documents in origins])
         return [
             Hit(
@@ -254,9 +292,7 @@ class Answering(ABC):
                 documents=documents,
                 metadata={**({} if user is None else {"source": user}), **_told(node)},
             )
-            for node, score, (sources, documents), user in zip(
-                nodes, found.scores[places], origins, users, strict=True
-            )
+            for node, score, (sources, documents), user in zip(nodes, scores, origins, users, strict=True)
         ]
 
     def _user_sources(self, documents: Sequence[tuple[str, ...]]) -> list[Any]:
@@ -264,20 +300,13 @@ class Answering(ABC):
 
         Of hits with many documents only the first few are read, unless these agree.
         """
-        few = list(dict.fromkeys(name for names in documents for name in names[:_COMPARED]))
-        known = {name: each.get("source") for name, each in self.snapshot.document_metadata(few).items()}
         found = []
         for names in documents:
-            user = _agreed([known.get(name) for name in names[:_COMPARED]])
+            user = _agreed(self._origins.sources(names[:_COMPARED]))
             if user is not None and len(names) > _COMPARED:
-                rest = self.snapshot.document_metadata(names[_COMPARED:]).values()
-                user = _agreed([user, *(each.get("source") for each in rest)])
+                user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
             found.append(user)
         return found
-
-    def _documents(self, rows: Sequence[int]) -> tuple[str, ...]:
-        numbers = np.unique(self.snapshot.chunk_documents()[np.asarray(rows, dtype=np.int64)])
-        return tuple(self.snapshot.document_ids(numbers.tolist()))
 
 
 class Reader(Answering):
@@ -309,6 +338,10 @@ class Reader(Answering):
     @cached_property
     def _walk(self) -> PassageWalk:
         return PassageWalk(self.snapshot, Provenance(self._graph, self.snapshot.size), self._nearest)
+
+    @cached_property
+    def _excerpts(self) -> Excerpts:
+        return Excerpts(self._graph, self.snapshot.vectors)
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index, and how many of its members changed since groups were compared."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from stratarag._locks import cached_property
 from stratarag.protocols import Vectors
 from stratarag.records import Metadata
 
+T = TypeVar("T")
 View = Literal["nodes", "chunks"]
 LONGEST = 8_000
 """Characters of a question that are searched for: its names, its words and its vector are of these."""
@@ -121,3 +122,24 @@ class Question:
     fill: bool = True
     rank: Rank = "walk"
     allowed: Allowed | None = None
+    _found: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, finder: object, name: str, find: Callable[[], T]) -> T:
+        """What a method finds for a question, worked out once for it and its copies with another `k`.
+
+        The default view asks a method twice, for seeds and for nodes, and a ranking whose hits repeat each
+        other is asked for again; what neither depends on need not be found again.
+
+        Parameters
+        ----------
+        finder, name
+            Who finds it, and what.
+        find
+            Finds it: from the text, the vector, the names, the options and the filter, and from nothing else.
+        """
+        asked = self.vector, self.entities, self.options, self.allowed
+        key = finder, name, self.text, *map(id, asked)
+        if key not in self._found:
+            self._found[key] = find(), asked  # held, so that nothing else has their place in memory
+        found: T = self._found[key][0]
+        return found

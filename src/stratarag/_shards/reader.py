@@ -65,6 +65,10 @@ class JoinedReader(Answering):
     def _walk(self) -> PassageWalk:
         return PassageWalk(self.snapshot, self._ground, self._nearest)
 
+    @property
+    def _excerpts(self) -> None:
+        return None
+
     def _opened_searcher(self, name: str) -> Searcher:
         return FanOut(self, name)
 

@@ -102,6 +102,10 @@ class ArchRAGOptions:
     mode
         Of an answer: `filter` lets the model write scored points for each level first (Eq. 3 and 4),
         `direct` gives what was found to the model as it is (the paper's ablation).
+    whole
+        Whether communities and entities that no model wrote are shown with all of their text, as it was
+        made in the build; else with the statements in them that are most similar to the question, those
+        left out that a better hit tells (`pipeline.excerpts`).
     """
 
     levels: tuple[int, ...] | None = None
@@ -110,6 +114,7 @@ class ArchRAGOptions:
     abstractness: float | Literal["rule", "model"] | None = "rule"
     relations: bool = True
     mode: Literal["filter", "direct"] = "filter"
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.levels is not None:
@@ -124,8 +129,9 @@ class ArchRAGOptions:
                 )
         elif self.abstractness is not None:
             _between(self, "abstractness", 0.0, 1.0)
-        if type(self.relations) is not bool:
-            raise TypeError(f"relations must be True or False, not {self.relations!r}")
+        for name in ("relations", "whole"):
+            if type(getattr(self, name)) is not bool:
+                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.mode not in ("filter", "direct"):
             raise ValueError(f"mode must be 'filter' or 'direct', not {self.mode!r}")
 

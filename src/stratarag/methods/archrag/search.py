@@ -149,6 +149,10 @@ class HierarchySearcher:
         return [wanted[place] for place in kept], [weights[place] for place in kept]
 
     def _best(self, question: Question, levels: list[int], k: int) -> list[TopK]:
+        """The best `k` of each level, which are found once."""
+        return question.once(self, f"best {k}", lambda: self._searched(question, levels, k))
+
+    def _searched(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
         if not levels:
             return []

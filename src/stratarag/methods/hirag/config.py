@@ -108,6 +108,10 @@ class HiRAGOptions:
         that a mode leaves out, or that have too little, go to the others.
     budgets
         Shares of the parts in the tokens of an answer's context, likewise.
+    whole
+        Whether communities and entities that no model wrote are shown with all of their text, as it was
+        made in the build; else with the statements in them that are most similar to the question, those
+        left out that a better hit tells (`pipeline.excerpts`).
     """
 
     mode: Mode = "hi"
@@ -116,12 +120,15 @@ class HiRAGOptions:
     key_entities: int = 10
     quotas: tuple[float, float, float] = (0.4, 0.4, 0.2)
     budgets: tuple[float, float, float] = (0.3, 0.4, 0.3)
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         for name in ("entities", "communities", "key_entities"):
             _whole(name, getattr(self, name), 1)
+        if not isinstance(self.whole, bool):
+            raise TypeError(f"whole must be True or False, not {self.whole!r}")
         for name in ("quotas", "budgets"):
             object.__setattr__(self, name, _shares(name, getattr(self, name)))
 

@@ -63,7 +63,7 @@ class BridgeSearcher:
         """
         options: HiRAGOptions = question.options
         admitted = self._admitted(question.allowed)
-        known = self._knowledge(question, options, admitted)
+        known = self._found(question, options)
         parts = {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
         chosen = by_quota(parts, options.quotas, question.k, self._sources)
         return self._explained(chosen, known)
@@ -96,6 +96,13 @@ class BridgeSearcher:
         edges[: layered.relations] = allowed.graph[base : base + layered.relations]
         entities = np.concatenate([allowed.graph[:base], allowed.nodes[:summaries]])
         return _Admitted(entities, edges, allowed.nodes[summaries : summaries + communities])
+
+    def _found(self, question: Question, options: HiRAGOptions) -> Knowledge:
+        return question.once(
+            self,
+            "knowledge",
+            lambda: self._knowledge(question, options, self._admitted(question.allowed)),
+        )
 
     def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
         """Alg. 2 up to the reasoning paths."""
@@ -197,7 +204,7 @@ class BridgeSearcher:
     def seeds(self, question: Question) -> Seeds:
         """The entities of the parts, each with a small weight shared among its passages."""
         options: HiRAGOptions = question.options
-        known = self._knowledge(question, options, self._admitted(question.allowed))
+        known = self._found(question, options)
         parts = MODES[options.mode]
         rows: list[Rows] = []
         weights: list[NDArray[np.float64]] = []

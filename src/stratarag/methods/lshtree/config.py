@@ -91,6 +91,11 @@ class LSHTreeOptions:
             object.__setattr__(self, "levels", _levels(self.levels))
 
     @property
+    def whole(self) -> bool:
+        """Whether hits show all of a node's text; here they do."""
+        return True
+
+    @property
     def narrowed(self) -> bool:
         """Whether only some levels are asked for, so that nothing else may complete the results."""
         return self.levels is not None

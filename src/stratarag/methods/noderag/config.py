@@ -134,6 +134,11 @@ class NodeRAGOptions:
         object.__setattr__(self, "limits", {**LIMITS, **self.limits})
 
     @property
+    def whole(self) -> bool:
+        """Whether hits show all of a node's text; here they do."""
+        return True
+
+    @property
     def narrowed(self) -> bool:
         """Whether only some types are asked for, so that nothing else may complete the results."""
         return self.types is not None

@@ -50,10 +50,11 @@ class HeterographSearcher:
     def seeds(self, question: Question) -> Seeds:
         """The passages that hold most mass of the heterograph, their own and that of what they support."""
         options: NodeRAGOptions = question.options
-        entries = self._entries.search(question, options)
+        entries = question.once(self, "entries", lambda: self._entries.search(question, options))
         if not len(entries.nodes):
             return Seeds()
-        passages, mass = self._support.passages(*self._walk(entries, options))
+        reached = question.once(self, "walk", lambda: self._walk(entries, options))
+        passages, mass = self._support.passages(*reached)
         best = np.argsort(-mass, kind="stable")[:PASSAGES]
         best = best[mass[best] > 0]
         if not len(best):
@@ -66,10 +67,10 @@ class HeterographSearcher:
 
     def _retrieval(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Section 2.5: the retrievable ones of entry points and of the best cross nodes of each type."""
-        entries = self._entries.search(question, options)
+        entries = question.once(self, "entries", lambda: self._entries.search(question, options))
         if not len(entries.nodes):
             return concatenate([])
-        nodes, mass = self._walk(entries, options)
+        nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
         kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
         nodes, mass = nodes[kept], mass[kept]
         kinds, entered = self._layout.types(nodes), np.isin(nodes, entries.nodes)
