@@ -15,6 +15,7 @@ pytest.importorskip("rouge_score")
 
 from tests.clients.server import ModelServer, every
 from tests.clients.writer import written
+from tests.eval.replies import replies
 
 from stratarag.cli import command, models_options
 from stratarag.eval.command import eval_command
@@ -80,6 +81,22 @@ def test_every_ablation_is_answered_and_judged(
         assert row["answers"][0], name
         assert row["means"]["judged"] == 1, name
         assert row["usage"]["calls"] + row["usage"]["cached_calls"] >= 2, name
+
+
+def test_a_stopped_comparison_has_the_same_questions_and_repeats_no_call(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    group = click.Group(commands=[eval_command(command, models_options)])
+    given = ["eval", str(corpus), "--abstract", "--methods", "bm25", "--embedder", "hashing"]
+    with ModelServer("ok", write=replies) as server:
+        models = ["--llm", f"openai:m@{server.openai}", "--judge", f"openai:a@{server.openai}"]
+        done = CliRunner().invoke(group, [*given, *models, "--cache", str(tmp_path / "kept")])
+        assert done.exit_code == 0, done.output
+        assert "answers against dense" in done.output
+        asked = server.requests
+        CliRunner().invoke(group, [*given, *models, "--cache", str(tmp_path / "kept")])
+        assert server.requests == asked
 
 
 def test_a_judge_needs_answers(corpus: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 if TYPE_CHECKING:
+    from stratarag.eval.datasets import Dataset
     from stratarag.eval.overview import Overview
     from stratarag.eval.results import Evaluation
     from stratarag.models.estimate import Estimate
@@ -194,7 +196,7 @@ def _evaluated(
     against_gold: bool,
     **options: Any,
 ) -> list[Evaluation]:
-    from stratarag.eval import AnswerConfig, evaluate, load_dataset, with_abstract_questions
+    from stratarag.eval import AnswerConfig, evaluate, load_dataset
     from stratarag.eval.harness import DEFAULT
     from stratarag.eval.results import save_csv, save_json
 
@@ -212,7 +214,7 @@ def _evaluated(
     for each in data:
         dataset = load_dataset(each, extraction=extraction, query_entities=query_entities)
         if abstract:
-            dataset = with_abstract_questions(dataset, llm)
+            dataset = _abstract(dataset, llm, options.get("cache"))
         if questions is not None:
             dataset = dataset.head(questions)
         found.append(evaluate(dataset, methods or DEFAULT, llm=llm, answers=config, **options))
@@ -223,3 +225,16 @@ def _evaluated(
     if plot is not None:
         found[0].save_plot(plot)
     return found
+
+
+def _abstract(dataset: Dataset, llm: Any, cache: str | None) -> Dataset:
+    """With questions about the whole corpus; with a cache, the same ones in every run."""
+    from stratarag.eval import with_abstract_questions
+    from stratarag.eval.harness import CALLS
+    from stratarag.store.calls import SqliteCalls
+
+    if cache is None:
+        return with_abstract_questions(dataset, llm)
+    Path(cache).mkdir(parents=True, exist_ok=True)
+    with closing(SqliteCalls(Path(cache) / CALLS)) as calls:
+        return with_abstract_questions(dataset, llm, cache=calls)

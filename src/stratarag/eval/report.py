@@ -185,10 +185,11 @@ def _duels(found: Evaluation, kind: str) -> Table:
     rows = [(row.name, getattr(row, kind)) for row in found.rows if getattr(row, kind)]
     if not rows:
         return []
-    table = [["", *rows[0][1], "same in both orders", "kappa of judges"]]
+    several = any(duels["overall"].agreement is not None for _, duels in rows)
+    table = [["", *rows[0][1], "same in both orders", *(["kappa of judges"] if several else [])]]
     for name, duels in rows:
         overall = duels["overall"]
-        agreed = [_number(overall.consistency, 2), _number(overall.agreement, 2)]
+        agreed = [_number(overall.consistency, 2), *([_number(overall.agreement, 2)] if several else [])]
         table.append([name, *map(_duel, duels.values()), *agreed])
     return table
 
