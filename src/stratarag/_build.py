@@ -336,7 +336,7 @@ class _Update:
         if self._before is None:
             return None
         now, before = self._staging.known_rows()
-        return Kept(now, before, _Gone(self._before, before))
+        return Kept(now, before, _Gone(self._before, before), self._previous(EXTRACTION))
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)

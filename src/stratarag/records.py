@@ -227,6 +227,71 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """The nodes of a part of which most are as they were in the previous generation, but for their sources.
+
+    Attributes
+    ----------
+    before
+        The row that each node had there, or -1 for one that is new or was made anew, shape (nodes,).
+    fresh
+        Those, in order.
+    indptr, indices
+        The sources of node i are `indices[indptr[i]:indptr[i + 1]]`.
+    """
+
+    before: NDArray[np.int64]
+    fresh: Sequence[Node]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedVectors:
+    """Vectors of which most are as they were in an array of the previous generation.
+
+    Attributes
+    ----------
+    before
+        That array.
+    origin
+        The row there of each vector, or -1, shape (rows,).
+    fresh
+        The vectors without one, in order.
+    """
+
+    before: Any
+    origin: NDArray[np.int64]
+    fresh: NDArray[np.floating]
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return len(self.origin), self.fresh.shape[1]
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        origin = self.origin[rows]
+        found = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
+        found[origin >= 0] = self.before[origin[origin >= 0]]
+        places = np.cumsum(self.origin < 0) - 1
+        found[origin < 0] = self.fresh[places[rows][origin < 0]]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self[np.arange(len(self))]
+        return found if dtype is None else found.astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """What a stage or a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together.
 
@@ -235,11 +300,16 @@ class Built:
     `origins` gives the chunk of each vector in those arrays of vectors whose rows are not those of `nodes`.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[Node] | Carried
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
     origins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+
+    @property
+    def made(self) -> Sequence[Node]:
+        """The nodes that were made, which are all where there was no previous generation."""
+        return self.nodes.fresh if isinstance(self.nodes, Carried) else self.nodes
 
 
 @dataclass(frozen=True, slots=True)

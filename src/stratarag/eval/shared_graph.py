@@ -19,6 +19,7 @@ from stratarag import _sync
 from stratarag.config import Config
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.models.gate import Gate
+from stratarag.pipeline.carryover import text_keys
 from stratarag.pipeline.entity_resolution import aliases, default_rule, resolve
 from stratarag.pipeline.extraction.stage import extract_corpus, extractions
 from stratarag.pipeline.extraction.support import settle
@@ -149,10 +150,10 @@ async def _made(corpus: _Corpus, gate: Gate, config: Config, given: Mapping[str,
             finish(collected).entities, gate, describe=lambda each: each.fragments, rule=default_rule
         )
         collected.rename(aliases(found))
-    rows = {node.id: row for row, node in enumerate(built.nodes) if node.kind == "entity"}
+    rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
     arrays = built.arrays
     return SharedGraph(
-        built.nodes,
+        built.made,
         arrays["relations.ends"],
         arrays["relations.weights"],
         _triples(collected, rows),
@@ -201,7 +202,7 @@ class _Held:
     """What a stage has made, read as if it were stored."""
 
     def __init__(self, built: Built) -> None:
-        self._nodes = built.nodes
+        self._nodes = built.made
         self.arrays: Mapping[str, NDArray[Any]] = built.arrays
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
@@ -212,6 +213,9 @@ class _Held:
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         return [self._nodes[row].id for row in rows]
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return text_keys(self._nodes[row].text for row in rows)
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         places = {node.id: row for row, node in enumerate(self._nodes)}

@@ -49,11 +49,14 @@ class Kept:
         Their rows in the two, ascending in `now`.
     gone
         The texts of the other chunks that there were; read when iterated over.
+    extracted
+        What all chunks said that there were.
     """
 
     now: Rows
     before: Rows
     gone: Iterable[str]
+    extracted: Stored | None = None
 
     def coming(self, size: int) -> list[int]:
         """The rows of the chunks that are new among so many."""

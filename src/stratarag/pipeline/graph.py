@@ -9,24 +9,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.errors import Damaged
 from stratarag.kernels.ppr import transition_matrix
-from stratarag.models.gate import CallItem, Gate, Task
-from stratarag.models.structured import plain_text
-from stratarag.pipeline import lexical_arrays
+from stratarag.models.gate import Gate
+from stratarag.pipeline import lexical_arrays, merge_state
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
+from stratarag.pipeline.describe import (
+    MOST_UNITS,
+    Describer,
+    Description,
+    entity_node,
+    fragments_of,
+    relation_node,
+    unit_node,
+)
 from stratarag.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
 from stratarag.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratarag.pipeline.extraction.support import settle
+from stratarag.pipeline.graph_layout import LaidOut, transposed
+from stratarag.pipeline.graph_update import Touched, touched
 from stratarag.pipeline.lexical import LexicalIndex
-from stratarag.pipeline.merge import Entity, Merge, Merged, Relation, finish, merge
+from stratarag.pipeline.merge import Entity, Merge, Merged, finish
+from stratarag.pipeline.merge_state import CONDENSED
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.statements import (
     NAME_CODES,
     NAME_KEYS,
@@ -40,17 +51,12 @@ from stratarag.pipeline.statements import (
     name_codes,
     unit_vectors,
 )
-from stratarag.pipeline.summarize import extractive_summary
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
-from stratarag.records import Built, Node, content_id
-from stratarag.results import clip
+from stratarag.records import Built, Carried, CarriedVectors
 
 NAME = "graph"
-PROMPT = load_prompt("stratarag.pipeline", "describe")
-STATEMENT_TOKENS = 8000
-MOST_UNITS = 200
-"""Units that describe an entity without a description; one that is everywhere needs no more."""
 _BATCH = 1024  # texts held at a time
+_WITHOUT_MODEL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,58 +89,191 @@ async def build_graph(
     not change is taken over from `previous`, of whose corpus some chunks were `kept`. `embed` says what gets
     vectors. `rule` decides which alike entities are one, if `config.resolve` asks for that.
     """
+    made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
     with gate.stage("merge"):
-        collected = await asyncio.to_thread(_collected, extracted, corpus.size)
+        change = await asyncio.to_thread(made.changed)
+        if change is not None:
+            return await made.updated(*change)
+        collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
         merged = await asyncio.to_thread(finish, collected)
+        if not config.resolve and state:
+            spelt = [collected.entities[entity.key] for entity in merged.entities]
+            state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
     if config.resolve:
-        merged = await _resolved(collected, merged, gate, rule)
-    rows = {entity.key: row for row, entity in enumerate(merged.entities)}
-    describer = _Describer(corpus, gate, config, use_llm)
-    descriptions = await describer.all(merged, previous)
-    nodes = [
-        *(_entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
-        *(_relation_node(each, merged.entities, rows, describer.directed(each)) for each in merged.relations),
-        *(
-            Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)
-            for unit in merged.units
-        ),
-    ]
-    condensed = [each for each in descriptions.values() if each.digest]
-    arrays = _arrays(merged, rows) | _walk(merged, rows, corpus.size)
-    arrays |= Nearest.index(corpus.vectors, "chunks")
-    arrays |= await asyncio.to_thread(_lexical, corpus, previous, kept)
-    origins: dict[str, Rows] = {}
-    source = Source(corpus, extracted, gate, embed.pooled, previous)
-    if embed.units or embed.entities:
-        units = [(unit.text, unit.chunks[0]) for unit in merged.units]
-        vectors, keys = await unit_vectors(source, units)
-        arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
-        origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
-    if embed.entities:
-        texts = [node.text for node in nodes[: len(merged.entities)]]
-        arrays |= await _entity_vectors(source, merged, texts, arrays)
-    return Built(
-        nodes,
-        arrays,
-        merged.notes,
-        complete=all(each.by_model for each in condensed),
-        origins=origins,
-    )
+        merged, state = await _resolved(collected, merged, gate, rule), {}
+    return await made.anew(merged, state)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Lays out the graph of a corpus."""
+
+    corpus: Corpus
+    extracted: Stored
+    gate: Gate
+    config: ExtractionConfig
+    previous: Stored | None
+    use_llm: bool
+    kept: Kept | None
+    embed: Embedded
+
+    def changed(self) -> tuple[Touched, LaidOut] | None:
+        """What is merged again, and where all is then; None if all is to be merged anew."""
+        if self.previous is None or self.kept is None or self.config.resolve:
+            return None
+        before = self.previous.arrays
+        needed = [CONDENSED]
+        needed += [UNIT_VECTORS, UNIT_KEYS] if self.embed.units or self.embed.entities else []
+        needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if self.embed.entities else []
+        if any(name not in before for name in needed):
+            return None
+        if self.use_llm and (before[CONDENSED] == _WITHOUT_MODEL).any():  # these are tried again
+            return None
+        try:
+            change = touched(self.corpus, self.extracted, self.previous, self.kept)
+            return None if change is None else (change, LaidOut(self.previous, change))
+        except (LookupError, ValueError, TypeError) as error:
+            raise Damaged(
+                "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
+                f"({error!r}). Restore the folder from a copy, or build again"
+            ) from error
+
+    async def anew(self, merged: Merged, state: dict[str, NDArray[Any]]) -> Built:
+        """The graph of what was merged; `state` is what the next update needs."""
+        rows = {entity.key: row for row, entity in enumerate(merged.entities)}
+        names = {entity.key: entity.name for entity in merged.entities}
+        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
+        descriptions = await describer.all(merged.entities, fragments_of(merged), self.previous)
+        nodes = [
+            *(entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
+            *(relation_node(each, names, describer.directed(each)) for each in merged.relations),
+            *map(unit_node, merged.units),
+        ]
+        arrays = _arrays(merged, rows)
+        condensed = np.array([_condensed(descriptions[each.key]) for each in merged.entities], np.uint8)
+        if state:
+            arrays |= state | {CONDENSED: condensed}
+        arrays |= _names([entity.key for entity in merged.entities])
+        arrays |= await asyncio.to_thread(self._of_chunks, arrays, _sources(merged.entities))
+        origins: dict[str, Rows] = {}
+        source = self._source()
+        if self.embed.units or self.embed.entities:
+            units = [(unit.text, unit.chunks[0]) for unit in merged.units]
+            vectors, keys = await unit_vectors(source, units)
+            arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
+            origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
+        if self.embed.entities:
+            texts = [node.text for node in nodes[: len(merged.entities)]]
+            members = transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
+            said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], members)
+            stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
+            arrays |= await _entity_vectors(source, merged.entities, texts, said, stated)
+        complete = not (condensed == _WITHOUT_MODEL).any()
+        return Built(nodes, arrays, merged.notes, complete=complete, origins=origins)
+
+    async def updated(self, change: Touched, laid: LaidOut) -> Built:
+        """The graph before, with what was merged again."""
+        before = _previous(self.previous).arrays
+        entities, relations, units = change.moved
+        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
+        texts = await asyncio.to_thread(laid.unit_texts, MOST_UNITS)
+        fragments = {
+            entity.key: entity.fragments or tuple(texts[place][:MOST_UNITS])
+            for place, entity in enumerate(change.entities)
+        }
+        descriptions = await describer.all(change.entities, fragments, self.previous)
+        fresh = [
+            *(entity_node(entity, descriptions[entity.key]) for entity in change.entities),
+            *(relation_node(each, laid.names, describer.directed(each)) for each in change.relations),
+            *map(unit_node, change.units),
+        ]
+        condensed = np.array([_condensed(descriptions[each.key]) for each in change.entities], np.uint8)
+        arrays = dict(laid.arrays)
+        arrays[CONDENSED] = entities.spliced(before[CONDENSED], condensed)
+        arrays |= change.tables.arrays() | merge_state.notes_array(change.notes)
+        spelt = [merge_state.spelt(each) for each in change.spelt]
+        arrays |= merge_state.Spellings(before).spliced(entities.origin, spelt)
+        arrays |= _names(laid.ids)
+        of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
+        arrays |= await asyncio.to_thread(self._of_chunks, arrays, of_entities)
+        origins: dict[str, Rows] = {}
+        source = self._source()
+        if self.embed.units or self.embed.entities:
+            vectors, keys = await unit_vectors(source, [(each.text, each.chunks[0]) for each in change.units])
+            carried = CarriedVectors(before[UNIT_VECTORS], units.origin, vectors)
+            arrays[UNIT_KEYS] = units.spliced(before[UNIT_KEYS], keys)
+            arrays[UNIT_VECTORS] = cast(Vectors, carried)
+            first = len(entities.origin) + len(relations.origin)
+            origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
+            if self.embed.entities:
+                rows, members = laid.members
+                said = await asyncio.to_thread(means, carried[rows], members)
+                every = await asyncio.to_thread(laid.unit_texts, None)
+                stated = np.fromiter(
+                    (
+                        described_by_units(entity.fragments, every[place])
+                        for place, entity in enumerate(change.entities)
+                    ),
+                    np.bool_,
+                    len(change.entities),
+                )
+                own = [node.text for node in fresh[: len(change.entities)]]
+                found = await _entity_vectors(source, change.entities, own, said, stated & said.any(axis=1))
+                carried = CarriedVectors(before[VECTORS], entities.origin, found.pop(VECTORS))
+                arrays[VECTORS] = cast(Vectors, carried)
+                arrays |= {name: entities.spliced(before[name], each) for name, each in found.items()}
+        nodes = Carried(laid.origin, fresh, laid.indptr, laid.indices)
+        complete = not (arrays[CONDENSED] == _WITHOUT_MODEL).any()
+        return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
+
+    def _source(self) -> Source:
+        return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
+
+    def _of_chunks(
+        self, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
+    ) -> dict[str, NDArray[Any]]:
+        """The arrays in which chunks are: of the walk, of nearest chunks, and of words."""
+        found = _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
+        found |= Nearest.index(self.corpus.vectors, "chunks")
+        return found | _lexical(self.corpus, self.previous, self.kept)
+
+
+def _previous(stored: Stored | None) -> Stored:
+    assert stored is not None
+    return stored
+
+
+def _condensed(description: Description) -> int:
+    if not description.digest:
+        return 0
+    return 1 if description.by_model else _WITHOUT_MODEL
+
+
+def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
+    """The chunks of entities, one after the other."""
+    indptr = np.cumsum([0, *(len(entity.chunks) for entity in entities)], dtype=np.int64)
+    found = (row for entity in entities for row in entity.chunks)
+    return indptr, np.fromiter(found, np.int64, int(indptr[-1]))
+
+
+def _names(keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+    return {f"names.{name}": array for name, array in NameIndex.build(keys).items()}
 
 
 async def _entity_vectors(
-    source: Source, merged: Merged, texts: Sequence[str], arrays: Mapping[str, NDArray[Any]]
+    source: Source,
+    entities: Sequence[Entity],
+    texts: Sequence[str],
+    said: Vectors,
+    stated: NDArray[np.bool_],
 ) -> dict[str, NDArray[Any]]:
-    """Vectors of entities: of what units say where they alone describe one, else of its text."""
-    names = _transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
-    said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], names)
-    stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
+    """Vectors of entities: of what units `said` where these alone describe it (`stated`), else of text."""
     codes, mentions = (
         np.zeros((len(texts), -(-said.shape[1] // 8)), np.uint8),
         np.zeros(len(texts), np.uint64),
     )
     rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
-    codes[rows], mentions[rows] = await name_codes(source, [merged.entities[row] for row in rows.tolist()])
+    codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
     vectors = await asyncio.to_thread(entity_vectors, said, codes, mentions)
     others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
     own = [texts[row] for row in others.tolist()]
@@ -154,163 +293,24 @@ def _stated(merged: Merged) -> NDArray[np.bool_]:
     return np.fromiter(found, np.bool_, len(merged.entities))
 
 
-def _transposed(indptr: Rows, indices: Rows, columns: int) -> tuple[Rows, Rows]:
-    """Rows of each column, ascending, from columns of each row."""
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.argsort(indices, kind="stable")
-    return np.searchsorted(indices[order], np.arange(columns + 1)), rows[order]
-
-
-def _collected(extracted: Stored, chunks: int) -> Merge:
-    """All extractions, and of their candidates those that the corpus supports."""
-    collected = merge(extractions(extracted, chunks))
+def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
+    """All extractions, and of their candidates those that the corpus supports; and what an update needs."""
+    collected, whole = Merge(), True
+    for chunk, extraction in extractions(extracted, chunks):
+        collected.add(chunk, extraction)
+        whole = whole and merge_state.closed(extraction)
+    state = merge_state.Tables.of(collected).arrays() if whole else {}
     settle(collected, chunks)
-    return collected
+    return collected, state
 
 
 async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
     """The graph with entities that are one thing made one; each such merger is a note."""
-    fragments = _fragments(merged)
+    fragments = fragments_of(merged)
     found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
     collected.rename(aliases(found))
     collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
     return await asyncio.to_thread(finish, collected)
-
-
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """A description; of a condensed one also the digest of its fragments and who condensed it."""
-
-    text: str
-    digest: str = ""
-    by_model: bool = False
-    failed: bool = False
-
-    def extra(self) -> dict[str, Any]:
-        """What of it is kept beside the text."""
-        if not self.digest:
-            return {}
-        return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
-
-
-class _Describer:
-    """Makes the descriptions of entities from their fragments."""
-
-    def __init__(self, corpus: Corpus, gate: Gate, config: ExtractionConfig, use_llm: bool) -> None:
-        self._corpus = corpus
-        self._gate = gate
-        self._limit = config.description_tokens
-        self._use_llm = use_llm
-
-    async def all(self, merged: Merged, previous: Stored | None) -> dict[str, _Description]:
-        """A description for every entity, by canonical name."""
-        fragments = _fragments(merged)
-        joined = {key: " ".join(texts) for key, texts in fragments.items()}
-        long = {key for key, text in joined.items() if self._is_long(text)}
-        digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
-        kept = self._taken_over(previous, digests)
-        todo = [entity for entity in merged.entities if entity.key in long and entity.key not in kept]
-        made = await self._condensed(todo, fragments, digests)
-        short = {key: _Description(text) for key, text in joined.items() if key not in long}
-        return short | kept | made
-
-    def directed(self, relation: Relation) -> tuple[str, str]:
-        """The descriptions of a relation and of the opposite one, which may be empty."""
-        return self._bounded(relation.fragments), self._bounded(relation.opposite)
-
-    def _bounded(self, fragments: Sequence[str]) -> str:
-        """Fragments as they are, or their most central sentences if they are long."""
-        joined = " ".join(fragments)
-        if not self._is_long(joined):
-            return joined
-        return extractive_summary(fragments, self._limit, self._gate.count_tokens)
-
-    def _is_long(self, text: str) -> bool:
-        """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
-        return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
-
-    def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, _Description]:
-        """What the previous generation condensed from the very same fragments, and no worse than now."""
-        if previous is None or not digests:
-            return {}
-        rows = previous.rows(list(digests))
-        kept = {}
-        for node in previous.nodes(list(rows.values())):
-            same = node.extra.get("digest") == digests[node.id]
-            by_model = bool(node.extra.get("by_model"))
-            if same and by_model >= self._use_llm:
-                kept[node.id] = _Description(node.extra["description"], digests[node.id], by_model)
-        return kept
-
-    async def _condensed(
-        self, todo: Sequence[Entity], fragments: Mapping[str, Sequence[str]], digests: Mapping[str, str]
-    ) -> dict[str, _Description]:
-        answers: list[str | None] = [None] * len(todo)
-        if self._use_llm and todo:
-            with self._gate.stage("describe", len(todo)):
-                answered = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
-            answers = list(answered)
-        return {
-            entity.key: _Description(
-                answer or extractive_summary(fragments[entity.key], self._limit, self._gate.count_tokens),
-                digests[entity.key],
-                by_model=answer is not None,
-                failed=self._use_llm and answer is None,
-            )
-            for entity, answer in zip(todo, answers, strict=True)
-        }
-
-    def _task(self) -> Task[str]:
-        return Task(
-            name="describe",
-            prompt=PROMPT,
-            parse=plain_text,
-            expected_output_tokens=self._limit // 2,
-            placeholder=lambda values: clip(values["statements"], self._limit // 2, self._gate.count_tokens),
-        )
-
-    def _item(self, entity: Entity, fragments: Mapping[str, Sequence[str]]) -> CallItem:
-        statements = "\n".join(f"- {fragment}" for fragment in fragments[entity.key])
-        values = {
-            "name": entity.name,
-            "statements": clip(statements, STATEMENT_TOKENS, self._gate.count_tokens),
-            "words": str(self._limit // 2),
-        }
-        return CallItem(values, entity.name, self._corpus.ids(entity.chunks))
-
-
-def _fragments(merged: Merged) -> dict[str, tuple[str, ...]]:
-    """What describes each entity: its descriptions, or the units that name it where it has none."""
-    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
-    for unit in merged.units:
-        for key in unit.entities:
-            if key in units and len(units[key]) < MOST_UNITS:
-                units[key].append(unit.text)
-    return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
-
-
-def _entity_node(entity: Entity, description: _Description) -> Node:
-    extra = {
-        "name": entity.name,
-        "type": entity.type,
-        "description": description.text,
-        **description.extra(),
-    }
-    text = f"{entity.name}: {description.text}" if description.text else entity.name
-    return Node(entity.key, "entity", 0, text, entity.chunks, extra)
-
-
-def _relation_node(
-    relation: Relation, entities: Sequence[Entity], rows: Mapping[str, int], directed: tuple[str, str]
-) -> Node:
-    source, target = entities[rows[relation.source]].name, entities[rows[relation.target]].name
-    described, opposite = directed
-    text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
-    if opposite:
-        text += f"\n{target} - {source}: {opposite}"
-    extra = {"source": source, "target": target, "weight": relation.weight}
-    identity = content_id("relation", *sorted((relation.source, relation.target)))
-    return Node(identity, "relation", 0, text, relation.chunks, extra)
 
 
 def _ends(merged: Merged, rows: Mapping[str, int]) -> Rows:
@@ -327,26 +327,24 @@ def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
         "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
         "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
         "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
-        **{f"names.{key}": array for key, array in NameIndex.build([e.key for e in merged.entities]).items()},
     }
 
 
-def _walk(merged: Merged, rows: Mapping[str, int], chunks: int) -> dict[str, NDArray[Any]]:
+def _walk(
+    sources: tuple[Rows, Rows], ends: Rows, strengths: NDArray[np.float32], chunks: int
+) -> dict[str, NDArray[Any]]:
     """The transition matrix of the provenance graph; its nodes are the chunks, then the entities.
 
     A chunk and an entity that it names are joined with weight 1, related entities with the weight of
     their relation.
     """
-    counts = np.fromiter((len(entity.chunks) for entity in merged.entities), np.int64, len(merged.entities))
-    named = np.fromiter(
-        (chunk for entity in merged.entities for chunk in entity.chunks), np.int64, counts.sum()
+    indptr, indices = sources
+    counts = np.diff(indptr)
+    mentions = np.column_stack(
+        [indices[: int(indptr[-1])], chunks + np.repeat(np.arange(len(counts)), counts)]
     )
-    mentions = np.column_stack([named, chunks + np.repeat(np.arange(len(counts)), counts)])
-    related = chunks + _ends(merged, rows)
-    strengths = np.fromiter((each.weight for each in merged.relations), np.float64, len(merged.relations))
-    ends = np.concatenate([mentions, related])
-    weights = np.concatenate([np.ones(len(mentions)), strengths])
-    matrix = transition_matrix(chunks + len(merged.entities), ends, weights)
+    weights = np.concatenate([np.ones(len(mentions)), strengths.astype(np.float64)])
+    matrix = transition_matrix(chunks + len(counts), np.concatenate([mentions, chunks + ends]), weights)
     return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.checks import check_ascending, check_layout, check_range
+from stratarag.pipeline import merge_state
 from stratarag.pipeline.checks import Checks, damage
 
 
@@ -38,6 +39,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.walk(chunks + entities)
         if any(name.startswith("lexical.") for name in arrays):  # the first format had none
             _check_words(checks, chunks)
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # earlier versions merged all anew
+            merge_state.check(checks, entities, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
         if "units.vectors" in arrays:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.postings import Postings
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Rows
@@ -133,40 +134,21 @@ class _Read:
         times = {word: self.often[number] for number, word in enumerate(self.words)}
         return np.fromiter((times.get(word, 0) for word in _MARKED), np.int64, len(_MARKED))
 
-    def postings(self, language: str) -> _Postings:
+    def postings(self, language: str) -> Postings:
         """Their terms in a language."""
         hashes = hash_words(list(map(STEMMERS.of(language), self.words)))
-        return _Postings.of(hashes[self.numbers], self.rows, self.counts)
+        return _postings(hashes[self.numbers], self.rows, self.counts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Postings:
-    """Hashes of terms, the passages that they stand in, and how often; by term, then by passage."""
-
-    keys: Keys
-    rows: Rows
-    counts: Counts
-
-    @classmethod
-    def of(cls, keys: Keys, rows: Rows, counts: Counts) -> _Postings:
-        """In order; words of one stem in one passage are one posting."""
-        order = np.lexsort((rows, keys))
-        keys, rows, counts = keys[order], rows[order], counts[order]
-        fresh = np.ones(len(keys), np.bool_)
-        fresh[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
-        firsts = np.flatnonzero(fresh)
-        total = np.add.reduceat(counts.astype(np.int64), firsts) if len(firsts) else np.zeros(0, np.int64)
-        return cls(keys[firsts], rows[firsts], np.minimum(total, _MOST_OFTEN).astype(np.uint8))
-
-    def arrays(self) -> Arrays:
-        """As they are stored."""
-        firsts = np.flatnonzero(np.concatenate([[True], self.keys[1:] != self.keys[:-1]])[: len(self.keys)])
-        return {
-            "keys": self.keys[firsts],
-            "starts": np.append(firsts, len(self.keys)).astype(np.int64),
-            "rows": self.rows.astype(np.int32),
-            "counts": self.counts,
-        }
+def _postings(keys: Keys, rows: Rows, counts: Counts) -> Postings:
+    """In order; words of one stem in one passage are one posting."""
+    order = np.lexsort((rows, keys))
+    keys, rows, counts = keys[order], rows[order], counts[order]
+    fresh = np.ones(len(keys), np.bool_)
+    fresh[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
+    firsts = np.flatnonzero(fresh)
+    total = np.add.reduceat(counts.astype(np.int64), firsts) if len(firsts) else np.zeros(0, np.int64)
+    return Postings.of(keys[firsts], rows[firsts], np.minimum(total, _MOST_OFTEN).astype(np.uint8))
 
 
 def build(passages: Iterable[str]) -> Arrays:
@@ -211,33 +193,23 @@ def update(
     rows = np.full(len(before["lengths"]), -1, np.int64)
     rows[then] = now
     fresh, places = read.postings(language), np.array(list(coming), np.int64)
-    fresh = _Postings(fresh.keys, places[fresh.rows], fresh.counts)
-    return _arrays(markers, lengths, _joined(before, rows, fresh, len(lengths)))
-
-
-def _joined(before: Mapping[str, NDArray[Any]], rows: Rows, fresh: _Postings, size: int) -> _Postings:
-    """The postings there were of passages that stayed, whose rows now are given (else -1), and new ones."""
-    moved = rows[before["rows"]]
-    stays = moved >= 0
-    keys = np.union1d(before["keys"], fresh.keys)
-    known = np.repeat(np.searchsorted(keys, before["keys"]), np.diff(before["starts"]))
-    # One number for term and row: two sorted runs, which a stable sort merges in linear time.
-    places = np.concatenate(
-        [known[stays] * size + moved[stays], np.searchsorted(keys, fresh.keys) * size + fresh.rows]
+    fresh = Postings.of(
+        np.repeat(fresh.keys, np.diff(fresh.starts)), places[np.asarray(fresh.rows)], fresh.values
     )
-    order = np.argsort(places, kind="stable")
-    counts = np.concatenate([before["counts"][stays], fresh.counts])[order]
-    terms, passages = np.divmod(places[order], max(size, 1))
-    return _Postings(keys[terms], passages, counts)
+    known = Postings(before["keys"], before["starts"], before["rows"], before["counts"])
+    return _arrays(markers, lengths, known.updated(rows, fresh, len(lengths)))
 
 
-def _arrays(markers: NDArray[np.int64], lengths: NDArray[np.uint32], postings: _Postings) -> Arrays:
+def _arrays(markers: NDArray[np.int64], lengths: NDArray[np.uint32], postings: Postings) -> Arrays:
     return {
         "language": np.frombuffer(_language(markers).encode("ascii"), np.uint8),
         "markers": markers,
         "lengths": lengths,
         "norms": norms_of(lengths.astype(np.float64)),
-        **postings.arrays(),
+        "keys": postings.keys,
+        "starts": postings.starts,
+        "rows": postings.rows.astype(np.int32),
+        "counts": postings.values,
     }
 
 

@@ -256,8 +256,10 @@ def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
 def finish(collected: Merge) -> Merged:
     """The graph that was collected."""
     return Merged(
-        entities=tuple(_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
-        relations=tuple(_relation(pair, collected.relations[pair]) for pair in sorted(collected.relations)),
+        entities=tuple(finished_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
+        relations=tuple(
+            finished_relation(pair, collected.relations[pair]) for pair in sorted(collected.relations)
+        ),
         units=tuple(
             Unit(text, keys, tuple(sorted(chunks)))
             for (text, keys), chunks in sorted(collected.units.items())
@@ -266,14 +268,15 @@ def finish(collected: Merge) -> Merged:
     )
 
 
-def _entity(key: str, fragments: EntityFragments) -> Entity:
+def finished_entity(key: str, fragments: EntityFragments) -> Entity:
+    """The entity that was collected under a canonical name."""
     texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
     return Entity(
-        key, _shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
+        key, shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
     )
 
 
-def _shown(key: str, names: Counter[str]) -> str:
+def shown(key: str, names: Counter[str]) -> str:
     """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
     own = Counter({name: count for name, count in names.items() if canonical(name) == key})
     return _most(own or names)
@@ -284,7 +287,8 @@ def _most(counts: Counter[str]) -> str:
     return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
 
 
-def _relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
+def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
+    """The relation that was collected of a pair of canonical names."""
     ordered: Sequence[tuple[int, str, str, str]] = sorted(fragments.texts)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
     source, target = pair if 2 * forward >= len(ordered) else pair[::-1]

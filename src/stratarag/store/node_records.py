@@ -238,6 +238,11 @@ class NodeRecords:
         """The texts of some rows."""
         return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
 
+    def marks(self, rows: Sequence[int]) -> Keys:
+        """64 bits for each of some rows, which stand for all of its fields."""
+        hashes: Keys = self.records.column("hashes")[self.slots[np.asarray(rows, np.int64)]]
+        return hashes
+
     def _raw(self, rows: Sequence[int]) -> list[bytes]:
         wanted = np.asarray(rows, np.int64)
         if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= len(self)):
@@ -266,16 +271,22 @@ def written(
     order: Rows,
     base: Records | None,
     *,
+    kept: Rows | None = None,
     compact: bool = False,
 ) -> tuple[dict[str, FileEntry], tuple[str, ...], NDArray[np.uint32]]:
     """Write the nodes of a part, but for those that the previous generation has.
 
     Parameters
     ----------
+    nodes
+        Those that may be new, in order.
     order
-        Sorts new records: those of the same place lie together, shape (nodes,).
+        Sorts new records: those of the same place lie together, shape (all nodes of the part,).
     base
         The records of the previous generation.
+    kept
+        The slots in `base` of the nodes that are known to be there, -1 for each of `nodes`; None if all are
+        given.
 
     Returns
     -------
@@ -287,19 +298,22 @@ def written(
         If two nodes have the same id, or metadata have no JSON form.
     """
     ids = keys_of_ids([node.id for node in nodes])
-    _require_distinct(name, nodes, ids)
     payloads = [encoded(node) for node in nodes]
     hashes = np.fromiter((key_of(each) for each in payloads), np.uint64, len(payloads))
     before = 0 if base is None else len(base)
-    slots = (
+    found = (
         np.full(len(nodes), -1, np.int64) if base is None else KeyIndex(base.column("hashes")).find(hashes)
     )
-    fresh = np.flatnonzero(slots < 0)
-    slots[fresh] = before + np.arange(len(fresh))
+    fresh = np.flatnonzero(found < 0)
+    found[fresh] = before + np.arange(len(fresh))
+    slots = np.full(len(order), -1, np.int64) if kept is None else kept.astype(np.int64)
+    places = np.flatnonzero(slots < 0)
+    slots[places] = found
+    _require_distinct(name, nodes, np.concatenate([_column(base, "ids", slots[slots < before]), ids[fresh]]))
     used = np.zeros(before + len(fresh), np.bool_)
     used[slots] = True
     sizes = [] if base is None else base.sizes
-    coming = np.argsort(order[fresh], kind="stable")
+    coming = np.argsort(order[places[fresh]], kind="stable")
     plan = planned(sizes, used, coming, fewest=FEWEST, compact=compact)
     files, start = {}, 0
     for number, size in enumerate(plan.sizes):
@@ -312,16 +326,17 @@ def written(
         file = segment_file(generation, number)
         files[file] = write_arrays(directory, file, packed(content, both_hashes, both_ids))
         start += size
-    kept = () if base is None else tuple(base.files[number] for number in plan.kept)
-    return files, kept, plan.slots[slots].astype(np.uint32)
+    stay = () if base is None else tuple(base.files[number] for number in plan.kept)
+    return files, stay, plan.slots[slots].astype(np.uint32)
 
 
 def _column(base: Records | None, name: str, slots: Rows) -> Keys:
     return np.zeros(0, np.uint64) if base is None else base.column(name)[slots]
 
 
-def _require_distinct(name: str, nodes: Sequence[Node], ids: Keys) -> None:
-    ordered = np.sort(ids)
+def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
+    """Whether ids differ, by the keys of all nodes; where one comes twice, those given are looked at."""
+    ordered = np.sort(keys)
     if not (ordered[1:] == ordered[:-1]).any():
         return
     seen: set[str] = set()

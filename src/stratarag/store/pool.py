@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from stratarag.kernels.topk import half_products
 from stratarag.protocols import Rows, Vectors
+from stratarag.records import CarriedVectors
 from stratarag.store.arrays import write_arrays
 from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
@@ -165,8 +166,13 @@ class PoolWriter:
         -------
         The same vectors, as they will be read.
         """
-        if isinstance(vectors, PooledVectors) and vectors.pool is self._base:
-            slots = np.asarray(vectors.slots, np.int64)
+        if isinstance(vectors, CarriedVectors) and self._is_base(vectors.before):
+            slots = np.full(len(vectors), -1, np.int64)
+            new = vectors.origin < 0
+            slots[~new] = vectors.before.slots[vectors.origin[~new]]
+            slots[new] = self._interned(vectors.fresh, order[new])
+        elif self._is_base(vectors):
+            slots = np.asarray(cast(PooledVectors, vectors).slots, np.int64)
         else:
             slots = np.concatenate(
                 [
@@ -181,6 +187,9 @@ class PoolWriter:
             )
         self._slots[part, name] = slots
         return pooled(_Both(self._base, self._fresh), slots)
+
+    def _is_base(self, vectors: object) -> bool:
+        return isinstance(vectors, PooledVectors) and vectors.pool is self._base
 
     def _interned(self, vectors: Vectors, order: Rows) -> Rows:
         halves = np.ascontiguousarray(vectors, np.float16)

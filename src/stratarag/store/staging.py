@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import Chunk, Metadata, Node
+from stratarag.records import Carried, Chunk, Metadata, Node
 from stratarag.store import node_records
 from stratarag.store.arrays import WritableArray, check_name, open_arrays, write_arrays
 from stratarag.store.assembly import Assembled, Scratch, assemble
@@ -211,7 +211,7 @@ class Staging(CorpusView):
     def put_part(
         self,
         name: str,
-        nodes: Sequence[Node],
+        nodes: Sequence[Node] | Carried,
         arrays: Mapping[str, NDArray[Any]],
         origins: Mapping[str, Rows] | None = None,
     ) -> None:
@@ -247,13 +247,18 @@ class Staging(CorpusView):
             stored[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
         self._parts[name] = StoredPart(name, self._reader(name, stored.pop(NODE_SLOTS)), stored)
 
-    def _put_nodes(self, name: str, nodes: Sequence[Node], order: Rows) -> NDArray[np.uint32]:
+    def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
         """Write the nodes that the previous generation lacks, and link the segments that hold the others."""
-        base = self._base_records(name)
+        base, known = self._base_records(name), None
+        given: Sequence[Node]
+        if isinstance(nodes, Carried):
+            given, known = nodes.fresh, self._slots_before(name, nodes.before)
+        else:
+            given = nodes
         folder = f"{node_records.FOLDER}/{name}"
         with self._directory.make(node_records.FOLDER) as above, above.make(name) as directory:
             files, kept, slots = written(
-                directory, self._number, name, nodes, order, base, compact=self._compact
+                directory, self._number, name, given, order, base, kept=known, compact=self._compact
             )
             self._link(folder, directory, kept)
         self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
@@ -264,6 +269,15 @@ class Staging(CorpusView):
             return None
         reader = self.base.part(name).reader
         return reader.records if isinstance(reader, NodeRecords) else None
+
+    def _slots_before(self, name: str, before: Rows) -> Rows:
+        """The slots of nodes by their rows in the previous generation, -1 for those without one."""
+        reader = None if self.base is None else self.base.part(name).reader
+        if not isinstance(reader, NodeRecords):
+            raise ValueError(f"the previous generation keeps no nodes of {name!r} in segments")
+        slots = np.full(len(before), -1, np.int64)
+        slots[before >= 0] = reader.slots[before[before >= 0]]
+        return slots
 
     def _reader(self, name: str, slots: NDArray[Any]) -> NodeRecords:
         folder = f"{node_records.FOLDER}/{name}/"

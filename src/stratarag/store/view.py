@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Metadata, Node
+from stratarag.store.segments import keys_of_ids
 from stratarag.store.tables import NodeFields, Tables
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
@@ -31,6 +32,10 @@ class NodeReader(Protocol):
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of some rows."""
+        ...
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for all of its fields."""
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
@@ -57,6 +62,10 @@ class TableNodes:
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of some rows."""
         return [text for _, _, _, text, _ in self.read(rows)]
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for all of its fields."""
+        return keys_of_ids([repr(fields) for fields in self.read(rows)])
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""
@@ -108,6 +117,10 @@ class StoredPart:
     def ids(self, rows: Sequence[int]) -> list[str]:
         """The ids of the nodes at these rows."""
         return self.reader.ids(rows)
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""
+        return self.reader.marks(rows)
 
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
         """Kind and level of the nodes at these rows."""

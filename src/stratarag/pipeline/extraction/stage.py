@@ -393,7 +393,7 @@ class Said(NamedTuple):
 
 def said_by(node: Node) -> Said:
     """What one stored extraction says."""
-    extraction = _read(node)
+    extraction = extraction_of(node)
     return Said([unit.text for unit in extraction.units], [entity.name for entity in extraction.entities])
 
 
@@ -402,10 +402,11 @@ def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
     for start in range(0, size, _BATCH):
         rows = range(start, min(start + _BATCH, size))
         for row, node in zip(rows, stored.nodes(rows), strict=True):
-            yield row, _read(node)
+            yield row, extraction_of(node)
 
 
-def _read(node: Node) -> Extraction:
+def extraction_of(node: Node) -> Extraction:
+    """What a stored node says; `Damaged` if it cannot be read."""
     try:
         return from_json(node.text)
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -73,21 +73,27 @@ def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]
     chunks
         How many chunks there are.
     """
-    most = max(_ALWAYS, int(chunks * _COMMON))
-    chosen = {
-        term
-        for term, count in document_frequency.items()
-        if 2 <= count <= most and NO_THINGS.isdisjoint(term.split())
-    }
+    most = most_common(chunks)
+    chosen = {term for term, count in document_frequency.items() if 2 <= count <= most and is_thing(term)}
     contained: set[str] = set()
     for term in chosen:
-        for part in _parts(term):
+        for part in parts_of(term):
             if part in chosen and document_frequency[part] == document_frequency[term]:
                 contained.add(part)
     return chosen - contained
 
 
-def _parts(term: str) -> tuple[str, ...]:
+def most_common(chunks: int) -> int:
+    """In how many of so many chunks a phrase may be that tells them from others."""
+    return max(_ALWAYS, int(chunks * _COMMON))
+
+
+def is_thing(term: str) -> bool:
+    """Whether each of its words may name a thing."""
+    return NO_THINGS.isdisjoint(term.split())
+
+
+def parts_of(term: str) -> tuple[str, ...]:
     """The term without its first and without its last word (or character, in unspaced writing)."""
     if " " in term:
         return term.partition(" ")[2], term.rpartition(" ")[0]

@@ -1,0 +1,88 @@
+"""Postings: for each key, ascending, the rows in which it stands; made, and brought up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The rows of keys.
+
+    Attributes
+    ----------
+    keys
+        Strictly ascending, shape (n,).
+    starts
+        The rows of key i are `rows[starts[i]:starts[i + 1]]`, shape (n + 1,).
+    rows
+        Ascending for each key, shape (postings,).
+    values
+        A number beside each, shape (postings,).
+    """
+
+    keys: Keys
+    starts: NDArray[np.integer]
+    rows: NDArray[np.integer]
+    values: NDArray[Any]
+
+    @classmethod
+    def of(cls, keys: Keys, rows: NDArray[np.integer], values: NDArray[Any]) -> Postings:
+        """From a key, a row and a value for each posting, in any order; no pair of key and row twice."""
+        order = np.lexsort((rows, keys))
+        return cls._ordered(keys[order], np.asarray(rows)[order], values[order])
+
+    @classmethod
+    def _ordered(cls, keys: Keys, rows: NDArray[np.integer], values: NDArray[Any]) -> Postings:
+        firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+        starts = np.append(firsts, len(keys)).astype(np.int64)
+        return cls(keys[firsts], starts, rows, values)
+
+    def places(self, keys: Keys) -> Rows:
+        """The place of each key, or -1."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, at, -1).astype(np.int64)
+
+    def at(self, place: int) -> slice:
+        """Where the postings of the key at a place are."""
+        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def updated(self, rows: Rows, fresh: Postings, size: int) -> Postings:
+        """The postings of rows that stayed, with those of `fresh`.
+
+        Parameters
+        ----------
+        rows
+            What each row there was is now, or -1 for one that went.
+        size
+            Number of rows now.
+        """
+        moved = rows[self.rows]
+        stays = moved >= 0
+        keys = np.union1d(self.keys, fresh.keys)
+        # One number for key and row: two sorted runs, which a stable sort merges in linear time.
+        places = np.concatenate(
+            [each._numbered(keys)[kept] * size + at for each, kept, at in self._both(fresh, stays, moved)]
+        )
+        order = np.argsort(places, kind="stable")
+        values = np.concatenate([self.values[stays], fresh.values])[order]
+        numbers, found = np.divmod(places[order], max(size, 1))
+        return self._ordered(keys[numbers], found, values)
+
+    def _both(
+        self, fresh: Postings, stays: NDArray[np.bool_], moved: Rows
+    ) -> list[tuple[Postings, NDArray[np.bool_] | slice, NDArray[np.integer]]]:
+        return [(self, stays, moved[stays]), (fresh, slice(None), fresh.rows)]
+
+    def _numbered(self, keys: Keys) -> Rows:
+        """The place among `keys`, which have all of these, for each posting."""
+        return np.repeat(np.searchsorted(keys, self.keys), np.diff(self.starts)).astype(np.int64)

@@ -1,0 +1,167 @@
+"""Descriptions of what was merged, as chunks give them or condensed where they are long; and the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stratarag.models.gate import CallItem, Gate, Task
+from stratarag.models.structured import plain_text
+from stratarag.pipeline.extraction.stage import ExtractionConfig
+from stratarag.pipeline.merge import Entity, Merged, Relation, Unit
+from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.summarize import extractive_summary
+from stratarag.protocols import Corpus, Stored
+from stratarag.records import Node, content_id
+from stratarag.results import clip
+
+PROMPT = load_prompt("stratarag.pipeline", "describe")
+STATEMENT_TOKENS = 8000
+MOST_UNITS = 200
+"""Units that describe an entity without a description; one that is everywhere needs no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A description; of a condensed one also the digest of its fragments and who condensed it."""
+
+    text: str
+    digest: str = ""
+    by_model: bool = False
+    failed: bool = False
+
+    def extra(self) -> dict[str, Any]:
+        """What of it is kept beside the text."""
+        if not self.digest:
+            return {}
+        return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
+
+
+class Describer:
+    """Makes the descriptions of entities from their fragments."""
+
+    def __init__(self, corpus: Corpus, gate: Gate, config: ExtractionConfig, use_llm: bool) -> None:
+        self._corpus = corpus
+        self._gate = gate
+        self._limit = config.description_tokens
+        self._use_llm = use_llm
+
+    async def all(
+        self,
+        entities: Sequence[Entity],
+        fragments: Mapping[str, Sequence[str]],
+        previous: Stored | None,
+    ) -> dict[str, Description]:
+        """A description for every entity, by canonical name, from what describes it."""
+        joined = {key: " ".join(texts) for key, texts in fragments.items()}
+        long = {key for key, text in joined.items() if self._is_long(text)}
+        digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
+        kept = self._taken_over(previous, digests)
+        todo = [entity for entity in entities if entity.key in long and entity.key not in kept]
+        made = await self._condensed(todo, fragments, digests)
+        short = {key: Description(text) for key, text in joined.items() if key not in long}
+        return short | kept | made
+
+    def directed(self, relation: Relation) -> tuple[str, str]:
+        """The descriptions of a relation and of the opposite one, which may be empty."""
+        return self._bounded(relation.fragments), self._bounded(relation.opposite)
+
+    def _bounded(self, fragments: Sequence[str]) -> str:
+        """Fragments as they are, or their most central sentences if they are long."""
+        joined = " ".join(fragments)
+        if not self._is_long(joined):
+            return joined
+        return extractive_summary(fragments, self._limit, self._gate.count_tokens)
+
+    def _is_long(self, text: str) -> bool:
+        """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
+        return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
+
+    def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, Description]:
+        """What the previous generation condensed from the very same fragments, and no worse than now."""
+        if previous is None or not digests:
+            return {}
+        rows = previous.rows(list(digests))
+        kept = {}
+        for node in previous.nodes(list(rows.values())):
+            same = node.extra.get("digest") == digests[node.id]
+            by_model = bool(node.extra.get("by_model"))
+            if same and by_model >= self._use_llm:
+                kept[node.id] = Description(node.extra["description"], digests[node.id], by_model)
+        return kept
+
+    async def _condensed(
+        self, todo: Sequence[Entity], fragments: Mapping[str, Sequence[str]], digests: Mapping[str, str]
+    ) -> dict[str, Description]:
+        answers: list[str | None] = [None] * len(todo)
+        if self._use_llm and todo:
+            with self._gate.stage("describe", len(todo)):
+                answered = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
+            answers = list(answered)
+        return {
+            entity.key: Description(
+                answer or extractive_summary(fragments[entity.key], self._limit, self._gate.count_tokens),
+                digests[entity.key],
+                by_model=answer is not None,
+                failed=self._use_llm and answer is None,
+            )
+            for entity, answer in zip(todo, answers, strict=True)
+        }
+
+    def _task(self) -> Task[str]:
+        return Task(
+            name="describe",
+            prompt=PROMPT,
+            parse=plain_text,
+            expected_output_tokens=self._limit // 2,
+            placeholder=lambda values: clip(values["statements"], self._limit // 2, self._gate.count_tokens),
+        )
+
+    def _item(self, entity: Entity, fragments: Mapping[str, Sequence[str]]) -> CallItem:
+        statements = "\n".join(f"- {fragment}" for fragment in fragments[entity.key])
+        values = {
+            "name": entity.name,
+            "statements": clip(statements, STATEMENT_TOKENS, self._gate.count_tokens),
+            "words": str(self._limit // 2),
+        }
+        return CallItem(values, entity.name, self._corpus.ids(entity.chunks))
+
+
+def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
+    """What describes each entity: its descriptions, or the units that name it where it has none."""
+    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
+    for unit in merged.units:
+        for key in unit.entities:
+            if key in units and len(units[key]) < MOST_UNITS:
+                units[key].append(unit.text)
+    return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
+
+
+def entity_node(entity: Entity, description: Description) -> Node:
+    """The node of an entity."""
+    extra = {
+        "name": entity.name,
+        "type": entity.type,
+        "description": description.text,
+        **description.extra(),
+    }
+    text = f"{entity.name}: {description.text}" if description.text else entity.name
+    return Node(entity.key, "entity", 0, text, entity.chunks, extra)
+
+
+def relation_node(relation: Relation, names: Mapping[str, str], directed: tuple[str, str]) -> Node:
+    """The node of a relation; `names` are those that its ends are shown under, by canonical names."""
+    source, target = names[relation.source], names[relation.target]
+    described, opposite = directed
+    text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
+    if opposite:
+        text += f"\n{target} - {source}: {opposite}"
+    extra = {"source": source, "target": target, "weight": relation.weight}
+    identity = content_id("relation", *sorted((relation.source, relation.target)))
+    return Node(identity, "relation", 0, text, relation.chunks, extra)
+
+
+def unit_node(unit: Unit) -> Node:
+    """The node of a semantic unit."""
+    return Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)

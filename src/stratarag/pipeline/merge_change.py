@@ -1,0 +1,229 @@
+"""Which names, relations and units a change of some chunks touches, and what these are now.
+
+What a chunk adds to the graph follows from its extraction and from what the corpus makes of its names and
+terms (`extraction.support`): which are names, which stand for others, which terms are things. So a changed
+chunk touches what it names, and what the chunks name whose names or terms are seen otherwise now. What these
+chunks added before is taken away, and what they add now is added; nothing else is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from stratarag.pipeline.extraction.stage import extraction_of
+from stratarag.pipeline.extraction.support import ADDRESSES, COMMON
+from stratarag.pipeline.extraction.terms import is_thing, most_common, parts_of
+from stratarag.pipeline.extraction.uncased import has_uncased
+from stratarag.pipeline.merge import EntityFragments, Merge
+from stratarag.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
+from stratarag.protocols import Rows, Stored
+from stratarag.records import Extraction
+
+MOST_SHARE = 0.1
+"""Beyond this share of all chunks, merging all of them anew costs no more."""
+Unit = tuple[str, tuple[str, ...]]
+Pair = tuple[str, str]
+
+
+@dataclass
+class Side:
+    """The extractions of a corpus, before or now, with what the corpus makes of names and terms."""
+
+    tables: Tables
+    stored: Stored
+    chunks: int
+    _extractions: dict[int, Extraction] = field(default_factory=dict)
+    _supported: dict[str, bool] = field(default_factory=dict)
+    _chosen: dict[str, bool] = field(default_factory=dict)
+
+    def read(self, rows: Iterable[int]) -> dict[int, Extraction]:
+        """The extractions of some chunks."""
+        wanted = sorted(set(rows))
+        missing = [row for row in wanted if row not in self._extractions]
+        for row, node in zip(missing, self.stored.nodes(missing), strict=True):
+            self._extractions[row] = extraction_of(node)
+        return {row: self._extractions[row] for row in wanted}
+
+    def rows_of_name(self, name: str) -> list[int]:
+        """The chunks that use a name."""
+        place = int(self.tables.names.places(key_of(name))[0])
+        return [] if place < 0 else self.tables.names.rows[self.tables.names.at(place)].tolist()
+
+    def rows_of_term(self, term: str) -> list[int]:
+        """The chunks that have a term."""
+        place = int(self.tables.terms.places(key_of(term))[0])
+        return [] if place < 0 else self.tables.terms.rows[self.tables.terms.at(place)].tolist()
+
+    def supported(self, name: str) -> bool:
+        """Whether the corpus has it that this is a name (`support.settle`)."""
+        if name not in self._supported:
+            names, lower = self.tables.names, self.tables.lower
+            place, word = int(names.places(key_of(name))[0]), int(lower.places(key_of(name))[0])
+            certain = 0 if place < 0 else int(names.values[names.at(place)].sum(dtype=np.int64))
+            times = 0 if word < 0 else int(lower.values[lower.at(word)].sum(dtype=np.int64))
+            self._supported[name] = place >= 0 and certain >= max(1, COMMON * times)
+        return self._supported[name]
+
+    def target(self, name: str) -> str | None:
+        """The name under which one goes; None if it is no name."""
+        if not self.supported(name):
+            return None
+        front, _, rest = name.partition(" ")
+        while front in ADDRESSES and " " in rest and self.supported(rest):
+            name = rest
+            front, _, rest = name.partition(" ")
+        return name
+
+    def chosen(self, term: str) -> bool:
+        """Whether the corpus makes an entity of a term (`terms.select_terms`)."""
+        if term not in self._chosen:
+            count = self._joins(term)
+            self._chosen[term] = count > 0 and not any(
+                self._joins(longer) == count for longer in self._longer(term)
+            )
+        return self._chosen[term]
+
+    def _joins(self, term: str) -> int:
+        """In how many chunks a term is, if it tells these from others; else 0."""
+        count = len(self.rows_of_term(term))
+        return count if 2 <= count <= most_common(self.chunks) and is_thing(term) else 0
+
+    def _longer(self, term: str) -> list[str]:
+        """Terms that this is part of, in a chunk that has it: one in as many chunks is in the same ones."""
+        (found,) = self.read(self.rows_of_term(term)[:1]).values()
+        return [longer for longer in found.terms if term in parts_of(longer)]
+
+    def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
+        """What some chunks add to the graph, with those of some terms that are things."""
+        found = collect(self.read(rows))
+        targets = {name: self.target(name) for name in found.entities}
+        found.drop([name for name, target in targets.items() if target is None])
+        if aliases := {name: target for name, target in targets.items() if target and target != name}:
+            found.rename(aliases)
+        found.promote_terms(sorted(term for term in terms if term in found.terms and self.chosen(term)))
+        return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a change touches.
+
+    Attributes
+    ----------
+    before, now
+        The two corpora.
+    gone, came
+        The rows of chunks whose share is taken away from the graph before, and of those whose share is added.
+    terms
+        The terms of changed chunks.
+    """
+
+    before: Side
+    now: Side
+    gone: Sequence[int]
+    came: Sequence[int]
+    terms: Collection[str]
+
+    @classmethod
+    def of(
+        cls, before: Side, now: Side, gone: Sequence[int], came: Sequence[int], rows: Rows
+    ) -> Change | None:
+        """The change, where some chunks went and some came.
+
+        Parameters
+        ----------
+        gone, came
+            Rows of the chunks that changed, before and now.
+        rows
+            The row now of each chunk there was, or -1.
+
+        Returns
+        -------
+        None if it touches so much, or in such a way, that all is better merged anew.
+        """
+        changed = [*before.read(gone).values(), *now.read(came).values()]
+        terms = {term for each in changed for term in each.terms}
+        if most_common(before.chunks) != most_common(now.chunks) or not all(map(closed, changed)):
+            return None
+        if any(map(has_uncased, terms)):  # what they are part of may be in other chunks
+            return None
+        raw = [collect(before.read(gone)), collect(now.read(came))]
+        names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
+        seen = set(_seen_otherwise(before, now, names))
+        flipped = {row for name in seen for row in now.rows_of_name(name)}
+        for term in terms:
+            if before.rows_of_term(term) and before.chosen(term) != now.chosen(term):
+                flipped.update(now.rows_of_term(term))
+        flipped -= set(came)
+        if len(flipped) + len(came) + len(gone) > max(16, MOST_SHARE * now.chunks):
+            return None
+        back = np.full(now.chunks, -1, np.int64)
+        back[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+        again = back[sorted(flipped)].tolist()
+        return cls(before, now, sorted({*gone, *again}), sorted({*came, *flipped}), terms)
+
+    @cached_property
+    def taken(self) -> Merge:
+        """What those chunks added before."""
+        return self.before.collected(self.gone, self.terms)
+
+    @cached_property
+    def added(self) -> Merge:
+        """What they add now."""
+        return self.now.collected(self.came, self.terms)
+
+    @property
+    def entities(self) -> list[str]:
+        """The entities that are touched, by canonical names, sorted."""
+        return sorted({*self.taken.entities, *self.added.entities})
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The relations that are touched, sorted."""
+        return sorted({*self.taken.relations, *self.added.relations})
+
+    @property
+    def units(self) -> list[Unit]:
+        """The units that are touched, sorted."""
+        return sorted({*self.taken.units, *self.added.units})
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What counts change by."""
+        found = Counter(self.added.notes)
+        found.subtract(self.taken.notes)
+        return found
+
+    def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
+        """An entity's spellings and types, from those before; chunks and descriptions as in `added`."""
+        found = EntityFragments()
+        if counted is not None:
+            found.names, found.types = Counter(counted[0]), Counter(counted[1])
+        if name in self.taken.entities:
+            found.names.subtract(self.taken.entities[name].names)
+            found.types.subtract(self.taken.entities[name].types)
+        if name in self.added.entities:
+            found.update(self.added.entities[name])
+        found.names, found.types = +found.names, +found.types
+        return found
+
+    def whole(self, rows: Iterable[int]) -> Merge:
+        """All that some chunks add now, for what is derived from all of them."""
+        return self.now.collected({*rows, *self.came}, self.terms)
+
+
+def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
+    """Those of some names, and of names that stand for them, that are seen otherwise now."""
+    todo, known = set(names), set(names)
+    while todo:
+        todo = {f"{front} {name}" for name in todo if " " in name for front in ADDRESSES} - known
+        todo = {name for name in todo if before.rows_of_name(name) or now.rows_of_name(name)}
+        known |= todo
+    for name in known:
+        if before.rows_of_name(name) and before.target(name) != now.target(name):
+            yield name

@@ -1,0 +1,195 @@
+"""What a merger of extractions leaves for the next one, so that this costs what changed.
+
+Arrays of the graph, with the prefix `merge.`: postings of the names that chunks use, before it is settled
+which are names at all, with whether a chunk leaves no doubt (`names`); of candidate terms (`terms`); of words
+in lower case, with how many two-word terms begin with them (`lower`). Keys are 64 bits of the name, term or
+word. Of each entity, the spellings and types with how often they come, as JSON (`spellings`), and whether its
+description is condensed (`condensed`); and what was counted (`notes`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.checks import check_ascending
+from stratarag.kernels.postings import Keys, Postings
+from stratarag.kernels.ranges import ranges
+from stratarag.pipeline.checks import Checks
+from stratarag.pipeline.extraction.terms import parts_of
+from stratarag.pipeline.extraction.uncased import has_uncased
+from stratarag.pipeline.merge import EntityFragments, Merge
+from stratarag.pipeline.names.arrays import hash_words
+from stratarag.protocols import Rows
+from stratarag.records import Extraction
+
+PREFIX = "merge."
+CONDENSED = f"{PREFIX}condensed"
+"""Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
+_TABLES = ("names", "terms", "lower")
+_FIELDS = ("keys", "starts", "rows", "values")
+Arrays = dict[str, NDArray[Any]]
+
+
+class Tables(NamedTuple):
+    """The postings of names, of terms, and of words in lower case."""
+
+    names: Postings
+    terms: Postings
+    lower: Postings
+
+    @classmethod
+    def of(cls, collected: Merge) -> Tables:
+        """Of extractions that were collected, and not yet settled."""
+        found = collected.entities.items()
+        names = ((key, row, row in each.certain) for key, each in found for row in each.chunks)
+        terms = [(term, row, 1) for term, rows in collected.terms.items() for row in rows]
+        lower = Counter((word, row) for term, row, _ in terms if (word := first_of_two(term)))
+        return cls(
+            _postings(names),
+            _postings(terms),
+            _postings((word, row, times) for (word, row), times in lower.items()),
+        )
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
+        """As they are stored; None in a graph of an earlier version."""
+        if f"{PREFIX}{_TABLES[0]}.keys" not in arrays:
+            return None
+        return cls(*(Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES))
+
+    def updated(self, rows: Rows, fresh: Tables, size: int) -> Tables:
+        """See `Postings.updated`."""
+        return Tables(*(one.updated(rows, new, size) for one, new in zip(self, fresh, strict=True)))
+
+    def arrays(self) -> Arrays:
+        """What is stored."""
+        kinds = (np.uint64, np.int64, np.int32, np.uint16)
+        return {
+            f"{PREFIX}{table}.{each}": np.asarray(getattr(postings, each)).astype(kind)
+            for table, postings in zip(_TABLES, self, strict=True)
+            for each, kind in zip(_FIELDS, kinds, strict=True)
+        }
+
+
+def first_of_two(term: str) -> str:
+    """The first word of a term of two words, else nothing."""
+    first, _, second = term.partition(" ")
+    return first if second and " " not in second else ""
+
+
+def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
+    numbers: dict[str, int] = {}
+    flat = [(numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found]
+    table = np.array(flat, np.int64).reshape(-1, 3)
+    keys = hash_words(list(numbers))[table[:, 0]]
+    return Postings.of(keys, table[:, 1], table[:, 2])
+
+
+def closed(extraction: Extraction) -> bool:
+    """Whether the parts of each term are terms of the chunk too, as the rules find them (`Side.chosen`)."""
+    terms = frozenset(extraction.terms)
+    return all(
+        has_uncased(term)
+        or term.count(" ") == 1
+        or (" " in term and all(part in terms for part in parts_of(term)))
+        for term in terms
+    )
+
+
+def spellings(entities: Sequence[EntityFragments]) -> Arrays:
+    """The spellings and types of entities, as they are stored."""
+    return ragged([spelt(each) for each in entities])
+
+
+def spelt(entity: EntityFragments) -> bytes:
+    """The spellings and types of an entity, and whether it has descriptions."""
+    counted = [sorted(entity.names.items()), sorted(entity.types.items()), bool(entity.texts)]
+    return json.dumps(counted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def ragged(values: Sequence[bytes]) -> Arrays:
+    """Bytes of any length, one after the other."""
+    starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return {
+        f"{PREFIX}spellings.starts": starts,
+        f"{PREFIX}spellings.bytes": np.frombuffer(b"".join(values), np.uint8),
+    }
+
+
+class Spellings:
+    """The spellings that a graph keeps, by the rows of its entities."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._starts = arrays[f"{PREFIX}spellings.starts"]
+        self._bytes = arrays[f"{PREFIX}spellings.bytes"]
+
+    def read(self, row: int) -> tuple[Counter[str], Counter[str], bool]:
+        """How often an entity has each spelling and each type, and whether it has descriptions."""
+        raw = self._bytes[int(self._starts[row]) : int(self._starts[row + 1])].tobytes()
+        names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
+        for name, count in (*names, *types):
+            if not isinstance(name, str) or not isinstance(count, int):
+                raise ValueError(f"array '{PREFIX}spellings.bytes' counts {name!r} as {count!r}")
+        return Counter(dict(names)), Counter(dict(types)), bool(described)
+
+    def spliced(self, before: Rows, fresh: Sequence[bytes]) -> Arrays:
+        """Those of the rows in `before`, with `fresh` ones in turn where it is -1."""
+        new = before < 0
+        sizes = np.zeros(len(before), np.int64)
+        old = before[~new]
+        sizes[~new] = np.diff(self._starts)[old]
+        sizes[new] = [len(each) for each in fresh]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        found = np.zeros(int(starts[-1]), np.uint8)
+        found[ranges(starts[:-1][~new], sizes[~new])] = self._bytes[
+            ranges(self._starts[:-1][old], sizes[~new])
+        ]
+        found[ranges(starts[:-1][new], sizes[new])] = np.frombuffer(b"".join(fresh), np.uint8)
+        return {f"{PREFIX}spellings.starts": starts.astype(np.int64), f"{PREFIX}spellings.bytes": found}
+
+
+def notes_array(notes: Mapping[str, int]) -> Arrays:
+    """What was counted, as it is stored."""
+    text = json.dumps({key: count for key, count in sorted(notes.items()) if count}, ensure_ascii=False)
+    return {f"{PREFIX}notes": np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)}
+
+
+def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
+    """What was counted."""
+    found = json.loads(arrays[f"{PREFIX}notes"].tobytes().decode("utf-8", "surrogatepass"))
+    if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
+        raise ValueError(f"array '{PREFIX}notes' holds {str(found)[:60]}, and no counts")
+    return Counter(found)
+
+
+def check(checks: Checks, entities: int, chunks: int) -> None:
+    """Whether the arrays for updates fit each other and a graph; `ValueError` names one that does not."""
+    for table in _TABLES:
+        keys = checks.of(f"{PREFIX}{table}.keys", np.uint64, (None,))
+        check_ascending(keys, f"{PREFIX}{table}.keys", strictly=True)
+        rows = checks.rows(f"{PREFIX}{table}.rows", chunks, (None,), dtype=np.int32)
+        checks.of(f"{PREFIX}{table}.values", np.uint16, rows.shape)
+        checks.borders(f"{PREFIX}{table}.starts", len(rows), len(keys))
+    spelt = checks.of(f"{PREFIX}spellings.bytes", np.uint8, (None,))
+    checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
+    checks.of(f"{PREFIX}notes", np.uint8, (None,))
+    checks.of(CONDENSED, np.uint8, (entities,))
+
+
+def collect(extractions: Mapping[int, Extraction]) -> Merge:
+    """The extractions of some chunks, by their rows, before anything is settled."""
+    found = Merge()
+    for row, each in sorted(extractions.items()):
+        found.add(row, each)
+    return found
+
+
+def key_of(name: str) -> Keys:
+    """The key of a name, term or word, as an array of one."""
+    return hash_words([name])

@@ -1,0 +1,123 @@
+"""A graph that updates bring up to date is, byte for byte, the one that a build makes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag.pipeline import graph
+from stratarag.pipeline.merge_state import PREFIX
+from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import CountingModel, assert_equal_states, state
+from stratarag.testing.opened import snapshot_of
+
+NAMES = [
+    "Ada Marsh",
+    "Miss Ada Marsh",
+    "Brook Hall",
+    "May",
+    "Otto Lind",
+    "Lind",
+    "Port Elm",
+    "Aunt Otto Lind",
+]
+THINGS = ["solar panel", "solar panel roof", "tide mill", "may fly", "glass lighthouse", "may rain"]
+
+
+def passage(chance: random.Random) -> str:
+    """Sentences in which names stand alone, at the front, and under a form of address, among phrases."""
+    said = []
+    for _ in range(chance.randrange(1, 4)):
+        one, other = chance.sample(NAMES, 2)
+        thing, also = chance.sample(THINGS, 2)
+        said.append(
+            chance.choice(
+                [
+                    f"{one} bought a {thing} from {other}.",
+                    f"The {thing} near {one} was old.",
+                    f"{one} met {other}, and {other} sold the {also}.",
+                    f"We saw the {thing} with the {also}.",
+                ]
+            )
+        )
+    return " ".join(said)
+
+
+def documents(chance: random.Random, count: int) -> dict[str, sr.Document]:
+    return {f"d{at:03}": sr.Document(f"d{at:03}", passage(chance)) for at in range(count)}
+
+
+def build(docs: dict[str, sr.Document], method: str, llm: CountingModel | None) -> sr.Index:
+    return sr.build_index(
+        list(docs.values()), method=method, llm=llm, embedder=FakeEmbedder(), progress=False
+    )
+
+
+@pytest.mark.parametrize(("method", "with_model"), [("lshtree", False), ("hirag", False), ("noderag", True)])
+def test_what_is_merged_again_gives_the_graph_of_a_build(
+    method: str, with_model: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, llm = random.Random(7), CountingModel() if with_model else None
+    docs = documents(chance, 60)
+    with build(docs, method, llm) as index:
+        finish = graph.finish
+        for step in range(8):
+            if step % 4 == 1:
+                gone = chance.sample(sorted(docs), 2)
+                docs = {identity: each for identity, each in docs.items() if identity not in gone}
+            changed = [
+                sr.Document(chance.choice([*docs, f"n{step}"]), passage(chance))
+                for _ in range(chance.randrange(1, 3))
+            ]
+            changed = list({each.id: each for each in changed}.values())
+            docs |= {each.id: each for each in changed}
+            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
+            if step % 4 == 1:
+                index.delete(gone)
+            index.insert(changed)
+            monkeypatch.setattr(graph, "finish", finish)
+            with build(docs, method, llm) as fresh:
+                found, wanted = state(index, method), state(fresh, method)
+                assert_equal_states(found["graph"], wanted["graph"])
+                assert index.last_report.notes == fresh.last_report.notes
+        assert index.verify() == []
+
+
+def test_writing_without_capitals_is_merged_anew() -> None:
+    texts = ["王国大学在北京。王国大学很大。", "王国大学和北京大学。", "Ada Marsh met Otto Lind."]
+    docs = {f"d{at}": sr.Document(f"d{at}", text) for at, text in enumerate(texts)}
+    more = sr.Document("d9", "北京大学在北京。北京大学和王国大学。")
+    with build(docs, "lshtree", None) as index:
+        index.insert([more])
+        with build({**docs, "d9": more}, "lshtree", None) as fresh:
+            assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+
+
+def test_a_graph_of_an_earlier_version_grows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    docs, more = documents(chance, 30), sr.Document("d99", passage(chance))
+    monkeypatch.setattr(graph.merge_state, "closed", lambda extraction: False)
+    with build(docs, "lshtree", None) as index:
+        assert not any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
+        monkeypatch.undo()
+        index.insert([more])
+        assert any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
+        with build({**docs, "d99": more}, "lshtree", None) as fresh:
+            assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+
+
+def test_rows_move_as_others_come_and_go() -> None:
+    from stratarag.pipeline.graph_update import Moved
+
+    moved = Moved.of(5, gone=[1], again=[3], places=[0, 2])
+    assert moved.origin.tolist() == [-1, 0, 2, -1, -1, 4]
+    assert moved.now.tolist() == [1, -1, 2, 4, 5]
+    assert moved.fresh.tolist() == [0, 3, 4]
+    lists = moved.spliced_lists(
+        np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, 4]), np.array([9, -1, 8, 7, 6]), [[5], [4, 3], []]
+    )
+    assert [each.tolist() for each in lists] == [[0, 1, 2, 3, 5, 5, 6], [5, 9, 8, 4, 3, 6]]
