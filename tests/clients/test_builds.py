@@ -140,6 +140,15 @@ def test_names_and_what_they_may_be() -> None:
         as_chat_model(3)
 
 
+def test_an_address_without_its_path_is_told_of() -> None:
+    with ModelServer() as server:
+        for address, said in ((server.ollama, True), (server.openai, False)):
+            server.mode = "404"
+            with pytest.raises(ModelError, match="refuses every call") as caught:
+                sr.build_index(DOCUMENTS, "archrag", llm=f"openai:m@{address}", progress=False)
+            assert ("mostly ends in /v1" in str(caught.value)) is said
+
+
 def test_every_third_request_may_fail() -> None:
     with ModelServer(every(3, "503")) as server:
         index = sr.build_index(DOCUMENTS, llm=as_chat_model(f"openai:m@{server.openai}"), progress=False)

@@ -41,6 +41,7 @@ _TIMED_OUT = re.compile(r"Timeout|TimedOut")
 _NO_ANSWER = re.compile(
     r"Unexpected response type from OpenAI-compatible|'(?:str|NoneType)' object (?:has no attribute|is not)"
 )
+_PATH = " (the address of a server that speaks OpenAI's protocol mostly ends in /v1)"
 _STOP = re.compile(
     r"Authentication|Unauthorized|PermissionDenied|Forbidden|BadRequest|InvalidRequest|NotFoundError"
 )
@@ -341,6 +342,11 @@ async def with_retries(
     raise AssertionError("unreachable")
 
 
+def _no_such_path(error: Exception) -> bool:
+    """Whether the server knows no such path; what says nothing of a model is not about its name."""
+    return status_of(error) == 404 and "model" not in describe(error).lower()
+
+
 def translate(error: Exception, *, who: str, attempts: int, reached: bool = True) -> StrataragError:
     """Our error for one that a model raised: the whole operation's, or its own unit's.
 
@@ -354,8 +360,9 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
             f"{who}: no server answers there ({describe(error)}). Start it, or correct the address"
         )
     if judge(error) is Verdict.STOP:
+        path = _PATH if _no_such_path(error) else ""
         return ModelError(
-            f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings; "
+            f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings{path}; "
             "what was paid for is kept, and the same command goes on from there"
         )
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
