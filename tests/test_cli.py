@@ -83,7 +83,7 @@ def test_skipped_files_are_in_the_json(notes: str, command: tuple[str, ...]) -> 
 
 
 def test_query_answers_with_sources(index: str) -> None:
-    result = run("query", index, "Wann fährt die Fähre?", "-k", "3", *HASHING)
+    result = run("query", index, "Wann fährt die Fähre?", "--k", "3", *HASHING)
     assert f"{NOTES}/Grüße.txt" in result.stdout
     assert "extractive" in result.stdout
     found = as_json("query", index, "Wann fährt die Fähre?", "--no-answer", *HASHING)
@@ -434,6 +434,14 @@ def test_the_demo_tells_what_it_found() -> None:
     assert any(each["plain"] < min(each["found"].values()) == len(each["needed"]) for each in shown)
 
 
+def test_the_demo_shows_each_way_to_its_answer() -> None:
+    ways = [each["way"] for each in as_json("demo", *HASHING) if each["way"]]
+    assert ways
+    for way in ways:
+        assert way["answer"] in way["steps"][-1]["sentences"][-1]
+        assert any(step["missed"] for step in way["steps"])
+
+
 def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
@@ -445,5 +453,7 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     assert result.exit_code == 0
     assert max(map(len, lines)) <= 80
     assert any("names Peregrine Lisle, and so does" in line for line in lines)
+    assert "   Answer: eleven hives" in lines
+    assert "   pip install 'stratarag[server]'   for the page in a browser:" in lines
     assert "   stratarag build my-folder --out idx" in lines
     assert opened == ["http://127.0.0.1:1/"]

@@ -262,6 +262,7 @@ def delete(
 @click.argument("question")
 @click.option(
     "-k",
+    "--k",
     type=click.IntRange(1),
     help="Number of hits; if not given, 5 are listed, and an answer takes what suits it.",
 )

@@ -25,7 +25,7 @@ from stratarag.export import FORMATS
 )
 @click.option("--method", help="Whose nodes go along; all methods' if not given (for html: the first's).")
 @click.option("--question", help="With html: the graph around this question, not the hierarchy.")
-@click.option("-k", default=10, show_default=True, type=click.IntRange(1), help="Hits for --question.")
+@click.option("-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Hits for --question.")
 @embedder_option
 @command
 def export(

@@ -10,21 +10,22 @@ from typing import Any
 import click
 
 import stratarag as sr
-from stratarag.demo.comparison import HITS, Shown
+from stratarag.demo.comparison import HITS, Shown, Way
 from stratarag.models.prices import money
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
 _WIDTH = 80
-_QUOTED = 200  # characters of a sentence that the demo shows
+_QUOTED = 220  # characters of a sentence that the demo shows
 
 
 def demo_lines(documents: int, seconds: float, shown: Sequence[Shown], path: Path | None) -> Iterator[str]:
     """The demo: for each question who found what, and the way that led there; then what to type next."""
     yield from _wrapped(
         f"{documents} letters, minutes and newspaper pieces of islands that do not exist, indexed by four "
-        f"methods in {seconds:.0f} s. Three questions: how many of the documents that hold the answer are "
-        f"among the first {HITS} passages, by similar vectors alone and by each method?",
+        f"methods in {seconds:.0f} s. Three questions, chosen because similar vectors alone miss a document "
+        f"that the answer needs. For each: how many of these documents are among the first {HITS} hits, what "
+        "leads from one to the next, and the answer, which comes with the corpus.",
         "",
     )
     for number, each in enumerate(shown, 1):
@@ -45,6 +46,7 @@ def demo_lines(documents: int, seconds: float, shown: Sequence[Shown], path: Pat
     yield click.style("Now with a folder of yours:", bold=True)
     yield "   stratarag build my-folder --out idx"
     yield '   stratarag query idx "your question"'
+    yield "   pip install 'stratarag[server]'   for the page in a browser:"
     yield "   stratarag serve idx --open        the same in a browser"
     if path is not None:
         yield f"   stratarag serve {path} --open        this demo in a browser"
@@ -58,17 +60,19 @@ def _count(found: int, each: Shown) -> str:
 
 
 def _way_lines(each: Shown) -> Iterator[str]:
-    """How the document that plain vectors miss was reached."""
+    """The way to the answer, document by document, and the answer."""
     if each.way is None:
         return
-    if each.way.first is None:
-        yield from _wrapped(f"the question names {each.way.name}, and so does", "   ")
-    else:
-        yield from _wrapped(f"{each.way.first.title}:", "   ")
-        yield from _wrapped(f'"{_around(each.way.first.sentence, each.way.name)}"', "      ")
-        yield from _wrapped(f"names {each.way.name}, and so does", "   ")
-    yield from _wrapped(f"{each.way.last.title}:", "   ")
-    yield from _wrapped(f'"{_around(each.way.last.sentence, each.way.name)}"', "      ")
+    way = each.way
+    if len(way.steps) == 1:
+        yield from _wrapped(f"The question names {way.name}, and so does", "   ")
+    for step in way.steps:
+        if step is not way.steps[0]:
+            yield from _wrapped(f"names {way.name}, and so does", "   ")
+        yield from _wrapped(f"{step.title}{' (missed by plain vectors)' if step.missed else ''}:", "   ")
+        for sentence in step.sentences:
+            yield from _wrapped(f'"{_around(sentence, way)}"', "      ")
+    yield f"   {click.style(f'Answer: {way.answer}', bold=True)}"
 
 
 def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
@@ -77,14 +81,19 @@ def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
         yield click.style(line, bold=True) if bold else line
 
 
-def _around(sentence: str, name: str) -> str:
-    """As much of a long sentence as three lines hold, with the name in it."""
+def _around(sentence: str, way: Way) -> str:
+    """As much of a long sentence as three lines hold, with the answer in it, or else the name."""
     if len(sentence) <= _QUOTED:
         return sentence
-    start = max(0, min(sentence.find(name), len(sentence) - _QUOTED))
-    start = sentence.find(" ", start - 20, start) + 1 if start > 20 else 0
-    part = sentence[start : start + _QUOTED].rpartition(" ")[0]
-    return f"{'... ' if start else ''}{part} ..."
+    shown = way.answer if way.answer in sentence else way.name
+    at = sentence.find(shown)
+    start = 0
+    if at + len(shown) > _QUOTED - 20:
+        start = sentence.find(" ", min(at - 20, len(sentence) - _QUOTED)) + 1
+    part = sentence[start:]
+    if len(part) > _QUOTED:
+        part = part[:_QUOTED].rpartition(" ")[0] + " ..."
+    return f"{'... ' if start else ''}{part}"
 
 
 def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """What plain vectors miss and the methods find, on the corpus that comes along.
 
-The questions are chosen; what is found for them, and the way that leads there, is what this index gives.
+The questions are chosen among those where plain vectors miss a document that the answer needs. What is found
+for them, and the way that leads there, is what this index gives; the answers are the corpus's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stratarag import demo
@@ -21,26 +22,35 @@ HITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A passage on the way: its document's title, and the sentence that has the name which leads there."""
+    """A passage on the way: its document's title, and the sentences that count.
+
+    The first has the name that leads here. A second, in the last step, has the answer where the first lacks
+    it.
+    `missed` tells whether plain vectors miss the document.
+    """
 
     title: str
-    sentence: str
+    sentences: tuple[str, ...]
+    missed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a document is reached: by a name in the question, or by one in a passage found before."""
+    """How the answer is reached: by a name that two documents share, or the question and one document.
+
+    `answer` is the corpus's own, in the wording that stands in the last step; no method wrote it.
+    """
 
     name: str
-    first: Step | None
-    last: Step
+    steps: tuple[Step, ...]
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A question, the titles of the documents that hold its answer, and how many of them were found by whom.
 
-    `way` leads to the first of these that plain vectors miss and the index finds; None if there is no such.
+    `way` leads to the answer where the index finds a document that plain vectors miss; else it is None.
     """
 
     question: demo.Question
@@ -66,8 +76,9 @@ def shown(index: Index) -> Iterator[Shown]:
             method: _documents(index.retrieve(question.question, HITS, method=method))
             for method in index.methods
         }
-        missed = [name for name in gold if name not in plain and any(name in each for each in found.values())]
-        way = _way(index, entities, question.question, gold, missed[0], titles) if missed else None
+        reached = {name for each in found.values() for name in each}
+        missed = {*gold} & reached - {*plain}
+        way = _way(index, entities, question, titles, missed) if missed else None
         yield Shown(
             question,
             tuple(titles[name] for name in gold),
@@ -85,35 +96,40 @@ def _documents(retrieval: Retrieval) -> list[str]:
 def _way(
     index: Index,
     entities: Iterable[GraphEntity],
-    question: str,
-    gold: Iterable[str],
-    document: str,
+    question: demo.Question,
     titles: Mapping[str, str],
+    missed: Set[str],
 ) -> Way | None:
-    """By the rarest name that a document shares with another that holds the answer, or with the question."""
-    asked = words(question)
-    inside = sorted((each for each in entities if document in each.documents), key=_rarity)
-    for entity in inside:
-        for other in gold:
-            if other != document and other in entity.documents:
-                first = Step(titles[other], _sentence(index, other, entity.name))
-                return Way(
-                    entity.name, first, Step(titles[document], _sentence(index, document, entity.name))
-                )
-    for entity in inside:
-        if set(words(entity.name)) <= set(asked):
-            return Way(entity.name, None, Step(titles[document], _sentence(index, document, entity.name)))
-    return None
+    """By the rarest name that all documents of the answer share, or one document and the question."""
+    gold = question.supporting_ids
+    asked = set(words(question.question))
+    shared = (each for each in entities if {*gold} <= {*each.documents})
+    leading = (each for each in shared if len(gold) > 1 or set(words(each.name)) <= asked)
+    entity = min(leading, key=lambda each: (len(each.documents), each.name), default=None)
+    if entity is None:
+        return None
+    told = [_sentences(index, name) for name in gold]
+    quoted: list[tuple[str, ...]] = [(_naming(sentences, entity.name),) for sentences in told]
+    answer, telling = _answer(question, (*quoted[-1], *told[-1]))
+    quoted[-1] = tuple(dict.fromkeys((*quoted[-1], telling)))
+    steps = (Step(titles[name], part, name in missed) for name, part in zip(gold, quoted, strict=True))
+    return Way(entity.name, tuple(steps), answer)
 
 
-def _rarity(entity: GraphEntity) -> tuple[int, str]:
-    return len(entity.documents), entity.name
-
-
-def _sentence(index: Index, document: str, name: str) -> str:
-    """The first sentence of a document that has a name, or all of the name's words."""
-    wanted = words(name)
+def _sentences(index: Index, document: str) -> list[str]:
     texts = [chunk.text for chunk in index.chunks([document])[document]]
-    told = [" ".join(text[start:end].split()) for text in texts for start, end in statements(text)]
-    exact = (each for each in told if name in each)
-    return next(exact, None) or max(told, key=lambda each: len(set(wanted) & set(words(each))))
+    return [" ".join(text[start:end].split()) for text in texts for start, end in statements(text)]
+
+
+def _naming(sentences: Sequence[str], name: str) -> str:
+    """The first sentence that has a name, or most of the name's words."""
+    wanted = set(words(name))
+    exact = (each for each in sentences if name in each)
+    return next(exact, None) or max(sentences, key=lambda each: len(wanted & set(words(each))))
+
+
+def _answer(question: demo.Question, sentences: Iterable[str]) -> tuple[str, str]:
+    """A right wording and the first sentence that has it."""
+    return next(
+        (answer, sentence) for sentence in sentences for answer in question.answers if answer in sentence
+    )
