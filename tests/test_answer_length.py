@@ -138,8 +138,13 @@ def test_llama_index(index: sr.Index) -> None:
         opened.as_query_engine(llm=Model(max_tokens=5), length=length).query(f"{length}?")
         assert [message.role.value for message in asked[-1]] == ["system", "user"]
         assert expected in asked[-1][0].content
-    with pytest.raises(ValueError, match="length is of the core's own answers"):
+    with pytest.raises(ValueError, match="length: only for the core's own answers"):
         opened.as_query_engine(llm=Model(max_tokens=5), length="full", response_mode="compact")
+    sizes = []
+    for most in (None, 60):
+        opened.as_query_engine(llm=Model(max_tokens=5), max_tokens=most).query(f"{most}?")
+        sizes.append(len(asked[-1][1].content))
+    assert sizes[1] < sizes[0]
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ TEXTS = [
         ("Jo", "Ely", 41),
     )
 ]
+TREES = {"lshtree": {"min_level": 2, "min_cluster": 2, "max_cluster": 3}}  # of so few documents too
 DOCUMENTS = [sr.Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
 
 
@@ -41,11 +42,13 @@ def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_pat
             llm=CLIENTS[name](server),
             embedder=FakeEmbedder(),
             path=tmp_path / "i",
+            config=TREES,
             progress=False,
         ) as index:
             report = index.last_report
             assert report is not None
             assert not report.failures
+            assert report.usage.calls >= 2
             assert report.usage.input_tokens == pytest.approx(server.input_tokens, rel=0.05)
             assert index.answer("Who met Babbage in Turin?").text
         spent = server.requests
@@ -55,6 +58,7 @@ def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_pat
             llm=CLIENTS[name](server),
             embedder=FakeEmbedder(),
             path=tmp_path / "i",
+            config=TREES,
             progress=False,
         ).close()
         assert server.requests <= spent + 1  # cut-off answers alone are asked for again
@@ -103,7 +107,7 @@ def test_an_answer_without_its_model_says_which_documents_it_did_without(
             DOCUMENTS, "archrag", tmp_path / "i", llm=llm, embedder=FakeEmbedder(), progress=False
         ) as index:
             server.mode = "context"
-            with pytest.warns(RuntimeWarning, match="a smaller max_tokens when a question is answered"):
+            with pytest.warns(RuntimeWarning, match="a smaller max_tokens of the answer"):
                 assert index.answer("Who met Babbage in Turin?").extractive
     assert "filter: a unit failed (doc-0, doc-1, " in caplog.text
 
@@ -151,9 +155,11 @@ def test_an_address_without_its_path_is_told_of() -> None:
 
 def test_every_third_request_may_fail() -> None:
     with ModelServer(every(3, "503")) as server:
-        index = sr.build_index(DOCUMENTS, llm=as_chat_model(f"openai:m@{server.openai}"), progress=False)
+        llm = as_chat_model(f"openai:m@{server.openai}")
+        index = sr.build_index(DOCUMENTS, "archrag", llm=llm, embedder=FakeEmbedder(), progress=False)
         assert index.last_report is not None
         assert not index.last_report.failures
+        assert server.requests > index.last_report.usage.calls >= 6
         index.close()
 
 

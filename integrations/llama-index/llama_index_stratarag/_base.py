@@ -277,21 +277,30 @@ class StrataIndex(UpdatingIndex):
         return StrataRetriever(self, options=options, **{**defaults, **given})
 
     def as_query_engine(
-        self, llm: LLMType | None = None, *, length: Length | None = None, **kwargs: Any
+        self,
+        llm: LLMType | None = None,
+        *,
+        length: Length | None = None,
+        max_tokens: int | None = None,
+        **kwargs: Any,
     ) -> BaseQueryEngine:
         """A query engine.
 
         The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
         answers are extractive (see `CoreSynthesizer`) and no key is asked for. It answers in the method's own
         way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given; its
-        answers are `"brief"` or `"full"` by `length`, or as suits the method.
+        answers are `"brief"` or `"full"` by `length`, or as suits the method, and rest on at most
+        `max_tokens` of the nodes (4000 by default).
         """
         model = self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
         if model is None and "response_mode" in kwargs and "response_synthesizer" not in kwargs:
             raise ValueError("response_mode needs an LLM of LlamaIndex: pass llm=..., or set Settings.llm")
-        if asked_for and length is not None:
-            raise ValueError(f"length is of the core's own answers, and {asked_for.pop()} asks for others")
+        own = {"length": length, "max_tokens": max_tokens}
+        given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+        if asked_for and given:
+            names = " and ".join(given)
+            raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
         retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
         if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
@@ -301,7 +310,7 @@ class StrataIndex(UpdatingIndex):
             or CoreSynthesizer(
                 retriever,
                 llm=model,
-                length=length,
+                **given,
                 streaming=bool(kwargs.get("streaming", False)),
                 callback_manager=self._callback_manager,
             ),

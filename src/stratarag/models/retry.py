@@ -375,7 +375,8 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
         return CallFailed(
             f"{who}: the text is too long for the model's context ({describe(error)}). Take a model with a "
             "larger context (for Ollama: num_ctx), or send less: smaller chunks when an index is built "
-            "(config={'chunking': {'size': ...}}), a smaller max_tokens when a question is answered"
+            "(config={'chunking': {'size': ...}}), fewer hits (k) or a smaller max_tokens of the answer when "
+            "a question is answered"
         )
     asked = retry_after(error)
     note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
