@@ -87,7 +87,7 @@ def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
     A matrix product rounds differently from row to row, so whatever may belong to the best k of one is scored
     again by one fixed order of additions before it is ranked; the native kernels have no other order.
     """
-    scores = _products(vectors, query, rows)
+    scores = products(vectors, query, rows)
     if len(rows) > k:
         threshold = float(kth_largest(scores, k))
         near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # and what is no number
@@ -170,7 +170,7 @@ class Sketch:
         size = max(SHORTLIST, _PER_RESULT * k)
         if admitted <= max(SCAN_LIMIT, size):
             return top_k(vectors, query, k, mask=mask)
-        code = pack(_products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
+        code = pack(products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
         return _best(vectors, query, k, shortlist(code, self.codes, size, mask=mask))
 
 
@@ -202,7 +202,7 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
     return _smallest(distances, min(size, admitted))
 
 
-def _products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+def products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
     """Inner products of chosen rows, which are read where they lie if that can be, on one core.
 
     A library of linear algebra would start its threads, for which many questions at once then wait.

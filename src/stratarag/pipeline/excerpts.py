@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stratarag._locks import cached_property
 from stratarag.kernels.ranges import ranges
+from stratarag.kernels.topk import products
 from stratarag.pipeline.carryover import VECTOR_KEYS
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED
@@ -80,13 +81,16 @@ class Excerpts:
         if not self._available:
             return list(whole)
         wanted = [self._wanted(node, row) for node, row in zip(nodes, rows, strict=True)]
-        told: set[int] = set()
+        related = [node.kind == "relation" and row >= 0 for node, row in zip(nodes, rows, strict=True)]
+        behind = self._behind(nodes, rows, query, [bool(most) for most in wanted], related)
+        similarity = _similarities(self._graph.unit_vectors, query, behind)
+        told = np.zeros(self._graph.units, np.bool_)
         chosen: list[Rows | None] = []
-        for node, row, most in zip(nodes, rows, wanted, strict=True):
-            if node.kind == "relation":
-                chosen.append(self._related(node, row - self._graph.entities, told))
+        for units, most, relation in zip(behind, wanted, related, strict=True):
+            if relation:
+                chosen.append(_related(units, told))
             else:
-                chosen.append(self._chosen(node, row, query, most, told, dropped) if most else None)
+                chosen.append(_chosen(units, similarity, most, told, dropped) if most else None)
         texts = self._texts(chosen)
         return [
             None
@@ -94,14 +98,6 @@ class Excerpts:
             else self._shown(node, full, units, texts)
             for node, full, units in zip(nodes, whole, chosen, strict=True)
         ]
-
-    def _related(self, node: Node, relation: int, told: set[int]) -> Rows | None:
-        """Nothing where all that a relation says is told; else None, and it is told from now on."""
-        units = set(self._between(node, relation).tolist())
-        if units and units <= told:
-            return _NO_UNITS
-        told.update(units)
-        return None
 
     @cached_property
     def _length(self) -> float:
@@ -121,70 +117,78 @@ class Excerpts:
     def _count(self, length: int) -> int:
         return max(1, round(length / max(self._length, 1.0)))
 
-    def _chosen(
-        self, node: Node, row: int, query: Vectors, most: int, told: set[int], dropped: bool
-    ) -> Rows | None:
-        """The units to show, ascending, which are told from now on; None: the node is shown as it is."""
-        units = self._behind(node.sources, query)
-        if row >= 0:
-            units = units[self._naming(units, row)]
-        if not len(units):
-            return None
-        new = units[[unit not in told for unit in units.tolist()]]
-        if not len(new):
-            if dropped:
-                return _NO_UNITS
-            new = units
-        similarity = self._graph.unit_vectors[new] @ query
-        best = np.sort(new[np.argsort(-similarity, kind="stable")[:most]])
-        told.update(best.tolist())
-        return best
+    def _behind(
+        self,
+        nodes: Sequence[Node],
+        rows: Sequence[int],
+        query: Vectors,
+        excerpted: Sequence[bool],
+        related: Sequence[bool],
+    ) -> list[Rows]:
+        """Ascending units behind each node: those of its passages that name the entity, or both ends.
 
-    def _behind(self, sources: Sequence[int], query: Vectors) -> Rows:
-        """Ascending units of some passages, of many passages those of the most similar ones."""
-        passages = np.asarray(sources, np.int64)
-        if len(passages) > MOST_PASSAGES:
-            similarity = self._passages[passages] @ query
-            passages = passages[np.argpartition(-similarity, MOST_PASSAGES)[:MOST_PASSAGES]]
+        Of an excerpted node with many passages the most similar ones count; other nodes that are not of a
+        relation have none.
+        """
+        sources = [
+            np.asarray(node.sources if excerpt or relation else (), np.int64)
+            for node, excerpt, relation in zip(nodes, excerpted, related, strict=True)
+        ]
+        long = [place for place in np.flatnonzero(excerpted).tolist() if len(sources[place]) > MOST_PASSAGES]
+        if long:
+            scores = _similarities(self._passages, query, [sources[place] for place in long])
+            for place in long:
+                nearest = np.argpartition(-scores[sources[place]], MOST_PASSAGES)[:MOST_PASSAGES]
+                sources[place] = sources[place][nearest]
+        passages = np.concatenate([_NO_UNITS, *sources])
+        owners = np.repeat(np.arange(len(nodes)), [len(each) for each in sources])
         indptr, units = self._said
         starts = indptr[passages]
-        return np.unique(units[ranges(starts, indptr[passages + 1] - starts)])
+        counts = indptr[passages + 1] - starts
+        pairs = np.unique(np.repeat(owners, counts) * self._graph.units + units[ranges(starts, counts)])
+        owners, found = np.divmod(pairs, self._graph.units)
+        kept = self._naming(found, self._names(rows, related)[owners])
+        owners, found = owners[kept], found[kept]
+        return np.split(found, np.searchsorted(owners, np.arange(1, len(nodes))))
 
-    def _naming(self, units: Rows, *entities: int) -> NDArray[np.bool_]:
-        """Which of some units name all of these entities, shape (units,)."""
-        indptr, names = self._graph.unit_entities
-        counts = indptr[units + 1] - indptr[units]
-        of = np.repeat(np.arange(len(units)), counts)
-        named = names[ranges(indptr[units], counts)]
+    def _names(self, rows: Sequence[int], related: Sequence[bool]) -> Rows:
+        """The entities that units behind each node name, shape (nodes, 2); -1 for none."""
+        names = np.full((len(rows), 2), -1, np.int64)
+        names[:, 0] = rows
+        relations = np.flatnonzero(related)
+        names[relations] = self._graph.ends[names[relations, 0] - self._graph.entities]
+        return names
+
+    def _naming(self, units: Rows, entities: Rows) -> NDArray[np.bool_]:
+        """Which of some units name all of their entities, of shape (units, 2)."""
         found = np.ones(len(units), np.bool_)
-        for entity in entities:
-            found &= np.bincount(of[named == entity], minlength=len(units)) > 0
+        asked = np.flatnonzero(entities[:, 0] >= 0)
+        indptr, names = self._graph.unit_entities
+        starts = indptr[units[asked]]
+        counts = indptr[units[asked] + 1] - starts
+        of = np.repeat(asked, counts)
+        named = names[ranges(starts, counts)]
+        for column in entities.T:
+            hits = of[named == column[of]]
+            found &= (column < 0) | (np.bincount(hits, minlength=len(units)) > 0)
         return found
 
-    def _between(self, node: Node, relation: int) -> Rows:
-        """Units that say what a relation does."""
-        indptr, units = self._said
-        passages = np.asarray(node.sources, np.int64)
-        starts = indptr[passages]
-        behind = np.unique(units[ranges(starts, indptr[passages + 1] - starts)])
-        return behind[self._naming(behind, *self._graph.ends[relation].tolist())]
-
-    def _texts(self, chosen: Sequence[Rows | None]) -> Mapping[int, Node]:
+    def _texts(self, chosen: Sequence[Rows | None]) -> Mapping[int, str]:
         shown = [each for each in chosen if each is not None]
         units = np.unique(np.concatenate([_NO_UNITS, *shown]))
         first = self._graph.entities + self._graph.relations
-        return dict(zip(units.tolist(), self._graph.stored.nodes((first + units).tolist()), strict=True))
+        return dict(zip(units.tolist(), self._graph.stored.texts((first + units).tolist()), strict=True))
 
-    def _shown(self, node: Node, full: Excerpt, units: Rows | None, texts: Mapping[int, Node]) -> Excerpt:
+    def _shown(self, node: Node, full: Excerpt, units: Rows | None, texts: Mapping[int, str]) -> Excerpt:
         if units is None or not len(units):
             return full
-        said = [texts[unit] for unit in units.tolist()]
-        text = joined([each.text for each in said])
+        text = joined([texts[unit] for unit in units.tolist()])
         if node.kind == "entity":
             text = f"{node.extra['name']}: {text}"
-        own = set(node.sources)
-        sources = {source for each in said for source in each.sources if source in own}
-        return Excerpt(text, tuple(sorted(sources)))
+        indptr, chunks = self._graph.sources
+        row = self._graph.entities + self._graph.relations + units
+        said_by = chunks[ranges(indptr[row], indptr[row + 1] - indptr[row])]
+        return Excerpt(text, tuple(sorted(set(node.sources).intersection(said_by.tolist()))))
 
     @cached_property
     def _said(self) -> tuple[Rows, Rows]:
@@ -197,6 +201,40 @@ class Excerpts:
         order = np.argsort(chunks, kind="stable")
         counts = np.bincount(chunks, minlength=len(self._passages))
         return np.concatenate([[0], np.cumsum(counts)]), units[order]
+
+
+def _related(units: Rows, told: NDArray[np.bool_]) -> Rows | None:
+    """Nothing where all that a relation says is told; else None, and it is told from now on."""
+    if len(units) and told[units].all():
+        return _NO_UNITS
+    told[units] = True
+    return None
+
+
+def _chosen(
+    units: Rows, similarity: NDArray[np.float32], most: int, told: NDArray[np.bool_], dropped: bool
+) -> Rows | None:
+    """The units to show, ascending, which are told from now on; None: the node is shown as it is."""
+    if not len(units):
+        return None
+    new = units[~told[units]]
+    if not len(new):
+        if dropped:
+            return _NO_UNITS
+        new = units
+    best = np.sort(new[np.argsort(-similarity[new], kind="stable")[:most]])
+    told[best] = True
+    return best
+
+
+def _similarities(vectors: Vectors, query: Vectors, rows: Sequence[Rows]) -> NDArray[np.float32]:
+    """Cosines of some rows with a unit vector, each read once, shape (vectors,); 0 for the others."""
+    asked = np.zeros(len(vectors), np.bool_)
+    for each in rows:
+        asked[each] = True
+    found = np.zeros(len(vectors), np.float32)
+    found[asked] = products(vectors, query, np.flatnonzero(asked))
+    return found
 
 
 def joined(statements: Sequence[str]) -> str:
