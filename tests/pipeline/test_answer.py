@@ -119,3 +119,12 @@ def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:
 def test_a_question_in_another_language_is_not_judged_by_words() -> None:
     assert answers("Wie heißt die Hauptstadt der Inseln?", ["The capital of the islands is Sarn."])
     assert not answers("Wie heißt die Hauptstadt?", ["Das Brot ist die Speise der Leute, wie man sagt."])
+
+
+def test_a_byline_answers_who_asks_for_it() -> None:
+    contract = (
+        "Alder Works delivers forty trams before May 2031. Penalties are 2 percent of the price for each "
+        "late month. Signed by Petra Voss for Alder Works."
+    )
+    assert "Signed by Petra Voss" in answer("Who signed for Alder Works?", contract)
+    assert "Signed by" not in answer("What does Alder Works deliver?", contract)

@@ -6,10 +6,10 @@ embedder to embedder, so a threshold on it would hold for none but the one that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from math import log
 
-from stratarag.pipeline.extraction.by_rules import question_entities
+from stratarag.pipeline.extraction.by_rules import proper_names, question_entities
 from stratarag.pipeline.extraction.terms import stop_words
 from stratarag.pipeline.headings import statements
 from stratarag.pipeline.names.spelling import words
@@ -58,11 +58,22 @@ def together(question: str, texts: Sequence[str]) -> float:
     """The share of the weight of a question's words that one sentence of the texts has, at most."""
     if not _same_language(question, texts, {word for text in texts for word in words(text)}):
         return 1.0
-    said = [stems(text[start:end]) for text in texts for start, end in statements(text)]
+    asked = asked_for(question)
+    said = [stems(text[start:end]) for text in texts for start, end in statements(text, asked)]
     weighed = weights(question, said)
     return (
         max((sum(weighed.get(stem, 0.0) for stem in each) for each in said), default=0.0) if weighed else 1.0
     )
+
+
+def asked_for(question: str) -> Callable[[str], bool]:
+    """Tells of a byline whether the question has a word of it beside its names ("who signed", "signed")."""
+    wanted = stems(question)
+
+    def has_asked(byline: str) -> bool:
+        return bool(wanted & stems(byline) - {stem for name in proper_names(byline) for stem in stems(name)})
+
+    return has_asked
 
 
 def stems(text: str) -> frozenset[str]:

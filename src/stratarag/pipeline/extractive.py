@@ -16,7 +16,7 @@ statements together; one that begins with a pronoun comes with the one before it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,12 +73,12 @@ async def extract_answer(
 ) -> tuple[str, tuple[Citation, ...]]:
     """The statements of the hits that answer the question, each with the number of its source.
 
-    Titles, bylines and passages that no walk reached are passed over. Where the hits have too little of the
-    question, nothing answers it (`evidence.answers`).
+    Titles, bylines that the question does not ask for, and passages that no walk reached are passed over.
+    Where the hits have too little of the question, nothing answers it (`evidence.answers`).
     """
     hits = _reached(retrieval)
-    candidates = _candidates(hits)
     question = retrieval.query[:LONGEST]
+    candidates = _candidates(hits, evidence.asked_for(question))
     if not candidates or not evidence.answers(question, [hit.text for _, hit in hits]):
         return NOTHING_FOUND, ()
     vector = retrieval.vector
@@ -106,14 +106,14 @@ def _counts(trace: Metadata, most: float) -> bool:
     return "reranked_from" in trace or bool(trace.get("mass", 1.0) > FAINT * most)
 
 
-def _candidates(hits: Iterable[tuple[int, Hit]]) -> list[_Statement]:
-    """The statements of the hits in order, each once."""
+def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) -> list[_Statement]:
+    """The statements of the hits in order, each once, with the bylines that are wanted."""
     found: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
         title, before = title_line(hit.text)[0], False
         named = evidence.stems(title)
-        for start, end in statements(hit.text):
+        for start, end in statements(hit.text, wanted):
             text = " ".join(hit.text[start:end].split())
             if new := text not in seen:
                 stems = evidence.stems(text)

@@ -7,6 +7,7 @@ Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from stratarag.pipeline.extraction.mentions import mentions
 from stratarag.pipeline.sentences import sentences
@@ -47,14 +48,17 @@ def markup_free(line: str) -> str:
     return _MARKUP.sub("", line, count=1).strip()
 
 
-def statements(text: str) -> list[tuple[int, int]]:
-    """The sentences of a text, as `sentences` has them, without its title and bylines.
+def statements(text: str, wanted: Callable[[str], bool] = lambda _: False) -> list[tuple[int, int]]:
+    """The sentences of a text, as `sentences` has them, without its title and the bylines not wanted.
 
     Of a text that has nothing else, all sentences.
     """
     begin = title_line(text)[1]
     found = [(start + begin, end + begin) for start, end in sentences(text[begin:])]
-    return [each for each in found if not is_byline(text, *each)] or sentences(text)
+    told = [
+        (start, end) for start, end in found if not is_byline(text, start, end) or wanted(text[start:end])
+    ]
+    return told or sentences(text)
 
 
 def is_byline(text: str, start: int, end: int) -> bool:
