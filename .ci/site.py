@@ -52,6 +52,9 @@ def _relinked(text: str, source: str, page: str, repository: str) -> str:
         anchor = match[2] or ""
         if target in PAGES:
             return f"]({posixpath.relpath(PAGES[target], posixpath.dirname(page) or '.')}{anchor})"
+        if target.startswith("docs/images/"):
+            image = target.removeprefix("docs/")
+            return f"]({posixpath.relpath(image, posixpath.dirname(page) or '.')})"
         return f"]({repository}/blob/main/{target}{anchor})"
 
     return _LINK.sub(link, text)

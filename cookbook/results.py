@@ -5,9 +5,10 @@ usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--sma
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
 hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own;
 what it prints or writes stays in FOLDER, with its date, so that sections can be run on different days and in
-any order, and --assemble writes RESULTS.md from what is there without running anything. A section that
-failed, or was not run, is reported as missing. --small makes all sections quick, and their figures no more
-than a smoke test.
+any order, and --assemble writes RESULTS.md, its plot and the logs (cookbook/measured) from what is there
+without running anything. A section that failed, or was not run, is named as such; one whose record says
+"earlier": true was measured before the code changed, and only its log is named.
+--small makes all sections quick, and their figures no more than a smoke test.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from results_tables import page
+from results_page import page, rows_of
+from results_plot import draw
+from results_tables import dataset, log
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 BASELINES = ("raptor", "ppr", "hybrid", "dense", "bm25")
+ROWS = ",".join(rows_of(METHODS, BASELINES))
 SMALL_QUESTIONS = 5
+PLOT = "docs/images/results.svg"
+LOGS = "measured"
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,12 @@ def script(name: str, title: str, *command: str, small: tuple[str, ...] = ("--sm
 
 
 SECTIONS = (
-    corpus("musique", "MuSiQue, no language model", "musique_train100"),
-    corpus("musique-given", "MuSiQue, given extraction (gpt-3.5)", "musique_train100", "openie.jsonl"),
-    corpus("hotpotqa", "HotpotQA, no language model", "hotpotqa_train100"),
-    corpus("2wiki", "2WikiMultiHopQA, no language model", "2wiki_dev164"),
-    corpus("lihua", "LiHua-World, no language model", "lihua_world"),
+    corpus("musique", "MuSiQue", "musique_train100"),
+    corpus("musique-given", "MuSiQue, given extraction", "musique_train100", "openie.jsonl"),
+    corpus("hotpotqa", "HotpotQA", "hotpotqa_train100"),
+    corpus("2wiki", "2WikiMultiHopQA", "2wiki_dev164"),
+    corpus("lihua", "LiHua-World", "lihua_world"),
+    corpus("multihop", "MultiHop-RAG", "multihop_rag_dev"),
     script(
         "folds",
         "The walk: margins, and settings chosen without each corpus",
@@ -78,14 +85,6 @@ SECTIONS = (
         "The walk over a million passages",
         "million.py",
         small=("--passages", "20000", "--entities", "20000"),
-    ),
-    script(
-        "default-view",
-        "Passages, nodes and the default view",
-        *("default_view.py", "DATA", "musique_train100:openie.jsonl", "hotpotqa_train100"),
-        *("2wiki_dev164", "lihua_world"),
-        *("--indexes", "WORK/default-view", "--questions", "40"),
-        small=("--questions", "5"),
     ),
     script("indexing", "Indexing, each method alone", "indexing.py", "DATA/musique_train100"),
     script(
@@ -134,10 +133,9 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
     """What is run for a section."""
     data = str(given.data)
     if section.corpus:
-        names = [*METHODS, *(f"{name}/nodes" for name in METHODS), *BASELINES]
         out = str(given.work / f"{section.name}.scores.json")
         parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
-        parts += ["--methods", ",".join(names), "--out", out, "--cache", str(given.cache)]
+        parts += ["--methods", ROWS, "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
         return parts + (["--questions", str(SMALL_QUESTIONS)] if given.small else [])
     name, *rest = (part.replace("DATA", data).replace("WORK", str(given.work)) for part in section.command)
@@ -177,7 +175,7 @@ def shown(section: Section, small: bool = False) -> str:
     if section.corpus:
         extraction = f" --extraction {section.extraction}" if section.extraction else ""
         questions = f" --questions {SMALL_QUESTIONS}" if small else ""
-        return f"stratarag eval DATA/{section.corpus}{extraction}{questions}"
+        return f"stratarag eval DATA/{section.corpus}{extraction}{questions} --methods ROWS"
     return f"python cookbook/benchmarks/{' '.join([*section.command, *(section.small if small else ())])}"
 
 
@@ -266,8 +264,30 @@ def main() -> None:
             found = run(section, given)
             (given.work / f"{section.name}.json").write_text(json.dumps(found, indent=1), "utf-8")
             print(f"{section.name}: {found['seconds']:.0f} s {' '.join(found['error'])}", flush=True)
+    write(given.out, collected(given.work))
+
+
+def write(out: Path, found: dict[str, dict[str, Any]]) -> None:
+    """Write RESULTS.md, its plot and the logs."""
+    logs = out.parent / LOGS
+    logs.mkdir(exist_ok=True)
+    scored = {}
+    for section in SECTIONS:
+        each = found.get(section.name)
+        if each is None or each["error"]:
+            continue
+        if section.corpus:
+            scored[section.name] = each["scores"]
+            text = "\n".join(dataset(section.title, each, METHODS, BASELINES))
+            (logs / f"{section.name}.md").write_text(text.rstrip() + "\n", "utf-8")
+        else:
+            (logs / f"{section.name}.txt").write_text(log(each), "utf-8")
+    plot = out.parent.parent / PLOT
+    if scored:
+        plot.parent.mkdir(parents=True, exist_ok=True)
+        draw(scored, {section.name: section.title for section in SECTIONS}, METHODS, plot)
     order = [(section.name, section.title, shown(section), bool(section.corpus)) for section in SECTIONS]
-    given.out.write_text(page(order, collected(given.work), METHODS, BASELINES), "utf-8")
+    out.write_text(page(order, found, METHODS, BASELINES, plot=f"../{PLOT}", logs=LOGS), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables and texts of RESULTS.md, from what `results.py` collected."""
+"""Tables of one data set, and what all pages of results share, from what `results.py` collected."""
 
 from __future__ import annotations
 
@@ -6,57 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Ranking = Mapping[str, Any]
-BARS = {"musique": 0.08, "2wiki": 0.10}
-"""By how much the best method is to beat dense and BM25 in recall@5."""
-JUDGED = ("musique", "hotpotqa", "2wiki")
-INTRO = """# Results
-
-Written by `cookbook/results.py`; every figure comes from a run of the commands named beside it. `DATA` is a
-folder of public data sets that are not part of this repository. Retrieval is measured by `stratarag eval`:
-all rank the same passages with the same MiniLM vectors (all-MiniLM-L6-v2, int8), with default settings; no
-setting depends on the data set. `~` marks a difference to dense vectors whose 95 % interval (paired bootstrap
-over questions, 10,000 samples) holds 0: noise. Rows that lose are left in.
-
-View `chunks` ranks passages. The four methods share the walk that leads from what they found to passages, and
-start it each in its own way, so their rows are close to each other. `METHOD/nodes` is the method's own
-ranking, of summaries, entities or attributes among passages; a summary counts as none of the documents it is
-made of, so such rows are to be read by `answer@`: whether a gold answer stands in so many tokens of context.
-Without a language model summaries are sentences of the sources, which is the weakest form of such a view.
-"""
-ANSWERS = """## Answers by a model
-
-Not measured: no language model that could answer these questions was at hand (a model of 135 million
-parameters was; it follows no instruction well enough for its answers to say anything about what was
-retrieved). `stratarag eval --llm` computes accuracy by containment, recall with the yes/no rule, EM, F1,
-BLEU-1, METEOR and ROUGE-L, lets a model judge, and compares answers head to head; the tests of these run
-with scripted models and against independent implementations of the metrics. What needs no model, the answer
-in the context at a token budget, is above. The papers' accuracies are not comparable with it.
-"""
-
-
-def page(
-    order: Sequence[tuple[str, str, str, bool]],
-    found: Mapping[str, Ranking],
-    methods: Sequence[str],
-    baselines: Sequence[str],
-) -> str:
-    """RESULTS.md."""
-    titles = {name: title for name, title, _, is_corpus in order if is_corpus}
-    scored = {name: found[name]["scores"] for name in titles if "scores" in found.get(name, {})}
-    parts = [INTRO, *machines(found)]
-    if any(each["small"] and name in titles for name, each in found.items()):
-        parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
-    parts += ["## Recall at a glance\n", glance(scored, titles, (*methods, *baselines))]
-    parts += ["## Bars\n", *bars(scored, methods)]
-    parts += ["## Retrieval by data set\n"]
-    for name, title in titles.items():
-        parts += [f"### {title}\n", *dataset(name, found, methods, baselines)]
-    parts.append(ANSWERS)
-    parts.append("## Indexing and benchmarks\n")
-    for name, title, command, is_corpus in order:
-        if not is_corpus:
-            parts += [f"### {title}\n", *benchmark(found.get(name), command)]
-    return "\n".join(parts).rstrip() + "\n"
 
 
 def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
@@ -80,51 +29,9 @@ def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
         )
 
 
-def glance(scored: Mapping[str, Ranking], titles: Mapping[str, str], names: Sequence[str]) -> str:
-    rows = [["recall@5, view `chunks`", *(titles[key] for key in scored)]]
-    for name in names:
-        rows.append([name, *(marked(scored[key], name, "recall@5") for key in scored)])
-    return markdown(rows)
-
-
-def marked(scores: Ranking, name: str, metric: str) -> str:
-    row = row_of(scores, name)
-    if not row or row["means"].get(metric) is None:
-        return "missing"
-    difference = row["differences"].get(metric)
-    mark = " ~" if difference and difference["is_noise"] else ""
-    return f"{short(row['means'][metric])}{mark}"
-
-
-def bars(scored: Mapping[str, Ranking], methods: Sequence[str]) -> Iterator[str]:
-    """What was asked for, and what was measured."""
-    rows = [["data set", "bar", *methods, "met"]]
-    for key in (*JUDGED, "musique-given"):
-        if key not in scored:
-            rows.append([key, "every method above dense and BM25", *([""] * len(methods)), "not measured"])
-            continue
-        floor = max(mean(scored[key], name) or 0.0 for name in ("dense", "bm25"))
-        gains = [None if (value := mean(scored[key], name)) is None else value - floor for name in methods]
-        cells = ["missing" if gain is None else f"{gain:+.3f}" for gain in gains]
-        met = all(gain is not None and gain > 0 for gain in gains)
-        rows.append([key, "each above dense and BM25, R@5", *cells, "yes" if met else "no"])
-        if key in BARS:
-            best = max((gain for gain in gains if gain is not None), default=0.0)
-            bar = f"the best by {BARS[key]:.2f} at least"
-            rows.append(
-                [key, bar, *([""] * len(methods)), f"{'yes' if best >= BARS[key] else 'no'}: {best:+.3f}"]
-            )
-    yield markdown(rows)
-    yield "Figures are the gain in recall@5 over the better of dense and BM25.\n"
-
-
-def dataset(
-    name: str, found: Mapping[str, Ranking], methods: Sequence[str], baselines: Sequence[str]
-) -> Iterator[str]:
-    each = found.get(name)
-    if each is None or "scores" not in each:
-        yield f"Missing: {' '.join(each['error']) if each else 'not run'}.\n"
-        return
+def dataset(title: str, each: Ranking, methods: Sequence[str], baselines: Sequence[str]) -> Iterator[str]:
+    """The page of a data set: everything that was measured on it."""
+    yield f"# {title}\n"
     scores, names = each["scores"], (*methods, *baselines)
     about = scores["settings"]
     yield (
@@ -133,7 +40,7 @@ def dataset(
     )
     yield table(scores, names, passages_columns())
     yield "At equal token budgets: recall of what fits, and how often a gold answer stands there.\n"
-    nodes = [f"{method}/nodes" for method in methods]
+    nodes = [f"{method}{view}" for view in ("/default", "/nodes") for method in methods]
     yield table(scores, [*names, *nodes], budget_columns())
     yield differences(scores, names)
     yield by_type(scores, names)
@@ -221,25 +128,15 @@ def times(scores: Ranking, names: Sequence[str]) -> str:
     return markdown(rows)
 
 
-def benchmark(each: Ranking | None, command: str) -> Iterator[str]:
-    if each is None:
-        yield f"Missing: `{command}` was not run.\n"
-        return
-    yield f"`{each['command']}`, {each['date']}{', at a reduced size' if each['small'] else ''}.\n"
-    if each["error"]:
-        yield f"Missing: {' '.join(each['error'])}\n"
-    if each["output"].strip():
-        yield f"```text\n{each['output'].strip()}\n```\n"
+def log(each: Ranking) -> str:
+    """What a benchmark printed, below what it was."""
+    reduced = ", at a reduced size" if each["small"] else ""
+    earlier = ", by an earlier state of the code" if each.get("earlier") else ""
+    return f"{each['command']}\n{each['date']}{reduced}{earlier}\n\n{each['output'].strip()}\n"
 
 
 def row_of(scores: Ranking, name: str) -> Ranking | None:
     return next((row for row in scores["rows"] if row["name"] == name), None)
-
-
-def mean(scores: Ranking, name: str, metric: str = "recall@5") -> float | None:
-    row = row_of(scores, name)
-    value: float | None = row["means"].get(metric) if row else None
-    return value
 
 
 def number(metric: str, value: float | None) -> str:
@@ -249,6 +146,11 @@ def number(metric: str, value: float | None) -> str:
 def short(value: float) -> str:
     text = f"{value:.3f}"
     return text[1:] if text.startswith("0.") else text
+
+
+def signed(value: float) -> str:
+    """A difference: +.14, -.01."""
+    return f"{value:+.2f}".replace("0.", ".", 1)
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,137 @@
+"""What RESULTS.md concludes: margins of the methods over the best plain ranking, and which are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from results_tables import markdown, row_of, short, signed
+
+from stratarag.eval.bootstrap import Difference, paired_difference
+
+Ranking = Mapping[str, Any]
+PLAIN = ("dense", "bm25", "hybrid")
+VIEWS = (
+    ("/default", "answer@1000", "Default view, answer in the first 1,000 tokens"),
+    ("/default", "answer@2000", "Default view, answer in the first 2,000 tokens"),
+    ("", "recall@5", "View `chunks`, recall@5 of supporting passages"),
+    ("/nodes", "answer@1000", "View `nodes`, answer in the first 1,000 tokens"),
+    ("/nodes", "answer@2000", "View `nodes`, answer in the first 2,000 tokens"),
+)
+"""The views that are compared, each by how its rows are named and by what it is measured."""
+
+
+def gain(scores: Ranking, name: str, other: str, metric: str) -> Difference | None:
+    """The paired difference of two rows; None if either was not measured."""
+    ours, theirs = row_of(scores, name), row_of(scores, other)
+    if not ours or not theirs or metric not in ours["scores"] or metric not in theirs["scores"]:
+        return None
+    pairs = zip(ours["scores"][metric], theirs["scores"][metric], strict=True)
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return paired_difference([a for a, _ in both], [b for _, b in both]) if both else None
+
+
+def best_plain(scores: Ranking, metric: str) -> tuple[str, float] | None:
+    """The plain ranking that does best on a data set, and its mean."""
+    means = {name: row["means"].get(metric) for name in PLAIN if (row := row_of(scores, name))}
+    known = {name: value for name, value in means.items() if value is not None}
+    return max(known.items(), key=lambda item: item[1]) if known else None
+
+
+def gains(scores: Ranking, methods: Sequence[str], view: str, metric: str) -> dict[str, Difference]:
+    """Of each method that was measured, the difference to the best plain ranking."""
+    best = best_plain(scores, metric)
+    if best is None:
+        return {}
+    found = {method: gain(scores, f"{method}{view}", best[0], metric) for method in methods}
+    return {method: difference for method, difference in found.items() if difference is not None}
+
+
+def conclusions(
+    scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
+) -> Iterator[str]:
+    """A paragraph for each view: where its methods win, where they lose, and where nobody can tell."""
+    for view, metric, title in VIEWS:
+        verdicts: dict[str, list[str]] = {}
+        for key, scores in scored.items():
+            found = gains(scores, methods, view, metric)
+            if found:
+                low, high = (pick(each.mean for each in found.values()) for pick in (min, max))
+                said = f"{titles[key]} ({signed(low)} to {signed(high)})"
+                verdicts.setdefault(verdict(found), []).append(said)
+        if verdicts:
+            told = "; ".join(f"{which}: {', '.join(sets)}" for which, sets in verdicts.items())
+            yield f"- **{title}**, against the best of dense, BM25 and their fusion. {told}."
+    yield from between(scored, titles, methods)
+
+
+def verdict(found: Mapping[str, Difference]) -> str:
+    """How the methods stand against a plain ranking."""
+    ahead = [name for name, each in found.items() if each.low > 0]
+    behind = [name for name, each in found.items() if each.high < 0]
+    if len(ahead) == len(found):
+        return "Every method ahead beyond noise"
+    if len(behind) == len(found):
+        return "Every method behind beyond noise"
+    if not ahead and not behind:
+        return "All within noise"
+    parts = [("ahead beyond noise", ahead), ("behind beyond noise", behind)]
+    told = [f"{' and '.join(names)} {which}" for which, names in parts if names]
+    rest = len(ahead) + len(behind) < len(found)
+    return "Mixed: " + ", ".join(told) + (", the others within noise" if rest else "")
+
+
+def between(
+    scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
+) -> Iterator[str]:
+    """Whether it matters which method is taken, by the default view."""
+    metric, clear, count = "answer@1000", [], 0
+    for key, scores in scored.items():
+        for one, two in combinations(methods, 2):
+            found = gain(scores, f"{one}/default", f"{two}/default", metric)
+            count += found is not None
+            if found is not None and not found.is_noise:
+                clear.append(f"{one} {signed(found.mean)} to {two} on {titles[key]}")
+    if count:
+        told = f"{len(clear)} beyond noise{': ' + '; '.join(clear) if clear else ''}"
+        which = "- **Which method**, by the default view at 1,000 tokens"
+        yield f"{which}: of {count} differences between two, {told}."
+    for budget in ("1,000", "2,000"):
+        metric = f"answer@{budget.replace(',', '')}"
+        found = [
+            gain(scores, f"{name}/default", name, metric) for scores in scored.values() for name in methods
+        ]
+        means = [each.mean for each in found if each is not None]
+        if means:
+            clear = sum(1 for each in found if each is not None and not each.is_noise)
+            yield (
+                f"- **Own nodes among the passages**: the default view against `chunks`, at {budget} tokens: "
+                f"{signed(min(means))} to {signed(max(means))}, {clear} of {len(means)} beyond noise."
+            )
+    yield ""
+
+
+def margins(
+    scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
+) -> Iterator[str]:
+    """A table for each view: the best plain ranking, each method, and its margin."""
+    for view, metric, title in VIEWS:
+        rows = [[title, "best plain", *(f"{method}{view}" for method in methods)]]
+        for key, scores in scored.items():
+            best, found = best_plain(scores, metric), gains(scores, methods, view, metric)
+            if best is None or not found:
+                continue
+            cells = [
+                margin(scores, f"{method}{view}", metric, found[method]) if method in found else "missing"
+                for method in methods
+            ]
+            rows.append([titles[key], f"{short(best[1])} ({best[0]})", *cells])
+        if len(rows) > 1:
+            yield markdown(rows)
+
+
+def margin(scores: Ranking, name: str, metric: str, difference: Difference) -> str:
+    row = row_of(scores, name)
+    value = short(row["means"][metric]) if row else ""
+    return f"{value} ({signed(difference.mean)}{' ~' if difference.is_noise else ''})"

@@ -1,0 +1,171 @@
+"""RESULTS.md: conclusions first, then tables; what is long stands in files of its own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from results_margins import conclusions, margins
+from results_tables import machines, markdown, row_of, short
+
+Ranking = Mapping[str, Any]
+INTRO = """# Results
+
+Written by `cookbook/results.py` from runs of the commands named here; sentences, tables and the plot are made
+of the same figures. `DATA` is a folder of public data sets that are not part of this repository. All rank the
+same passages with the same vectors (all-MiniLM-L6-v2, int8) by default settings, without a language model;
+"given extraction" means entities and facts that gpt-3.5 extracted. Noise (`~`) is a difference whose 95 %
+interval (paired bootstrap over questions, 10,000 samples) holds 0. Rows that lose are left in.
+
+- Default view (`METHOD/default`): passages, with one of the method's own nodes after every nine.
+- View `chunks` (`METHOD`): passages, by a walk that the four methods share and start each in its own way.
+- View `nodes` (`METHOD/nodes`): the method's own ranking, of summaries, communities, entities and facts. A
+  summary counts as none of the documents it is made of, so this view is measured by the answer alone.
+"""
+COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
+the methods share (the graph of names) is paid in the first row.
+"""
+MODEL = """## With a language model
+
+Not measured: no language model that could answer these questions was at hand. `stratarag eval` measures
+accuracy by containment, recall, EM, F1, BLEU-1, METEOR and ROUGE-L, lets models judge, and compares answers
+head to head. With a model of yours:
+
+```text
+stratarag eval DATA/musique_train100 --extraction openie.jsonl --llm NAME --judge NAME \\
+    --cache FOLDER --methods "OWN,dense,bm25,hybrid"
+```
+
+`--estimate` tells first what it would cost; with `--cache`, what was answered once is not asked
+again. OWN, with commas, are methods that answer by their own prompts, and their ablations:
+
+| method | as published | ablations |
+|---|---|---|
+| LSH tree | `lshtree?own_prompt=true` | `lshtree/nodes?mode=per_level`, `lshtree/nodes?levels=[0]` |
+| ArchRAG | `archrag?own_prompt=true` | `archrag?mode=direct&own_prompt=true`, `archrag/nodes?levels=[0]` |
+| NodeRAG | `noderag?own_prompt=true` | `noderag/nodes?mode=entry`, `noderag/nodes?types=["T"]` |
+| HiRAG | `hirag?own_prompt=true` | `hirag?mode=no_bridge&own_prompt=true` |
+
+Ablations of the build are settings, one file each, such as `{"archrag": {"max_levels": 1}}`,
+`{"archrag": {"augmentation": "none"}}` or `{"lshtree": {"max_cluster": 20}}`:
+
+```text
+stratarag eval DATA/musique_train100 --config FILE --llm NAME --judge NAME \\
+    --methods "archrag?own_prompt=true"
+```
+
+Each table and figure of the papers, and whether it was run here: [papers.md](papers.md), with HippoRAG's walk
+on its own triples beside ours. Papers' accuracies are not comparable with what is measured without a model.
+"""
+
+
+def page(
+    order: Sequence[tuple[str, str, str, bool]],
+    found: Mapping[str, Ranking],
+    methods: Sequence[str],
+    baselines: Sequence[str],
+    *,
+    plot: str = "",
+    logs: str = "measured",
+) -> str:
+    """RESULTS.md.
+
+    `plot` and `logs` are where its figure and the logs of its sections stand, as seen from it.
+    """
+    titles = {name: title for name, title, _, is_corpus in order if is_corpus}
+    scored = {name: found[name]["scores"] for name in titles if "scores" in found.get(name, {})}
+    current = {name: each for name, each in found.items() if not each.get("earlier")}
+    parts = [INTRO]
+    if any(each["small"] and name in titles for name, each in found.items()):
+        parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
+    parts += ["## Conclusions\n", *conclusions(scored, titles, methods)]
+    if plot and scored:
+        parts.append(f"![Margins of the methods over the best plain ranking, by data set and view]({plot})\n")
+    parts += ["## Margins\n", *margins(scored, titles, methods)]
+    for metric, title in (("recall@5", "Recall@5"), ("answer@1000", "Answer in the first 1,000 tokens")):
+        parts += [f"## {title}, every ranking\n", glance(scored, titles, methods, baselines, metric)]
+    parts += ["## Costs\n", COSTS, costs(scored, titles, methods), *machines(current)]
+    rows = ",".join(rows_of(methods, baselines))
+    parts += ["## Data sets and logs\n", f"ROWS is `{rows}`.\n", *files(order, current, logs)]
+    parts += ["## Not measured again\n", *missing(order, found, logs), MODEL]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def rows_of(methods: Sequence[str], baselines: Sequence[str]) -> list[str]:
+    """The rows of an evaluation: every method in every view, and the baselines."""
+    return [f"{name}{view}" for view in ("", "/default", "/nodes") for name in methods] + [*baselines]
+
+
+def glance(
+    scored: Mapping[str, Ranking],
+    titles: Mapping[str, str],
+    methods: Sequence[str],
+    baselines: Sequence[str],
+    metric: str,
+) -> str:
+    """A metric of every ranking on every data set; noise is against dense."""
+    views = ("", "/default", "/nodes") if metric.startswith("answer") else ("", "/default")
+    rows = [["`~`: as dense, within noise", *(titles[key] for key in scored)]]
+    for name in (*(f"{method}{view}" for view in views for method in methods), *baselines):
+        cells = [marked(scores, name, metric) for scores in scored.values()]
+        if any(cell != "missing" for cell in cells):
+            rows.append([name, *cells])
+    return markdown(rows)
+
+
+def marked(scores: Ranking, name: str, metric: str) -> str:
+    row = row_of(scores, name)
+    if not row or row["means"].get(metric) is None:
+        return "missing"
+    difference = row["differences"].get(metric)
+    return f"{short(row['means'][metric])}{' ~' if difference and difference['is_noise'] else ''}"
+
+
+def costs(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]) -> str:
+    """CPU of a build and of a search. The first row of a method makes its index."""
+    rows = [["build, CPU-s; search by view default / nodes, CPU-ms", *(titles[key] for key in scored)]]
+    for method in methods:
+        cells = []
+        for scores in scored.values():
+            built = next((row["indexing"] for row in scores["rows"] if ours(row, method)), None)
+            searched = [row_of(scores, f"{method}{view}") for view in ("/default", "/nodes")]
+            times = [
+                f"{row['cpu_ms']['mean']:.1f}" if row and row["scores"] else "missing" for row in searched
+            ]
+            cells.append(f"{built['cpu_seconds']:.0f}; {' / '.join(times)}" if built else "missing")
+        rows.append([method, *cells])
+    return markdown(rows)
+
+
+def ours(row: Ranking, method: str) -> bool:
+    """Whether a row is the one that built a method."""
+    return row["name"].partition("/")[0] == method and bool(row["indexing"])
+
+
+def files(
+    order: Sequence[tuple[str, str, str, bool]], found: Mapping[str, Ranking], logs: str
+) -> Iterator[str]:
+    """What was run, when, and where its whole output is."""
+    rows = [["section", "command", "date"]]
+    for name, title, _, is_corpus in order:
+        each = found.get(name)
+        if each and not each["error"]:
+            reduced = ", at a reduced size" if each["small"] else ""
+            kind = "md" if is_corpus else "txt"
+            rows.append([f"[{title}]({logs}/{name}.{kind})", f"`{each['command']}`", each["date"] + reduced])
+    yield markdown(rows)
+
+
+def missing(
+    order: Sequence[tuple[str, str, str, bool]], found: Mapping[str, Ranking], logs: str
+) -> Iterator[str]:
+    """The sections without figures of this code, by their commands or the logs of earlier runs."""
+    for name, title, command, _ in order:
+        each = found.get(name)
+        if each is None:
+            yield f"- {title}: not run (`{command}`)."
+        elif each["error"]:
+            yield f"- {title}: failed: {' '.join(each['error'])}"
+        elif each.get("earlier"):
+            yield f"- {title}: [log of an earlier state of the code]({logs}/{name}.txt)"
+    yield ""
