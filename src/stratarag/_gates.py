@@ -120,7 +120,7 @@ class Models:
         """The embedder's fingerprint."""
         return embedder_name(self.embedder, dimension)
 
-    def check_embedder(self, recorded: Manifest, path: Path) -> None:
+    def check_embedder(self, recorded: Manifest, path: str | Path) -> None:
         """Refuse an embedder other than the one the folder's vectors came from.
 
         Raises

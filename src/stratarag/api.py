@@ -20,8 +20,10 @@ from stratarag.models.estimate import Estimate
 from stratarag.pipeline.entity_resolution import Rule
 from stratarag.pipeline.extraction.stage import Given
 from stratarag.protocols import Progress
+from stratarag.store.cached import CachedFolder
 from stratarag.store.checksums import Check
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
+from stratarag.store.remote import is_url, shown
 from stratarag.store.shards import MOST, ShardedFolder, Spread, is_sharded
 
 StrPath = str | os.PathLike[str]
@@ -43,7 +45,7 @@ async def abuild_index(
     """Build an index; see `build_index`."""
     methods = method_names(method)
     settings = as_config(config)
-    folder = await in_thread(IndexFolder.create, None if path is None else Path(path))
+    folder = await in_thread(IndexFolder.create, None if path is None else _local(path))
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
         models = Models(
@@ -162,7 +164,7 @@ async def abuild_shards(
 ) -> Index:
     """Build shards; see `build_shards`."""
     methods, settings = method_names(method), as_config(config)
-    folder = await in_thread(ShardedFolder.create, Path(path), _spread(shards, by))
+    folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
         models = Models(
@@ -252,6 +254,12 @@ def build_shards(
     )
 
 
+def _local(path: StrPath) -> Path:
+    if is_url(path):
+        raise ValueError(f"{shown(os.fspath(path))}: build in a local folder, and then index.copy_to(URL)")
+    return Path(path)
+
+
 def _spread(shards: int | None, by: str | None) -> Spread:
     if (shards is None) == (by is None):
         raise ValueError('give shards=16 or by="tenant", one of the two')
@@ -277,9 +285,10 @@ async def aopen_index(
     check: Check = DEFAULT_CHECK,
     spacy: str | None = None,
     partial: bool = False,
+    cache_dir: StrPath | None = None,
 ) -> Index:
     """Open an index; see `open_index`."""
-    folder = await in_thread(_opened, Path(path), check, partial)
+    folder = await in_thread(_opened, path, check, partial, cache_dir)
     try:
         manifest = folder.snapshot().manifest
         models = Models(
@@ -292,7 +301,7 @@ async def aopen_index(
             resolve_rule=resolve_rule,
             spacy=spacy,
         )
-        models.check_embedder(manifest, Path(path))
+        models.check_embedder(manifest, folder.url or folder.path)
         index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
         index._serve()
         return index
@@ -314,6 +323,7 @@ def open_index(
     check: Check = DEFAULT_CHECK,
     spacy: str | None = None,
     partial: bool = False,
+    cache_dir: StrPath | None = None,
 ) -> Index:
     """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
 
@@ -327,6 +337,12 @@ def open_index(
     Shards (`build_shards`) are opened together. If one is missing that is an error, unless `partial` asks for
     answers from the others; then they cannot be changed, and `stats()` names what is missing.
 
+    A URL of fsspec (`"s3://..."`, `"gs://..."`, `"file://..."`; extra `remote`) opens what `Index.copy_to`
+    put there, to be read only: its files are fetched, held against their checksums and served from a local
+    cache, in which answers of models are kept too. The cache is a private temporary folder, or lies in
+    `cache_dir`, where it serves the next time and other processes, too, for as long as it is what the URL
+    holds. `Index.reload` fetches what was published since.
+
     Raises
     ------
     NotAnIndex, FormatTooNew, Damaged
@@ -335,6 +351,8 @@ def open_index(
         If a shard is not there, or differs from the others in its settings.
     EmbedderMismatch
         If the embedder is not the one that the index was built with.
+    RemoteError, MissingExtra
+        If the storage behind a URL refuses or does not answer, or the package for it is not installed.
     """
     return _sync.run(
         aopen_index(
@@ -349,11 +367,19 @@ def open_index(
             check=check,
             spacy=spacy,
             partial=partial,
+            cache_dir=cache_dir,
         )
     )
 
 
-def _opened(path: Path, check: Check, partial: bool) -> IndexFolder | ShardedFolder:
+def _opened(
+    given: StrPath, check: Check, partial: bool, cache_dir: StrPath | None
+) -> IndexFolder | ShardedFolder:
+    if is_url(given):
+        return CachedFolder.at(os.fspath(given), None if cache_dir is None else Path(cache_dir), check)
+    if cache_dir is not None:
+        raise ValueError(f"cache_dir is for an index behind a URL, and {os.fspath(given)!r} is a local path")
+    path = Path(given)
     if is_sharded(path):
         return ShardedFolder.open(path, check, partial=partial)
     return IndexFolder.open(path, check)

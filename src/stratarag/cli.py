@@ -25,6 +25,7 @@ from stratarag._cli.loading import WrongOption, load_config, load_reranker, load
 from stratarag._cli.options import (
     budget,
     budget_options,
+    cache_dir_option,
     cache_option,
     config_options,
     extraction_option,
@@ -309,6 +310,7 @@ def delete(
 )
 @click.option("--estimate", "only_estimate", is_flag=True, help="Tell what it would cost, and call nothing.")
 @partial_option
+@cache_dir_option
 @models_options
 @budget_options
 @cache_option
@@ -328,6 +330,7 @@ def query(
     length: Length | None,
     only_estimate: bool,
     partial: bool,
+    cache_dir: str | None,
     llm: Any,
     embedder: Any,
     max_calls: int | None,
@@ -342,7 +345,9 @@ def query(
     options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
     spend = budget(max_calls, max_tokens)
-    with sr.open_index(index, llm, embedder, budget=spend, cache=cache, partial=partial) as opened:
+    with sr.open_index(
+        index, llm, embedder, budget=spend, cache=cache, partial=partial, cache_dir=cache_dir
+    ) as opened:
         if only_estimate:
             most = k or (None if answer else 5)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
@@ -375,9 +380,15 @@ def stats(index: str, partial: bool, output: Output) -> None:
 @command
 def verify(index: str, output: Output) -> None:
     """Check every file of INDEX; exit code 1 if something is wrong."""
+    from stratarag._gates import AnyEmbedder
     from stratarag._inspection import verify_folder
+    from stratarag.store.remote import is_url
 
-    problems = verify_folder(Path(index))
+    if is_url(index):
+        with sr.open_index(index, embedder=AnyEmbedder()) as opened:
+            problems = opened.verify()
+    else:
+        problems = verify_folder(Path(index))
     output.show({"problems": problems}, lambda: iter(problems or ["sound: every file is as it was written"]))
     if problems:
         sys.exit(1)

@@ -20,6 +20,8 @@
         ├── MethodMissing         the folder holds no index of that method
         ├── ShardMissing          a shard is not there
         ├── ShardMismatch         shards have different settings
+        ├── ReadOnly              the index was opened from a URL, where nothing can be changed
+        ├── RemoteError           the storage behind a URL refused, or did not answer
         └── Damaged               a file is missing, cut short or altered
 
 Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as everywhere in Python.
@@ -118,6 +120,14 @@ class ShardMissing(StoreError):
 
 class ShardMismatch(StoreError):
     """Shards side by side differ in what all must share; the message names one and what differs."""
+
+
+class ReadOnly(StoreError):
+    """The index is a cache of one behind a URL; the message says how that is changed."""
+
+
+class RemoteError(StoreError):
+    """The storage behind a URL refused, or did not answer; the message holds its own error."""
 
 
 class Damaged(StoreError):

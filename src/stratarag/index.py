@@ -46,6 +46,7 @@ from stratarag.records import (
     MethodNode,
 )
 from stratarag.results import Answer, AnswerStream, Picture, Retrieval
+from stratarag.store.remote import is_url
 
 if TYPE_CHECKING:
     import networkx
@@ -87,8 +88,13 @@ class Index:
 
     @property
     def path(self) -> Path:
-        """The index folder."""
+        """The index folder; of an index behind a URL, the folder of its cache."""
         return self._folder.path
+
+    @property
+    def url(self) -> str | None:
+        """The URL that it was opened from, without a password; None for a local folder."""
+        return self._folder.url
 
     @property
     def has_llm(self) -> bool:
@@ -107,7 +113,7 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({str(self.path)!r}, generation={self._folder.generation})"
+        return f"Index({self.url or str(self.path)!r}, generation={self._folder.generation})"
 
     def close(self) -> None:
         """Let go of the folder (and remove it, if it was private and temporary). May be called twice."""
@@ -115,7 +121,11 @@ class Index:
         self._folder.close()
 
     def reload(self) -> int:
-        """Turn to the newest generation, where another process or object wrote one; returns its number."""
+        """Turn to the newest generation, where another process or object wrote one; returns its number.
+
+        Of an index behind a URL, what was published there since is fetched first.
+        """
+        self._folder.refresh()
         if self._serve().snapshot.manifest.generation != self._folder.generation:
             snapshot = self._folder.snapshot()
             self._config = settings_of(snapshot.manifest, self._config)
@@ -673,6 +683,8 @@ class Index:
         """Copy the current generation and the cache of calls to another folder, as an index of its own.
 
         A copy that is there already is replaced once the new one is whole; onto itself nothing is copied.
+        To a URL of fsspec (`"s3://..."`, `"gs://..."`, `"file://..."`) goes the generation without the cache
+        of calls; one process at a time may publish there.
 
         Raises
         ------
@@ -680,8 +692,13 @@ class Index:
             If the folder is there and holds something else.
         Locked
             If someone is writing in the earlier copy.
+        RemoteError
+            If the storage behind a URL refuses, or does not answer.
         """
-        self._folder.copy_to(Path(path))
+        if is_url(path):
+            self._folder.publish_to(os.fspath(path))
+        else:
+            self._folder.copy_to(Path(path))
 
     def stats(self) -> dict[str, Any]:
         """What the index holds, and what chat models were asked for it.
@@ -696,7 +713,7 @@ class Index:
         manifest = reader.snapshot.manifest
         described = {name: reader.describe(name) for name in reader.methods}
         return {
-            "path": str(self.path),
+            "path": self.url or str(self.path),
             "generation": manifest.generation,
             "documents": reader.snapshot.document_count,
             "chunks": reader.snapshot.size,

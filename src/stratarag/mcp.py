@@ -110,7 +110,7 @@ class Explanation(BaseModel):
 
 def create_server(path: str | Path, open_index: Callable[[], sr.Index]) -> MCPServer[Any]:
     """The server of an index folder, for any transport of the SDK."""
-    library = Library(Path(path), open_index)
+    library = Library(path, open_index)
     server: MCPServer[Any] = MCPServer(
         "stratarag", instructions=_INSTRUCTIONS, version=sr.__version__, log_level="WARNING"
     )

@@ -25,6 +25,11 @@ partial_option = click.option(
     "--partial", is_flag=True, help="Of shards, take those that are there where one is missing."
 )
 index_argument = click.argument("index", type=click.Path())
+cache_dir_option = click.option(
+    "--cache-dir",
+    type=click.Path(file_okay=False),
+    help="Keep here what was fetched of an INDEX that is a URL, for the next time.",
+)
 method_option = click.option(
     "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."
 )

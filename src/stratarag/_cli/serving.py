@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 import stratarag as sr
-from stratarag._cli.options import budget, budget_options, cache_option, index_argument, models_options
+from stratarag._cli.options import (
+    budget,
+    budget_options,
+    cache_dir_option,
+    cache_option,
+    index_argument,
+    models_options,
+)
 from stratarag._cli.output import Output, command
 
 _MIB = 2**20
@@ -34,6 +41,7 @@ access_options = [
 @models_options
 @budget_options
 @cache_option
+@cache_dir_option
 @command
 def serve(
     index: str,
@@ -52,6 +60,7 @@ def serve(
     max_calls: int | None,
     max_tokens: int | None,
     cache: str | None,
+    cache_dir: str | None,
     output: Output,
 ) -> None:
     """Show INDEX in a browser: ask, read, look around, add and delete documents. Also a REST API.
@@ -66,7 +75,9 @@ def serve(
     )
     app = server.create_app(
         index,
-        lambda progress: sr.open_index(index, llm, embedder, budget=spend, cache=cache, progress=progress),
+        lambda progress: sr.open_index(
+            index, llm, embedder, budget=spend, cache=cache, progress=progress, cache_dir=cache_dir
+        ),
         settings,
     )
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     Parameters
     ----------
     path
-        The index folder.
+        The index folder, or a URL, whose index can only be read.
     open_index
         Opens it with the `Progress` that it is given, and with the caller's models:
         `lambda progress: sr.open_index(path, llm, progress=progress)`.
@@ -73,7 +74,9 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     """
     settings = settings or Settings()
     progress, costs = JobProgress(), Costs()
-    library = Library(Path(path), lambda: open_index(progress))
+    library = Library(path, lambda: open_index(progress))
+    if library.url is not None:
+        settings = replace(settings, read_only=True)
     state = State(library, Jobs(costs, progress), costs, settings)
 
     @asynccontextmanager

@@ -67,7 +67,7 @@ async def overview(server: Server) -> Overview:
     stats = await index.astats()
     return Overview(
         version=sr.__version__,
-        path=str(server.library.path),
+        path=server.library.path,
         generation=stats["generation"],
         documents=stats["documents"],
         passages=stats["chunks"],

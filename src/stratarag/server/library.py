@@ -13,6 +13,8 @@ import stratarag as sr
 
 OFTEN = 1.0
 """Seconds between two looks at the folder."""
+OFTEN_BEHIND_URL = 30.0
+"""Seconds between two looks at a URL, each of which is two requests of a storage."""
 
 
 class Library:
@@ -21,23 +23,25 @@ class Library:
     Parameters
     ----------
     path
-        The index folder.
+        The index folder, or a URL.
     open_index
         Opens it.
     """
 
-    def __init__(self, path: Path, open_index: Callable[[], sr.Index]) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, open_index: Callable[[], sr.Index]) -> None:
         self.problem: str | None = None
         self._open = open_index
         self._index = open_index()
+        self.url = self._index.url
+        self.path = self.url or str(path)
+        self._often = OFTEN if self.url is None else OFTEN_BEHIND_URL
         self._identity = self._look()
         self._looked = time.monotonic()
         self._lock = asyncio.Lock()
 
     async def current(self) -> sr.Index:
-        """The index, in its newest generation, but for what happened in the last second."""
-        if time.monotonic() - self._looked > OFTEN and not self._lock.locked():
+        """The index, in its newest generation, but for what happened in the last moments (`OFTEN`)."""
+        if time.monotonic() - self._looked > self._often and not self._lock.locked():
             async with self._lock:
                 await asyncio.to_thread(self._follow)
                 self._looked = time.monotonic()
@@ -49,7 +53,7 @@ class Library:
             await asyncio.to_thread(self._index.warm)
 
     def _look(self) -> tuple[int, int]:
-        status = os.stat(self.path)
+        status = os.stat(self._index.path)
         return status.st_dev, status.st_ino
 
     def _follow(self) -> None:

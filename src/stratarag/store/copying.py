@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -71,20 +71,37 @@ def unclaim(layout: Layout) -> None:
 
 
 def _copy(source: Layout, target: Layout) -> None:
-    with _opened(source) as (manifest, files):
-        number = max(manifest.generation, target.next_number())
-        try:
-            with target.make_partial(number) as partial:
-                _write(files, replace(manifest, generation=number), partial)
-                _copy_calls(source, partial, target)
-        except BaseException:
-            target.remove_partial(number)
-            raise
-        target.adopt(number)
+    def with_calls(partial: Directory) -> None:
+        SqliteCalls.of(source.root).copy_to(target.root)
+        keep_known_calls(partial, target)
+
+    with opened_files(source) as (manifest, files):
+        take_over(target, manifest, files.items(), with_calls)
+
+
+def take_over(
+    target: Layout,
+    manifest: Manifest,
+    files: Iterable[tuple[str, BinaryIO]],
+    finish: Callable[[Directory], None],
+) -> None:
+    """Publish the files of a generation as the next one of a folder, if they are as the manifest says.
+
+    `finish` sees the new generation just before that.
+    """
+    number = max(manifest.generation, target.next_number())
+    try:
+        with target.make_partial(number) as partial:
+            _write(files, replace(manifest, generation=number), partial)
+            finish(partial)
+    except BaseException:
+        target.remove_partial(number)
+        raise
+    target.adopt(number)
 
 
 @contextmanager
-def _opened(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
+def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
     """The files of the generation in use, opened at once: a writer may remove their names at any time."""
     for _ in range(_RACES):
         number = source.current()
@@ -107,8 +124,8 @@ def _reader(directory: Directory, name: str) -> BinaryIO:
         return holder.reader(file)
 
 
-def _write(files: Mapping[str, BinaryIO], manifest: Manifest, directory: Directory) -> None:
-    for name, file in files.items():
+def _write(files: Iterable[tuple[str, BinaryIO]], manifest: Manifest, directory: Directory) -> None:
+    for name, file in files:
         _copy_file(file, directory, name, manifest.files[name])
     directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
     directory.sync_all()
@@ -120,23 +137,29 @@ def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEnt
         holder = directory
         for folder in folders:
             holder = stack.enter_context(holder.make(folder))
-        digest = Digest()
         with holder.creator(file) as target:
-            while data := source.read(BLOCK):
-                digest.write(target, data)
+            copy_bytes(source, target, name, entry)
         holder.sync()
-        if digest.entry().sha256 != entry.sha256:
-            raise Damaged(f"{name}: altered since it was written; verify() says what else is")
 
 
-def _copy_calls(source: Layout, generation: Directory, target: Layout) -> None:
-    """Copy the cache, but no call that went into a chunk which is not in the corpus copied.
+def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) -> None:
+    """Copy a file; `Damaged`, and no more read, where it is not what its entry says."""
+    digest = Digest()
+    while digest.size <= entry.bytes and (data := source.read(BLOCK)):
+        digest.write(target, data)
+    if digest.size != entry.bytes or digest.entry().sha256 != entry.sha256:
+        raise Damaged(f"{name}: altered since it was written; verify() says what else is")
+
+
+def keep_known_calls(generation: Directory, target: Layout) -> None:
+    """Leave in the cache no call that went into a chunk which is not in the corpus copied.
 
     Such a chunk is deleted and its calls are about to be purged, or is not published yet.
     """
-    calls, own = SqliteCalls.of(target.root), SqliteCalls.of(source.root)
+    calls = SqliteCalls.of(target.root)
+    if not calls.exists():
+        return
     try:
-        own.copy_to(target.root)
         mentioned = calls.chunks()
         database = Database(generation.path, lambda: connect_corpus(generation), reopen=False)
         known = Tables(database, 0, 0).row_of(mentioned)

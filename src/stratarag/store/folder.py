@@ -10,15 +10,17 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from stratarag._locks import Lock
-from stratarag.errors import ClosedIndex, Damaged, Locked, StoreError
+from stratarag.errors import ClosedIndex, Damaged, Locked, ReadOnly, StoreError
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, as_check
-from stratarag.store.copying import copy_index, unclaim
+from stratarag.store.copying import copy_index, opened_files, unclaim
 from stratarag.store.journal import Journal, Operation, begun
-from stratarag.store.layout import Layout, found_layout, made_layout
+from stratarag.store.layout import ORIGIN, Layout, found_layout, made_layout
 from stratarag.store.lock import WriterLock
+from stratarag.store.remote import Remote, publish
 from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 from stratarag.store.verify import Inspect, verify
@@ -100,7 +102,7 @@ class IndexFolder:
         """
         return cls(found_layout(path), check=as_check(check))._opened()
 
-    def _opened(self) -> IndexFolder:
+    def _opened(self) -> Self:
         try:
             if self.generation:
                 self.snapshot()
@@ -112,6 +114,14 @@ class IndexFolder:
             self.close()
             raise
         return self
+
+    @property
+    def url(self) -> str | None:
+        """What it is a cache of; None for a folder that stands for itself."""
+        return None
+
+    def refresh(self) -> None:
+        """Fetch what was published since, where the folder is a cache."""
 
     @property
     def generation(self) -> int:
@@ -168,8 +178,11 @@ class IndexFolder:
         ------
         Locked
             If someone else is writing.
+        ReadOnly
+            If the folder is a cache of an index behind a URL.
         """
         self._require_open()
+        self.require_writable()
         with WriterLock(self._layout.root, operation):
             self._recover()
             earlier = self.journal.operation()
@@ -189,6 +202,15 @@ class IndexFolder:
             finally:
                 staging.discard()
                 self.journal.close()
+
+    def require_writable(self) -> None:
+        """Refuse to change a cache, whose generations come from elsewhere; `ReadOnly` says what to do."""
+        if self._layout.root.holds_file(ORIGIN):
+            origin = self._layout.root.read(ORIGIN, most=10_000).decode("utf-8", "replace").strip()
+            raise ReadOnly(
+                f"{origin} was opened from a URL, and such an index is read only. Copy it to a local folder "
+                "(copy_to), open and change that, and copy it back with copy_to(URL)"
+            )
 
     def _recover(self) -> None:
         """Bring the folder to where the last writer would have left it. Only under the lock."""
@@ -279,6 +301,14 @@ class IndexFolder:
         """
         self._require_open()
         copy_index(self._layout, Path(path))
+
+    def publish_to(self, url: str) -> None:
+        """Copy the generation that is published now to a URL; see `remote.publish`."""
+        self._require_open()
+        self._layout.root.require_in_place()
+        self._layout.require()
+        with opened_files(self._layout) as (manifest, files):
+            publish(Remote.at(url), manifest, files)
 
     def abandon(self) -> None:
         """Close a folder whose first build failed, leaving nothing behind if nothing was kept.

@@ -20,10 +20,12 @@ JOURNAL = "journal.sqlite"
 CURRENT = "CURRENT"
 GENERATIONS = "generations"
 MARKER = "stratarag-index"
+ORIGIN = "origin"
+"""In a folder that is a cache: the URL that it is a cache of."""
 MARKER_TEXT = "An index of stratarag (Python package). CURRENT names the generation in use; do not edit.\n"
 
-_GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
-_OURS = re.compile(
+GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
+OURS = re.compile(
     rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays)"
 )
 
@@ -40,7 +42,7 @@ def remove_ours(parent: Directory, name: str) -> None:
         for entry in directory.names():
             if directory.holds_directory(entry):
                 remove_ours(directory, entry)
-            elif _OURS.fullmatch(entry):
+            elif OURS.fullmatch(entry):
                 with suppress(FileNotFoundError, PermissionError):
                     directory.unlink(entry)
     with suppress(OSError):
@@ -89,7 +91,7 @@ class Layout:
             return self._never_published()
         except UnicodeDecodeError:
             text = "binary data"
-        if not (match := _GENERATION.fullmatch(text)) or match[2]:
+        if not (match := GENERATION.fullmatch(text)) or match[2]:
             raise Damaged(f"{path}: holds {text[:40]!r}, not the number of a generation")
         return int(text)
 
@@ -107,7 +109,7 @@ class Layout:
         with self.generations() as generations:
             names = generations.names()
         for name in names:
-            if match := _GENERATION.fullmatch(name):
+            if match := GENERATION.fullmatch(name):
                 yield int(match[1]), bool(match[2])
 
     def next_number(self) -> int:

@@ -17,7 +17,8 @@ from stratarag.store.files import Directory
 from stratarag.store.layout import MANIFEST
 
 FORMAT = 3
-_LONGEST = 1 << 26  # bytes of the longest manifest that is believed
+LONGEST = 1 << 26
+"""Bytes of the longest manifest that is believed."""
 _MOST = 1 << 48  # more than anything can be counted
 
 
@@ -99,7 +100,7 @@ class Manifest:
         return json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, *, path: Path) -> Manifest:
+    def from_json(cls, text: str, *, path: str | Path) -> Manifest:
         """Read a manifest of this or an earlier format.
 
         Raises
@@ -171,7 +172,7 @@ class Manifest:
         """The manifest of a generation, which must be its own."""
         path = directory.path / MANIFEST
         try:
-            text = directory.read(MANIFEST, most=_LONGEST).decode("utf-8")
+            text = directory.read(MANIFEST, most=LONGEST).decode("utf-8")
         except UnicodeDecodeError as error:
             raise Damaged(f"{path}: not a manifest ({error})") from error
         manifest = cls.from_json(text, path=path)

@@ -334,6 +334,20 @@ class ShardedFolder:
         finally:
             target.close()
 
+    @property
+    def url(self) -> None:
+        """Shards are never a cache of something behind a URL."""
+
+    def refresh(self) -> None:
+        """Shards are never a cache, so that there is nothing to fetch."""
+
+    def publish_to(self, url: str) -> None:
+        """Refuse: shards publish one by one, and readers of a URL would meet some old and some new."""
+        raise StoreError(
+            f"{self.path} is a folder of shards, which cannot be copied to a URL as one; "
+            f"copy each shard to a URL of its own: open_index({str(self.path / 'shard-0000')!r}).copy_to(URL)"
+        )
+
     def abandon(self) -> None:
         """Close shards whose first build failed; those in which nothing was kept leave nothing behind."""
         for folder in self._folders.values():
