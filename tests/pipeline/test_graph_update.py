@@ -18,6 +18,9 @@ from stratarag.testing.opened import snapshot_of
 NAMES = [
     "Ada Marsh",
     "Miss Ada Marsh",
+    "Miss Marsh",
+    "Miss Vera Marsh",
+    "Aunt Lind",
     "Brook Hall",
     "May",
     "Otto Lind",

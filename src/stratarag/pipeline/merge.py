@@ -134,7 +134,7 @@ class Merge:
         Only the spellings to show stay those of the chunks. An alias may lead to another; a circle ends
         at its smallest name.
         """
-        target = {key: _resolve(key, aliases) for key in self.entities}
+        target = {key: resolved(key, aliases) for key in self.entities}
         merged = Merge()
         for key, fragments in self.entities.items():
             merged.entities.setdefault(target[key], EntityFragments()).update(fragments)
@@ -189,7 +189,7 @@ class Merge:
         relation.add(chunk, one, two, description, strength)
 
 
-def _resolve(key: str, aliases: Mapping[str, str]) -> str:
+def resolved(key: str, aliases: Mapping[str, str]) -> str:
     """The end of a chain of aliases; a circle ends at its smallest name."""
     seen = []
     while key in aliases and key not in seen:

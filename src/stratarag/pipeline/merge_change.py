@@ -16,10 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from stratarag.pipeline.extraction.stage import extraction_of
-from stratarag.pipeline.extraction.support import ADDRESSES, COMMON
+from stratarag.pipeline.extraction.support import ADDRESSES, COMMON, alias_of, by_short, short_of
 from stratarag.pipeline.extraction.terms import is_thing, most_common, parts_of
 from stratarag.pipeline.extraction.uncased import has_uncased
-from stratarag.pipeline.merge import EntityFragments, Merge
+from stratarag.pipeline.merge import EntityFragments, Merge, resolved
 from stratarag.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
 from stratarag.protocols import Rows, Stored
 from stratarag.records import Extraction
@@ -73,11 +73,21 @@ class Side:
         """The name under which one goes; None if it is no name."""
         if not self.supported(name):
             return None
-        front, _, rest = name.partition(" ")
-        while front in ADDRESSES and " " in rest and self.supported(rest):
-            name = rest
-            front, _, rest = name.partition(" ")
-        return name
+        aliases: dict[str, str] = {}
+        end: str | None = name
+        while end is not None and end not in aliases:
+            if (following := alias_of(end, self.supported, self._in_full)) is not None:
+                aliases[end] = following
+            end = following
+        return resolved(name, aliases)
+
+    def _in_full(self, short: str) -> list[str]:
+        """The names in full that a form of address with a last name may stand for."""
+        return [name for name in self._full.get(short, ()) if self.supported(name)]
+
+    @cached_property
+    def _full(self) -> dict[str, list[str]]:
+        return by_short(self.tables.addressed)
 
     def chosen(self, term: str) -> bool:
         """Whether the corpus makes an entity of a term (`terms.select_terms`)."""
@@ -221,7 +231,9 @@ def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator
     """Those of some names, and of names that stand for them, that are seen otherwise now."""
     todo, known = set(names), set(names)
     while todo:
-        todo = {f"{front} {name}" for name in todo if " " in name for front in ADDRESSES} - known
+        short = {short_of(name) for name in todo}
+        todo = short | {f"{front} {name}" for name in todo if " " in name for front in ADDRESSES}
+        todo -= known
         todo = {name for name in todo if before.rows_of_name(name) or now.rows_of_name(name)}
         known |= todo
     for name in known:

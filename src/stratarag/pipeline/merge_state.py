@@ -3,8 +3,9 @@
 Arrays of the graph, with the prefix `merge.`: postings of the names that chunks use, before it is settled
 which are names at all, with whether a chunk leaves no doubt (`names`); of candidate terms (`terms`); of words
 in lower case, with how many two-word terms begin with them (`lower`). Keys are 64 bits of the name, term or
-word. Of each entity, the spellings and types with how often they come, as JSON (`spellings`), and whether its
-description is condensed (`condensed`); and what was counted (`notes`).
+word. The names in full under a form of address, as JSON (`addressed`). Of each entity, the spellings and
+types with how often they come, as JSON (`spellings`), and whether its description is condensed (`condensed`);
+and what was counted (`notes`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from stratarag.kernels.checks import check_ascending
 from stratarag.kernels.postings import Keys, Postings
 from stratarag.kernels.ranges import ranges
 from stratarag.pipeline.checks import Checks
+from stratarag.pipeline.extraction.support import short_of
 from stratarag.pipeline.extraction.terms import parts_of
 from stratarag.pipeline.extraction.uncased import has_uncased
 from stratarag.pipeline.merge import EntityFragments, Merge
@@ -31,17 +33,19 @@ from stratarag.records import Extraction
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
 """Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
+ADDRESSED = f"{PREFIX}addressed"
 _TABLES = ("names", "terms", "lower")
 _FIELDS = ("keys", "starts", "rows", "values")
 Arrays = dict[str, NDArray[Any]]
 
 
 class Tables(NamedTuple):
-    """The postings of names, of terms, and of words in lower case."""
+    """The postings of names, terms and words in lower case; and the names in full under a form of address."""
 
     names: Postings
     terms: Postings
     lower: Postings
+    addressed: tuple[str, ...]
 
     @classmethod
     def of(cls, collected: Merge) -> Tables:
@@ -54,27 +58,44 @@ class Tables(NamedTuple):
             _postings(names),
             _postings(terms),
             _postings((word, row, times) for (word, row), times in lower.items()),
+            tuple(sorted(filter(short_of, collected.entities))),
         )
 
     @classmethod
     def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
         """As they are stored; None in a graph of an earlier version."""
-        if f"{PREFIX}{_TABLES[0]}.keys" not in arrays:
+        if ADDRESSED not in arrays:
             return None
-        return cls(*(Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES))
+        names, terms, lower = (
+            Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES
+        )
+        return cls(names, terms, lower, tuple(read_names(arrays)))
+
+    @property
+    def postings(self) -> tuple[Postings, Postings, Postings]:
+        """Those of names, terms and words in lower case."""
+        return self.names, self.terms, self.lower
 
     def updated(self, rows: Rows, fresh: Tables, size: int) -> Tables:
         """See `Postings.updated`."""
-        return Tables(*(one.updated(rows, new, size) for one, new in zip(self, fresh, strict=True)))
+        names, terms, lower = (
+            one.updated(rows, new, size) for one, new in zip(self.postings, fresh.postings, strict=True)
+        )
+        addressed = sorted({*self.addressed, *fresh.addressed})
+        used = names.places(hash_words(addressed)) >= 0
+        return Tables(
+            names, terms, lower, tuple(name for name, at in zip(addressed, used, strict=True) if at)
+        )
 
     def arrays(self) -> Arrays:
         """What is stored."""
         kinds = (np.uint64, np.int64, np.int32, np.uint16)
-        return {
+        found = {
             f"{PREFIX}{table}.{each}": np.asarray(getattr(postings, each)).astype(kind)
-            for table, postings in zip(_TABLES, self, strict=True)
+            for table, postings in zip(_TABLES, self.postings, strict=True)
             for each, kind in zip(_FIELDS, kinds, strict=True)
         }
+        return found | {ADDRESSED: _json_array(list(self.addressed))}
 
 
 def first_of_two(term: str) -> str:
@@ -156,16 +177,31 @@ class Spellings:
 
 def notes_array(notes: Mapping[str, int]) -> Arrays:
     """What was counted, as it is stored."""
-    text = json.dumps({key: count for key, count in sorted(notes.items()) if count}, ensure_ascii=False)
-    return {f"{PREFIX}notes": np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)}
+    return {f"{PREFIX}notes": _json_array({key: count for key, count in sorted(notes.items()) if count})}
 
 
 def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
     """What was counted."""
-    found = json.loads(arrays[f"{PREFIX}notes"].tobytes().decode("utf-8", "surrogatepass"))
+    found = _read_json(arrays, f"{PREFIX}notes")
     if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
         raise ValueError(f"array '{PREFIX}notes' holds {str(found)[:60]}, and no counts")
     return Counter(found)
+
+
+def read_names(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """The names in full under forms of address."""
+    found = _read_json(arrays, ADDRESSED)
+    if not isinstance(found, list) or not all(isinstance(name, str) and short_of(name) for name in found):
+        raise ValueError(f"array '{ADDRESSED}' holds {str(found)[:60]}, and no names under forms of address")
+    return found
+
+
+def _json_array(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def _read_json(arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    return json.loads(arrays[name].tobytes().decode("utf-8", "surrogatepass"))
 
 
 def check(checks: Checks, entities: int, chunks: int) -> None:
@@ -179,6 +215,8 @@ def check(checks: Checks, entities: int, chunks: int) -> None:
     spelt = checks.of(f"{PREFIX}spellings.bytes", np.uint8, (None,))
     checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
     checks.of(f"{PREFIX}notes", np.uint8, (None,))
+    if checks.has(ADDRESSED):  # without, all is merged anew
+        checks.of(ADDRESSED, np.uint8, (None,))
     checks.of(CONDENSED, np.uint8, (entities,))
 
 

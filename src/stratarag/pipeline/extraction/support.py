@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from stratarag.pipeline.extraction.terms import select_terms
 from stratarag.pipeline.merge import Merge
@@ -29,20 +29,48 @@ def settle(collected: Merge, chunks: int) -> None:
     collected.promote_terms(sorted(select_terms(frequency, chunks)))
 
 
+def alias_of(
+    name: str, is_name: Callable[[str], bool], in_full: Callable[[str], Sequence[str]]
+) -> str | None:
+    """The name that one under a form of address stands for, if there is one.
+
+    Parameters
+    ----------
+    is_name
+        Whether the corpus supports a name.
+    in_full
+        The names of `short_of` that form which the corpus supports.
+    """
+    front, _, rest = name.partition(" ")
+    if front not in ADDRESSES:
+        return None
+    if " " in rest:
+        return rest if is_name(rest) else None
+    named = in_full(name)
+    return named[0] if len(named) == 1 else None
+
+
+def short_of(name: str) -> str:
+    """The form of address with the last word, of a person named in full under it; else nothing."""
+    front, _, rest = name.partition(" ")
+    return f"{front} {rest.rpartition(' ')[2]}" if front in ADDRESSES and " " in rest else ""
+
+
+def by_short(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names in full under a form of address, by their `short_of`."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if short := short_of(name):
+            found.setdefault(short, []).append(name)
+    return found
+
+
 def _addressed(keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Persons under a form of address, each with the name in full."""
-    addressed = [
-        (front, rest) for key in keys for front, _, rest in [key.partition(" ")] if front in ADDRESSES
-    ]
-    full: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for front, rest in addressed:
-        if " " in rest:
-            full[front, rest.rpartition(" ")[2]].append(rest)
-    for front, rest in addressed:
-        if " " in rest and rest in keys:
-            yield f"{front} {rest}", rest
-        elif len(named := full.get((front, rest), [])) == 1:
-            yield f"{front} {rest}", f"{front} {named[0]}"
+    """Persons under a form of address, each with the name that it stands for."""
+    full = by_short(keys)
+    for key in keys:
+        if target := alias_of(key, keys.__contains__, lambda short: full.get(short, [])):
+            yield key, target
 
 
 def _lower_case(frequency: Mapping[str, int]) -> Counter[str]:
