@@ -157,9 +157,9 @@ class Change:
         None if it touches so much, or in such a way, that all is better merged anew.
         """
         changed = [*before.read(gone).values(), *now.read(came).values()]
-        terms = {term for each in changed for term in each.terms}
-        if most_common(before.chunks) != most_common(now.chunks) or not all(map(closed, changed)):
+        if not all(map(closed, changed)):
             return None
+        terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
         if any(map(has_uncased, terms)):  # what they are part of may be in other chunks
             return None
         raw = [collect(before.read(gone)), collect(now.read(came))]
@@ -225,6 +225,18 @@ class Change:
     def whole(self, rows: Iterable[int]) -> Merge:
         """All that some chunks add now, for what is derived from all of them."""
         return self.now.collected({*rows, *self.came}, self.terms)
+
+
+def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
+    """Terms in as many chunks as are too many before or now, but not both."""
+    least, most = sorted((most_common(before.chunks), most_common(now.chunks)))
+    for side in (before, now):
+        counts = np.diff(side.tables.terms.starts)
+        for place in np.flatnonzero((counts > least) & (counts <= most)).tolist():
+            row = int(side.tables.terms.rows[side.tables.terms.at(place)][0])
+            (found,) = side.read([row]).values()
+            key = int(side.tables.terms.keys[place])
+            yield from (term for term in found.terms if int(key_of(term)[0]) == key)
 
 
 def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
