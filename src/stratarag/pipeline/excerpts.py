@@ -27,7 +27,12 @@ from stratarag.records import Node
 OF_ENTITY = 200
 """Characters that are shown of an entity, about: as many statements as have them on average."""
 OF_GROUP = 600
-"""The same of a community or a summary entity."""
+"""The same of a community or a summary entity.
+
+Both were chosen on musique_train100 with given triples, by answers found within 1,000 tokens. Without the
+triples groups of 300 find as much there and groups of 1,200 less; on lihua_world 1,200 finds a little more. With
+these two, `archrag` and `hirag` find more than with the texts of the build on each of four further sets.
+"""
 _SAMPLE = 64  # statements of which the average is taken
 MOST_PASSAGES = 64
 """Passages behind a node whose statements are looked at: the most similar ones, where there are more."""
