@@ -30,8 +30,8 @@ OF_GROUP = 600
 """The same of a community or a summary entity.
 
 Both were chosen on musique_train100 with given triples, by answers found within 1,000 tokens. Without the
-triples groups of 300 find as much there and groups of 1,200 less; on lihua_world 1,200 finds a little more. With
-these two, `archrag` and `hirag` find more than with the texts of the build on each of four further sets.
+triples groups of 300 find as much there and groups of 1,200 less; on lihua_world 1,200 finds a little more.
+With these two, `archrag` and `hirag` find more than with the texts of the build on each of four further sets.
 """
 _SAMPLE = 64  # statements of which the average is taken
 MOST_PASSAGES = 64
