@@ -15,10 +15,11 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import ParseFailed
+from stratarag.kernels import CHNSW
 from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.archrag.abstractness import judge_by_rule
 from stratarag.methods.archrag.compose import FILTER, fitted
-from stratarag.methods.archrag.index import CHANGES
+from stratarag.methods.archrag.index import CHANGES, opened
 from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
 from stratarag.methods.archrag.relations import Relations
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
@@ -229,6 +230,10 @@ def test_a_clustering_that_gives_no_labels_is_named() -> None:
         {"resolution": 0},
         {"min_shrink": float("nan")},
         {"neighbours": 0},
+        {"mode": "printed"},
+        {"codes": "int4"},
+        {"ef": 0},
+        {"breadth": 0},
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any]) -> None:
@@ -352,6 +357,43 @@ def test_the_index_finds_what_a_scan_finds() -> None:
         scanned = index.retrieve(question, k=15, where=lambda metadata: True)
         assert [hit.id for hit in fast] == [hit.id for hit in scanned]
         assert [hit.score for hit in fast] == pytest.approx([hit.score for hit in scanned], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "paper", "codes": "float32", "ef": 120},
+        {"codes": "float16", "breadth": 3},
+        {"mode": "paper", "ef": 64, "links": 8},
+    ],
+)
+def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) -> None:
+    index = built({"documents": documents(60)}, config={"archrag": settings})
+
+    def found() -> CHNSW:
+        return opened(snapshot_of(index).part("archrag").arrays)
+
+    def agrees() -> bool:
+        question = documents(8)[7].text
+        scanned = index.retrieve(question, k=5, view="nodes", where=lambda metadata: True)
+        return index.retrieve(question, k=5, view="nodes").hits[0].id == scanned.hits[0].id
+
+    for change in (
+        lambda: None,
+        lambda: index.insert(documents(2, start=60)),
+        lambda: index.delete(["doc-004"]),
+    ):
+        change()
+        told = found().options
+        assert {"ef": told.pool, "mode": told.mode, "codes": told.codes, "breadth": told.breadth}.items() >= {
+            (name, value) for name, value in settings.items() if name != "links"
+        }
+        assert agrees()
+    if "ef" in settings:
+        assert set(found().ef) == {settings["ef"]}
+    index.add_method("archrag", ArchRAGConfig())
+    assert found().options.mode == "fast"
+    assert found().options.pool is None
 
 
 def test_relations_by_pairs_and_by_scan_agree() -> None:

@@ -37,7 +37,7 @@ class Linked:
             Layer(options.codes, dimension, 2 * options.links, kept, options.metric == "l2")
             for _ in range(layers)
         ]
-        self._ef: list[int] = [LEAST_EF] * layers
+        self._ef: list[int] = [options.pool or LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
         self._writing = Lock()
         self._flat: list[Flat | None] = [None] * layers

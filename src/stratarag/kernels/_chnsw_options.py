@@ -15,8 +15,9 @@ from stratarag.kernels._chnsw_layer import Array, Kind
 Metric = Literal["ip", "cosine", "l2"]
 Mode = Literal["fast", "paper"]
 
-FORMAT = 1
-LEAST_EF = 10
+FORMAT = 2
+_FORMATS = (1, FORMAT)  # the first knows no `pool`
+LEAST_EF, MOST_EF = 10, 100_000
 _SCANNED_NODES, _SCANNED_BYTES = 2500, 2**20
 METRICS = {"ip": 0, "cosine": 0, "l2": 1}
 KINDS = {"float32": 0, "float16": 1, "int8": 2}
@@ -48,6 +49,7 @@ class Options:
     recall: float = 0.98
     mode: Mode = "fast"
     seed: int = 0
+    pool: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in [
@@ -63,6 +65,7 @@ class Options:
             ("scan_limit", self.scan_limit, 0, 2**31),
             ("breadth", self.breadth, 1, 10_000),
             ("seed", self.seed, 0, 2**63),
+            ("ef", 1 if self.pool is None else self.pool, 1, MOST_EF),
         ]:
             if type(number) is not int or not least <= number <= most:
                 raise ValueError(f"{name} must be an integer from {least} to {most}, not {number!r}")
@@ -99,6 +102,6 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int]]:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"array 'options' cannot be read: {error}") from error
     numbers = [dimension, *ef] if isinstance(ef, list) and len(ef) < 10_000 else [0]
-    if version != FORMAT or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
+    if version not in _FORMATS or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
     return options, dimension, ef

@@ -56,6 +56,7 @@ class CHNSW(Linked):
         breadth: int = 10,
         regroup: bool = False,
         recall: float = 0.98,
+        ef: int | None = None,
         mode: Mode = "fast",
         seed: int = 0,
         threads: int = 1,
@@ -91,6 +92,8 @@ class CHNSW(Linked):
         recall
             Recall@10 on which the default `ef` of each layer is settled, measured with blends of nodes as
             queries.
+        ef
+            The default `ef` of all layers, for up to 10 results; nothing is measured then.
         mode
             `paper` is Alg. 2 and Alg. 3 with ERRATA A5 to A7: nearest neighbours are linked, one inter-layer
             link is the entry, nothing is scanned.
@@ -112,7 +115,7 @@ class CHNSW(Linked):
             scan_limit = scanned(codes, min(dimensions))
         recall = float(recall)
         options = Options(
-            metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed
+            metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed, ef
         )
         index = cls(dimensions.pop(), len(layers), options, backend)
         sizes = [len(layer) for layer in checked]
@@ -123,7 +126,8 @@ class CHNSW(Linked):
         for here, below, pairs in zip(index._layers[1:], index._layers, told, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], below.places[pairs[:, 1]]], axis=1))
         index._settle(range(len(layers)), threads)
-        index.calibrate()
+        if ef is None:
+            index.calibrate()
         return index
 
     @property

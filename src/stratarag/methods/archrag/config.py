@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from stratarag.kernels._chnsw_layer import Kind
+from stratarag.kernels._chnsw_options import Mode
 from stratarag.methods.archrag.clustering import check_augmentation, check_clustering
 
 _MOST_WEIGHT = 1e6
@@ -43,6 +45,17 @@ class ArchRAGConfig:
         Length that a report's summary aims at, in tokens.
     links
         Links that a node of C-HNSW sets within its level (the paper's M).
+    mode
+        Of C-HNSW: `fast`, or `paper` for the algorithm as the paper prints it, with its errata
+        (`kernels.CHNSW`).
+    codes
+        What C-HNSW searches: `int8`, a quarter of the vectors' size, `float16` or `float32`. Results are
+        scored by the vectors in any case.
+    ef
+        Candidates that a search of C-HNSW keeps in each level for up to ten results, and in proportion for
+        more; None takes as many as reach a recall of .98 on a sample.
+    breadth
+        Best nodes of a level whose members are entries into the one below; as printed there is one.
     seed
         Of clustering and index.
     """
@@ -58,6 +71,10 @@ class ArchRAGConfig:
     min_shrink: float = 0.1
     summary_tokens: int = 160
     links: int = 16
+    mode: Mode = "fast"
+    codes: Kind = "int8"
+    ef: int | None = None
+    breadth: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -70,6 +87,11 @@ class ArchRAGConfig:
         _whole(self, "min_communities", 2, 10**9)
         _whole(self, "summary_tokens", 10, 10_000)
         _whole(self, "links", 2, 512)
+        _one_of(self, "mode", get_args(Mode))
+        _one_of(self, "codes", get_args(Kind))
+        if self.ef is not None:
+            _whole(self, "ef", 1, 100_000)
+        _whole(self, "breadth", 1, 10_000)
         _whole(self, "seed", 0, 2**31 - 1)
         _between(self, "quantile", 0.0, 1.0)
         _between(self, "min_shrink", 0.0, 0.99)
@@ -176,6 +198,12 @@ def _whole(owner: Any, name: str, least: int, most: int) -> None:
         raise TypeError(f"{name} must be a whole number, not {value!r}")
     if not least <= value <= most:
         raise ValueError(f"{name} must be from {least} to {most}, not {value}")
+
+
+def _one_of(owner: Any, name: str, known: Sequence[str]) -> None:
+    value = getattr(owner, name)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
 def _number(owner: Any, name: str) -> None:

@@ -41,7 +41,16 @@ def index_arrays(
     )
     index, changes = found or (
         CHNSW.build(
-            layers, children, links=config.links, seed=config.seed, threads=threads, keep_vectors=False
+            layers,
+            children,
+            codes=config.codes,
+            keep_vectors=False,
+            links=config.links,
+            breadth=config.breadth,
+            ef=config.ef,
+            mode=config.mode,
+            seed=config.seed,
+            threads=threads,
         ),
         0,
     )
@@ -73,7 +82,15 @@ def _brought_up_to_date(
     if CHANGES not in previous:
         return None
     before = opened(previous)
-    same = (before.options.links, before.options.seed) == (config.links, config.seed)
+    told = before.options
+    same = (told.codes, told.links, told.breadth, told.pool, told.mode, told.seed) == (
+        config.codes,
+        config.links,
+        config.breadth,
+        config.ef,
+        config.mode,
+        config.seed,
+    )
     if not same or len(before) != len(layers) or before.dimension != layers[0].shape[1]:
         return None
     index, changed = before.revised(layers, children, threads=threads)
