@@ -30,6 +30,7 @@ from stratarag.errors import Damaged, IndexExists
 from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
 from stratarag.models.log import logger
+from stratarag.pipeline.before import Before
 from stratarag.pipeline.carryover import Kept
 from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
@@ -121,6 +122,7 @@ class _Update:
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
+        self._seen: Before | None = None
         self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
 
     def _embedded_units(self) -> bool:
@@ -186,13 +188,23 @@ class _Update:
     async def _build_method(self, name: str) -> None:
         built = await get_method(name).build(
             self._staging,
-            Graph(self._staging.part(GRAPH)),
+            self._graph(),
             self._gate,
             config=self._config.method(name),
             previous=self._previous(name),
             regroup=self._change.operation == REGROUP and name in self._change.methods,
         )
         await self._put(name, built)
+
+    def _graph(self) -> Graph:
+        """The graph, as methods are given it."""
+        stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
+        if self._seen is None and previous is not None:
+            now, before = self._staging.known_rows()
+            chunks = np.full(self._staging.size, -1, np.int64)
+            chunks[now] = before
+            self._seen = Before(previous, stored, chunks)
+        return Graph(stored, self._seen)
 
     def _take_in(self) -> Intake:
         if self._change.documents is None:

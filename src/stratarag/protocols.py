@@ -170,6 +170,10 @@ class Stored(Protocol):
         """The ids of the nodes at these rows."""
         ...
 
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of the nodes at these rows, which stand for its id."""
+        ...
+
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""
         ...

@@ -214,6 +214,9 @@ class _Held:
     def ids(self, rows: Sequence[int]) -> list[str]:
         return [self._nodes[row].id for row in rows]
 
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return text_keys(self._nodes[row].id for row in rows)
+
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         return text_keys(self._nodes[row].text for row in rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ CONTENT_NEIGHBOURS = 50
 _FLOOR = 1e-3
 _ROUNDING = 1e-6
 _BATCH = 65_536
+_LOOKING = 256
+_MANY = 16
+"""Where more than one in so many nodes look for neighbours, all do."""
 
 
 def augment(
@@ -35,6 +38,7 @@ def augment(
     floor: float = _FLOOR,
     seed: int = 0,
     threads: int = 1,
+    known: Known | None = None,
 ) -> tuple[Labels, Weights]:
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
@@ -68,6 +72,9 @@ def augment(
         The least weight, above 0.
     threads
         Threads for finding neighbours; the result does not depend on it.
+    known
+        In mode knn: edges that are offered because they were added before, and the nodes that look for
+        neighbours. None: all do.
 
     Returns
     -------
@@ -89,16 +96,29 @@ def augment(
         offered = _nearest(unit, neighbours or CONTENT_NEIGHBOURS, seed, threads)
         joined = _sample(_join(given, offered, unit, -1.0, floor))
     else:
-        offered = _nearest(unit, neighbours or average_degree(edges), seed, threads)
+        offered = _offered(unit, neighbours or average_degree(edges), seed, threads, known)
         if threshold is None:
             attributed: NDArray[np.bool_] = (unit != 0).any(axis=1)
-            known = own[attributed[edges.low] & attributed[edges.high]]
+            between = own[attributed[edges.low] & attributed[edges.high]]
             alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
             given = _join(given, offered[alone], unit, -1.0, floor)
             offered = offered[~alone]
-            threshold = float(np.quantile(known, quantile)) if len(known) else -1.0
+            threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
         joined = _join(given, offered, unit, threshold, floor)
     return joined.pairs(), joined.weights
+
+
+class Known(NamedTuple):
+    """Edges that were added before, shape (edges, 2), and the nodes that they say nothing of."""
+
+    added: Labels
+    nodes: Labels
+
+
+def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
+    """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
+    own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
+    return np.asarray(augmented[~np.isin(all_, own)], np.int64)
 
 
 def average_degree(edges: Edges) -> int:
@@ -135,6 +155,26 @@ def _nearest(unit: Matrix, k: int, seed: int, threads: int) -> Labels:
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
     found = target >= 0
     return np.column_stack([nodes[source[found]], nodes[target[found]]])
+
+
+def _offered(unit: Matrix, k: int, seed: int, threads: int, known: Known | None) -> Labels:
+    """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
+
+    Where many nodes look for neighbours, all do: that is faster than to compare each of many with all.
+    """
+    if known is None or _MANY * len(known.nodes) > len(unit):
+        return _nearest(unit, k, seed, threads)
+    own = known.nodes[unit[known.nodes].any(axis=1)]
+    k = min(k, len(unit) - 1)
+    pairs = [known.added.reshape(-1, 2)]
+    for start in range(0, len(own), _LOOKING):
+        rows = own[start : start + _LOOKING]
+        scores = unit[rows] @ unit.T
+        scores[np.arange(len(rows)), rows] = -np.inf
+        near = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        found = np.take_along_axis(scores, near, axis=1) != 0  # like nothing: of a vector of zeros
+        pairs.append(np.column_stack([np.repeat(rows, k)[found.ravel()], near[found]]))
+    return np.concatenate(pairs)
 
 
 def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: float) -> Edges:

@@ -18,6 +18,7 @@ from stratarag.errors import Damaged
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gate import Gate
 from stratarag.pipeline import lexical_arrays, merge_state
+from stratarag.pipeline.before import Before
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
 from stratarag.pipeline.describe import (
     MOST_UNITS,
@@ -386,10 +387,13 @@ class Graph:
         Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     unit_vectors
         Of the semantic units, shape (units, dimension); a `KeyError` unless a method needs them.
+    before
+        What was so in the previous generation; None where there was none, and in searches.
     """
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: Stored, before: Before | None = None) -> None:
         self.stored = stored
+        self.before = before
         arrays = stored.arrays
         self.entities, self.relations, self.units = (int(count) for count in arrays["counts"])
         self.ends: Rows = arrays["relations.ends"]

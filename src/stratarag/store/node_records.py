@@ -238,6 +238,11 @@ class NodeRecords:
         """The texts of some rows."""
         return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
 
+    def keys(self, rows: Sequence[int]) -> Keys:
+        """64 bits for each of some rows, which stand for its id."""
+        keys: Keys = self.records.column("ids")[self.slots[np.asarray(rows, np.int64)]]
+        return keys
+
     def marks(self, rows: Sequence[int]) -> Keys:
         """64 bits for each of some rows, which stand for all of its fields."""
         hashes: Keys = self.records.column("hashes")[self.slots[np.asarray(rows, np.int64)]]

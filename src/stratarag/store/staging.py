@@ -272,10 +272,12 @@ class Staging(CorpusView):
 
     def _slots_before(self, name: str, before: Rows) -> Rows:
         """The slots of nodes by their rows in the previous generation, -1 for those without one."""
+        slots = np.full(len(before), -1, np.int64)
+        if not (before >= 0).any():
+            return slots
         reader = None if self.base is None else self.base.part(name).reader
         if not isinstance(reader, NodeRecords):
             raise ValueError(f"the previous generation keeps no nodes of {name!r} in segments")
-        slots = np.full(len(before), -1, np.int64)
         slots[before >= 0] = reader.slots[before[before >= 0]]
         return slots
 

@@ -34,6 +34,10 @@ class NodeReader(Protocol):
         """The texts of some rows."""
         ...
 
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for its id."""
+        ...
+
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of some rows, which stand for all of its fields."""
         ...
@@ -62,6 +66,10 @@ class TableNodes:
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of some rows."""
         return [text for _, _, _, text, _ in self.read(rows)]
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for its id."""
+        return keys_of_ids(self.ids(rows))
 
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of some rows, which stand for all of its fields."""
@@ -117,6 +125,10 @@ class StoredPart:
     def ids(self, rows: Sequence[int]) -> list[str]:
         """The ids of the nodes at these rows."""
         return self.reader.ids(rows)
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of the nodes at these rows, which stand for its id."""
+        return self.reader.keys(rows)
 
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""

@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.augment import Known
 from stratarag.methods.archrag.clustering import Recipe
-from stratarag.methods.archrag.communities import CommunityWriter
+from stratarag.methods.archrag.communities import CommunityWriter, Written
 from stratarag.methods.archrag.config import ArchRAGConfig
 from stratarag.methods.archrag.index import index_arrays
-from stratarag.methods.archrag.levels import Level, Partition, community_level, entity_level, partition
+from stratarag.methods.archrag.levels import Level, Partition, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
+from stratarag.methods.archrag.unchanged import BY_MODEL, Unchanged
+from stratarag.methods.archrag.unchanged import arrays as unchanged_arrays
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
+from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
 from stratarag.protocols import Vectors
-from stratarag.records import Node
+from stratarag.records import Carried, CarriedVectors
 
 RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
-_READ = 8192
+ADDED = "entities.added"
+"""Name of the array of the edges of similarity between entities, which an update keeps."""
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 async def build(
@@ -47,28 +52,32 @@ async def build(
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
-    entities = await asyncio.to_thread(_entity_keys, graph)
+    entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
     same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
     warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
-    writer = CommunityWriter(corpus, gate, CarryOver(previous, gate), config.summary_tokens)
+    writer = CommunityWriter(corpus, gate, previous, config.summary_tokens)
+    unchanged = Unchanged(graph, gate, previous, config)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink)
+        edges = await asyncio.to_thread(_known_edges, graph, previous) if level.number == 0 else None
+        found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
         if found is None:
             break
         warm_start.ascend(found.labels, found.count)
         with gate.stage(f"report level {level.number + 1}", found.joined):
-            nodes, vectors = await writer.write(level, found)
-        hierarchy.add(nodes, vectors, found)
-        level = community_level(level.number + 1, nodes, vectors, found)
+            known = await asyncio.to_thread(unchanged.rows, level, found)
+            written = await writer.write(level, found, known)
+        hierarchy.add(written, found)
+        level = written.level(level.number + 1, found)
     linked = None if regroup else previous
-    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, linked)
+    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, previous, linked)
     arrays |= (
         entities.arrays(hierarchy.parents()[0])
         | warm_start.drift.arrays()
+        | unchanged_arrays(hierarchy.by_model(), config)
         | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
     )
-    return Built(hierarchy.nodes, arrays, complete=all(map(written_by_model, hierarchy.nodes)))
+    return Built(hierarchy.nodes(), arrays, complete=bool(arrays[BY_MODEL].all()))
 
 
 def layer_vectors(
@@ -103,43 +112,72 @@ def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
     )
 
 
-def _partitioned(level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink: float) -> Partition | None:
+def _known_edges(graph: Graph, previous: Stored | None) -> Known | None:
+    """The edges of similarity that the previous index added between entities, as far as both are there."""
+    if previous is None or graph.before is None or ADDED not in previous.arrays:
+        return None
+    origin = graph.before.origin[: graph.entities]
+    rows = np.full(len(previous.arrays["entities.keys"]), -1, np.int64)
+    rows[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+    edges = rows[previous.arrays[ADDED]]
+    whole = (edges >= 0).all(axis=1)
+    looking = ~graph.before.same[: graph.entities]
+    left = edges[~whole].ravel()
+    looking[left[left >= 0]] = True  # their neighbours went
+    return Known(edges[whole], np.flatnonzero(looking))
+
+
+def _partitioned(
+    level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink: float, edges: Known | None
+) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - min_shrink) * level.size
     initial = warm_start.initial()
-    found = partition(level, recipe, initial, compare=warm_start.drift.due)
+    found = partition(level, recipe, initial, compare=warm_start.drift.due, known=edges)
     if found.count > most and initial is not None:
         found = partition(level, recipe, None)
     return found if found.count <= most else None
-
-
-def _entity_keys(graph: Graph) -> EntityKeys:
-    ids = (
-        identity
-        for start in range(0, graph.entities, _READ)
-        for identity in graph.stored.ids(range(start, min(start + _READ, graph.entities)))
-    )
-    return EntityKeys.of(ids, graph.ends)
 
 
 class _Hierarchy:
     """The levels made so far."""
 
     def __init__(self, entities: int) -> None:
-        self.nodes: list[Node] = []
+        self.levels: list[Written] = []
         self.partitions: list[Partition] = []
         self.starts: list[int] = []
-        self._vectors: list[Vectors] = []
+        self._size = 0
         self._parents = [np.full(entities, -1, np.int64)]
 
-    def add(self, nodes: Sequence[Node], vectors: Vectors, found: Partition) -> None:
+    def add(self, written: Written, found: Partition) -> None:
         """The communities of the next level."""
-        self.starts.append(len(self.nodes))
-        self._parents[-1] = found.labels + len(self.nodes)
-        self._parents.append(np.full(len(nodes), -1, np.int64))
-        self.nodes += nodes
-        self._vectors.append(vectors)
+        self.starts.append(self._size)
+        self._parents[-1] = found.labels + self._size
+        self._parents.append(np.full(found.count, -1, np.int64))
+        self._size += found.count
+        self.levels.append(written)
         self.partitions.append(found)
+
+    def nodes(self) -> Carried:
+        """All communities, level by level."""
+        sizes = [np.diff(each.indptr) for each in self.levels]
+        return Carried(
+            np.concatenate([_NO_ROWS, *(each.before for each in self.levels)]),
+            [node for each in self.levels for node in each.fresh],
+            np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
+            np.concatenate([_NO_ROWS, *(each.indices for each in self.levels)]),
+        )
+
+    def by_model(self) -> list[NDArray[np.bool_]]:
+        """Whether a model wrote the reports of each level, or nobody had to."""
+        return [
+            each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
+            for each in self.levels
+        ]
+
+    def text_keys(self) -> list[Keys]:
+        """The keys of the texts of each level."""
+        return [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in self.levels]
 
     @property
     def joined(self) -> list[int]:
@@ -148,7 +186,15 @@ class _Hierarchy:
 
     def vectors(self, dimension: int) -> Vectors:
         """Of all communities, level by level."""
-        return np.concatenate([np.zeros((0, dimension), np.float32), *self._vectors])
+        return np.concatenate([np.zeros((0, dimension), np.float32), *(each.vectors for each in self.levels)])
+
+    def stored_vectors(self, vectors: Vectors, previous: Stored | None) -> Vectors:
+        """The same, so that those which the previous index has are not stored again."""
+        nodes = self.nodes()
+        if previous is None:
+            return vectors
+        carried = CarriedVectors(previous.arrays[VECTORS], nodes.before, vectors[nodes.before < 0])
+        return cast(Vectors, carried)
 
     def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The node row of each entity's community, and of each community's own; -1 at the top."""
@@ -174,19 +220,22 @@ def _arrays(
     hierarchy: _Hierarchy,
     threads: int,
     previous: Stored | None,
+    linked: Stored | None,
 ) -> dict[str, NDArray[Any]]:
-    """What a search reads."""
+    """What a search reads; C-HNSW goes on from that of `linked`."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
     arrays: dict[str, NDArray[Any]] = {
-        VECTORS: vectors,
-        VECTOR_KEYS: text_keys(node.text for node in hierarchy.nodes),
+        VECTORS: hierarchy.stored_vectors(vectors, previous),
+        VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *hierarchy.text_keys()]),
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
         "parents": hierarchy.parents()[1],
     }
+    if hierarchy.partitions and config.augmentation == "knn":
+        arrays[ADDED] = hierarchy.partitions[0].added.astype(np.int32)
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
         layers[0] = np.asarray(layers[0])
-        arrays |= index_arrays(layers, hierarchy.children(), config, threads, previous)
+        arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked)
         arrays |= Calibration.of(layers, config.seed).arrays()
     return arrays

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.archrag.build import RECIPE
+from stratarag.methods.archrag.build import ADDED, RECIPE
 from stratarag.methods.archrag.index import CHANGES, INDEX
+from stratarag.methods.archrag.unchanged import BY_MODEL, SETTINGS
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
@@ -37,6 +38,11 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("entities.keys", np.uint64, (graph.entities,))
         checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
         checks.of(RECIPE, np.uint64, (1,))
+        if ADDED in arrays:
+            checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
+        if BY_MODEL in arrays:  # not in indexes of an earlier version
+            checks.of(BY_MODEL, np.bool_, (communities,))
+            checks.of(SETTINGS, np.int64, (None,))
         layers = [graph.entities, *_joined(checks, communities)]
         if graph.entities:
             _check_layers(checks, layers, dimension)

@@ -142,7 +142,9 @@ class Recipe:
         settings = (repr(getattr(self, item.name)) for item in fields(self) if item.name != "threads")
         return key("recipe", *settings)
 
-    def augmented(self, vectors: Vectors, ends: Rows, weights: Weights) -> tuple[Rows, Weights]:
+    def augmented(
+        self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
+    ) -> tuple[Rows, Weights]:
         """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
         custom = _augmentations.custom(self.augmentation)
         if custom is not None:
@@ -157,6 +159,7 @@ class Recipe:
             quantile=self.quantile,
             seed=self.seed,
             threads=self.threads,
+            known=known,
         )
 
     def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratarag.methods.archrag.clustering import Weights
-from stratarag.methods.archrag.levels import Level, Partition, community_sources, inner_degrees
+from stratarag.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
 from stratarag.models.gate import Gate
-from stratarag.pipeline.carryover import CarryOver
+from stratarag.pipeline.carryover import VECTORS, CarryOver
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import carried, support, write_reports
 from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import Group
-from stratarag.protocols import Corpus, Rows, Vectors
+from stratarag.protocols import Corpus, Rows, Stored, Vectors
 from stratarag.records import Node, content_id
 
 PROMPT = load_prompt("stratarag.methods.archrag", "report")
@@ -52,34 +54,112 @@ class Community:
         return ", ".join(self.names)
 
 
+@dataclass(frozen=True)
+class Written:
+    """The communities of a level: those that are as they were, and those that were made.
+
+    Parameters
+    ----------
+    before
+        The row of each in the previous index, or -1.
+    fresh, fresh_vectors
+        The nodes of the others, in order, and their vectors.
+    indptr, indices
+        The chunk rows of community i are `indices[indptr[i]:indptr[i + 1]]`.
+    previous
+        The previous index.
+    """
+
+    before: Rows
+    fresh: Sequence[Node]
+    fresh_vectors: Vectors
+    indptr: Rows
+    indices: Rows
+    previous: Stored | None
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Of all of them, shape (communities, dimension)."""
+        found = np.zeros((len(self.before), self.fresh_vectors.shape[1]), np.float32)
+        kept = self.before >= 0
+        found[~kept] = self.fresh_vectors
+        if self.previous is not None and kept.any():
+            found[kept] = self.previous.arrays[VECTORS][self.before[kept]]
+        return found
+
+    def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
+        """An array with a value for each community, of the previous ones and those that were made."""
+        found = np.zeros(len(self.before), fresh.dtype)
+        kept = self.before >= 0
+        found[~kept] = fresh
+        if self.previous is not None and kept.any():
+            found[kept] = self.previous.arrays[name][self.before[kept]]
+        return found
+
+    def read(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at some rows."""
+        kept = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
+        known: dict[int, Node] = {}
+        if self.previous is not None and kept:
+            nodes = self.previous.nodes(self.before[kept].tolist())
+            known = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
+        places = np.cumsum(self.before < 0) - 1
+        return [known[row] if row in known else self.fresh[places[row]] for row in rows]
+
+    def _placed(self, row: int, node: Node) -> Node:
+        sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
+        return Node(node.id, node.kind, node.level, node.text, sources, node.extra)
+
+    def level(self, number: int, partition: Partition) -> Level:
+        """These communities as the next level."""
+        return Level(
+            number,
+            self.vectors,
+            partition.ends,
+            partition.weights,
+            (self.indptr, self.indices),
+            self.read,
+            lambda rows: [],
+            LevelBefore(self.before, self.before >= 0),
+        )
+
+
 class CommunityWriter:
     """Makes the nodes of communities; reports that the previous index has are taken over."""
 
-    def __init__(self, corpus: Corpus, gate: Gate, carry: CarryOver, summary_tokens: int) -> None:
+    def __init__(self, corpus: Corpus, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
         self._corpus = corpus
         self._gate = gate
-        self._carry = carry
+        self._previous = previous
+        self._carry = CarryOver(previous, gate)
         self._tokens = summary_tokens
 
-    async def write(self, level: Level, partition: Partition) -> tuple[list[Node], Vectors]:
+    async def write(self, level: Level, partition: Partition, before: Rows) -> Written:
         """A node and a vector for each community of a level, in the order of the labels.
 
-        A community of one has no report: it is its member, with the member's vector.
+        A community of one has no report: it is its member, with the member's vector. Nothing is read of those
+        that are as they were, whose previous rows are in `before`.
         """
-        sources = community_sources(partition.labels, partition.count, level.sources, self._corpus.size)
+        indptr, indices = community_sources(
+            partition.labels, partition.count, level.sources, self._corpus.size
+        )
         members, edges = partition.members(), partition.inner_edges(level.ends)
         degrees = inner_degrees(level, partition.labels)
+        made: list[int] = np.flatnonzero(before < 0).tolist()
         nodes: list[Node] = []
-        for start in range(0, partition.count, _BATCH):
-            batch = slice(start, start + _BATCH)
-            ordered = [_by_degree(rows, degrees) for rows in members[batch]]
-            nodes += await self._nodes(level, self._read(level, ordered, edges[batch], sources[batch]))
-        joined = [rows.tolist() for rows in members[: partition.joined]]
+        for start in range(0, len(made), _BATCH):
+            batch = made[start : start + _BATCH]
+            ordered = [_by_degree(members[row], degrees) for row in batch]
+            sources = [indices[indptr[row] : indptr[row + 1]].tolist() for row in batch]
+            communities = self._read(level, ordered, [edges[row] for row in batch], sources)
+            nodes += await self._nodes(level, communities)
+        joined = [members[row].tolist() for row in made if row < partition.joined]
         embedded = await group_vectors(
-            nodes[: partition.joined], joined, level.vectors, stage="embed reports", carry=self._carry
+            nodes[: len(joined)], joined, level.vectors, stage="embed reports", carry=self._carry
         )
-        alone = np.array([rows[0] for rows in members[partition.joined :]], np.int64)
-        return nodes, np.concatenate([embedded, level.vectors[alone]])
+        alone = np.array([members[row][0] for row in made[len(joined) :]], np.int64)
+        vectors = np.concatenate([embedded, level.vectors[alone]])
+        return Written(before, nodes, vectors, indptr, indices, self._previous)
 
     def _read(
         self, level: Level, members: Sequence[Rows], edges: Sequence[Rows], sources: Sequence[Sequence[int]]

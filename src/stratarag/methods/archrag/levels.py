@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels.augment import Known, added
 from stratarag.kernels.partition import community_graph
 from stratarag.methods.archrag.clustering import Recipe, Weights
 from stratarag.methods.archrag.warm_start import InitialPartition
@@ -18,6 +19,22 @@ from stratarag.pipeline.drift import communities_drifted, first_settled
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBefore:
+    """The nodes and edges of a level, seen from the previous index.
+
+    Parameters
+    ----------
+    origin
+        The row that each node had, or -1; at level 0 then that of each edge, whose texts are nodes too.
+    same
+        Whether these are as they were, sources and all.
+    """
+
+    origin: Rows
+    same: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,8 @@ class Level:
         The nodes at some rows.
     read_relations
         Texts of the edges at some rows; none above level 0, whose edges have no text.
+    before
+        What of the level was so in the previous index.
     """
 
     number: int
@@ -48,6 +67,7 @@ class Level:
     sources: tuple[Rows, Rows]
     read_nodes: Callable[[Sequence[int]], Sequence[Node]]
     read_relations: Callable[[Sequence[int]], list[str]]
+    before: LevelBefore
 
     @property
     def size(self) -> int:
@@ -67,6 +87,8 @@ class Partition:
         How many communities there are, and how many of these have several members.
     ends, weights
         The graph of the communities.
+    added
+        The edges of similarity that the level got, shape (edges, 2).
     """
 
     labels: Labels
@@ -74,15 +96,21 @@ class Partition:
     joined: int
     ends: Rows
     weights: Weights
+    added: Rows
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""
         return _split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
 
+    def of_edges(self, ends: Rows) -> Labels:
+        """The community that each edge is inside of, or -1."""
+        own = self.labels[ends]
+        return np.where(own[:, 0] == own[:, 1], own[:, 0], -1)
+
     def inner_edges(self, ends: Rows) -> list[Rows]:
         """Rows of the edges inside each community, ascending."""
-        own = self.labels[ends[:, 0]]
-        inside = np.flatnonzero(own == self.labels[ends[:, 1]])
+        own = self.of_edges(ends)
+        inside = np.flatnonzero(own >= 0)
         order = inside[np.argsort(own[inside], kind="stable")]
         return _split(order, np.bincount(own[inside], minlength=self.count))
 
@@ -102,34 +130,34 @@ def entity_level(graph: Graph) -> Level:
         (indptr[: graph.entities + 1], indices),
         graph.stored.nodes,
         relations,
+        _before(graph),
     )
 
 
-def community_level(number: int, nodes: Sequence[Node], vectors: Vectors, partition: Partition) -> Level:
-    """The communities of a partition as the next level."""
-    lists = [node.sources for node in nodes]
-    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-    indices = np.fromiter((row for rows in lists for row in rows), np.int64, int(indptr[-1]))
-    return Level(
-        number,
-        vectors,
-        partition.ends,
-        partition.weights,
-        (indptr, indices),
-        lambda rows: [nodes[row] for row in rows],
-        lambda rows: [],
-    )
+def _before(graph: Graph) -> LevelBefore:
+    """Of entities and relations."""
+    count = graph.entities + graph.relations
+    if graph.before is None:
+        return LevelBefore(np.full(count, -1, np.int64), np.zeros(count, np.bool_))
+    return LevelBefore(graph.before.origin[:count], graph.before.same[:count])
 
 
 def partition(
-    level: Level, recipe: Recipe, initial: InitialPartition | None, *, compare: bool = False
+    level: Level,
+    recipe: Recipe,
+    initial: InitialPartition | None,
+    *,
+    compare: bool = False,
+    known: Known | None = None,
 ) -> Partition:
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
     Where this is to `compare` itself with a partition made anew and has drifted from it, all nodes may move;
-    if that is not enough, the level is clustered anew (`pipeline.drift`).
+    if that is not enough, the level is clustered anew (`pipeline.drift`). Until then, the edges of similarity
+    that are `known` stay.
     """
-    ends, weights = recipe.augmented(level.vectors, level.ends, level.weights)
+    known = None if compare or initial is None else known
+    ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)
 
     def anew() -> Labels:
         return recipe.clustered(level.vectors, ends, weights)
@@ -145,11 +173,13 @@ def partition(
         labels = first_settled(ways, anew, partial(communities_drifted, ends, weights), compare=compare)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
-    return Partition(labels, count, joined, crossing, edges)
+    return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
 
 
-def community_sources(labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int) -> list[list[int]]:
-    """The chunk rows of each community: the union of its members', ascending."""
+def community_sources(
+    labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int
+) -> tuple[Rows, Rows]:
+    """The chunk rows of each community, one after the other: the union of its members', ascending."""
     indptr, indices = sources
     nodes = len(labels)
     members = csr_array((np.ones(nodes, np.int32), (labels, np.arange(nodes))), shape=(count, nodes))
@@ -158,7 +188,7 @@ def community_sources(labels: Labels, count: int, sources: tuple[Rows, Rows], ch
     )
     found = (members @ chunks_of_nodes).tocsr()
     found.sort_indices()
-    return [rows.tolist() for rows in _split(found.indices, np.diff(found.indptr))]
+    return found.indptr.astype(np.int64), found.indices
 
 
 def inner_degrees(level: Level, labels: Labels) -> Weights:

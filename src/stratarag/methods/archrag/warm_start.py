@@ -6,13 +6,15 @@ hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import (
     Keys,
     Labels,
@@ -22,9 +24,13 @@ from stratarag.pipeline.carryover import (
     previous_labels,
 )
 from stratarag.pipeline.drift import Drift
+from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Stored
 
+KEYS = "entities.keys"
+"""Name of the array of the entities' keys."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_READ = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,21 @@ class EntityKeys:
     @classmethod
     def of(cls, ids: Iterable[str], ends: Rows) -> EntityKeys:
         """Of the entities with these ids and relations."""
-        keys = keys_of("entity", ids)
+        return cls.linked(keys_of("entity", ids), ends)
+
+    @classmethod
+    def carried(cls, graph: Graph, previous: Stored | None) -> EntityKeys:
+        """Of the entities of a graph; keys that the previous index has are not made again."""
+        if previous is None or graph.before is None:
+            keys = _made(graph, range(graph.entities))
+        else:
+            known: Keys = previous.arrays[KEYS]
+            keys = carried_keys(known, graph.before.origin[: graph.entities], partial(_made, graph))
+        return cls.linked(keys, graph.ends)
+
+    @classmethod
+    def linked(cls, keys: Keys, ends: Rows) -> EntityKeys:
+        """Of the entities with these keys and relations."""
         neighbourhoods = np.zeros(len(keys), np.uint64)
         mixed = (keys ^ (keys >> np.uint64(31))) * _MIX
         np.add.at(neighbourhoods, ends[:, 0], mixed[ends[:, 1]])
@@ -55,10 +75,16 @@ class EntityKeys:
     def arrays(self, parents: Labels) -> dict[str, NDArray[Any]]:
         """What the next update reads; `parents` are the rows of the entities' communities, or -1."""
         return {
-            "entities.keys": self.keys,
+            KEYS: self.keys,
             "entities.neighbourhoods": self.neighbourhoods,
             "entities.parents": parents,
         }
+
+
+def _made(graph: Graph, entities: Sequence[int]) -> Keys:
+    """The keys of some entities, read a batch at a time."""
+    batches = (entities[start : start + _READ] for start in range(0, len(entities), _READ))
+    return keys_of("entity", (identity for batch in batches for identity in graph.stored.ids(batch)))
 
 
 class WarmStart:
@@ -90,7 +116,7 @@ class WarmStart:
 
     def _of_entities(self, entities: EntityKeys) -> InitialPartition | None:
         arrays = self._arrays
-        labels = previous_labels(entities.keys, arrays["entities.keys"], arrays["entities.parents"])
+        labels = previous_labels(entities.keys, arrays[KEYS], arrays["entities.parents"])
         kept = (labels >= 0) & self._same_neighbourhood(entities)
         self.drift = Drift.since(arrays, len(kept), int(np.count_nonzero(~kept)))
         if needs_reclustering(kept):
@@ -99,7 +125,7 @@ class WarmStart:
 
     def _same_neighbourhood(self, entities: EntityKeys) -> NDArray[np.bool_]:
         """The entities that are linked with the same ones as before."""
-        places = lookup(entities.keys, self._arrays["entities.keys"])
+        places = lookup(entities.keys, self._arrays[KEYS])
         same = np.zeros(len(places), np.bool_)
         known = places >= 0
         before = self._arrays["entities.neighbourhoods"][places[known]]
