@@ -18,7 +18,7 @@ from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.config import LIMITS, TYPES
 from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
 from stratarag.methods.noderag.matching import matches, semantic_links
-from stratarag.methods.noderag.ranking import blended
+from stratarag.methods.noderag.ranking import blended, diverse
 from stratarag.methods.noderag.search import HeterographSearcher
 from stratarag.question import Allowed
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
@@ -305,6 +305,17 @@ def test_the_score_blends_what_was_received_with_similarity() -> None:
     scores = blended(gained, np.array([0.1, 0.4, 0.4, 0.0], np.float32), kinds)
     assert scores == pytest.approx([0.5 + 0.125, 0.25 + 0.5, 0.5, 0.5])
     assert not blended(np.zeros(2, np.float32), np.zeros(2, np.float32), np.zeros(2, np.int8)).any()
+
+
+def test_what_better_results_tell_waits() -> None:
+    """Of a type the next best comes first where all the passages of the best are behind results already."""
+    scores, kinds = np.array([0.9, 0.5, 0.8, 0.7, 0.3], np.float32), np.array([0, 0, 3, 3, 3], np.int8)
+    rests = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 1, 1]], np.bool_)
+    whole = diverse(scores, kinds, {0: 0.5, 3: 0.5}, rests, 10)
+    assert whole.tolist() == [0, 3, 1, 2, 4]
+    assert [diverse(scores, kinds, {0: 0.5, 3: 0.5}, rests, k).tolist() for k in (1, 3)] == [[0], [0, 3, 1]]
+    assert diverse(scores, kinds, {3: 1.0}, rests, 10).tolist() == [2, 3, 4]
+    assert not len(diverse(scores[:0], kinds[:0], {0: 1.0}, rests[:0], 10))
 
 
 def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:

@@ -28,6 +28,26 @@ class Support:
         self._graph = graph
         self._own = own
 
+    def rests(self, nodes: Rows) -> NDArray[np.bool_]:
+        """Which passages nodes of the types T, R, S, A and H came from, a text from itself.
+
+        Shape (nodes, passages that are behind any of them).
+        """
+        texts, own = self._layout.first("N"), self._layout.first("A")
+        places = [
+            np.flatnonzero(nodes < texts),
+            np.flatnonzero((nodes >= texts) & (nodes < own)),
+            np.flatnonzero(nodes >= own),
+        ]
+        of_graph, graph_counts = _behind(nodes[places[1]] - texts, self._graph)
+        of_own, own_counts = _behind(nodes[places[2]] - own, self._own)
+        behind = np.concatenate([nodes[places[0]], of_graph, of_own])
+        passages, column = np.unique(behind, return_inverse=True)
+        rows = [places[0], np.repeat(places[1], graph_counts), np.repeat(places[2], own_counts)]
+        found = np.zeros((len(nodes), len(passages)), np.bool_)
+        found[np.concatenate(rows), column] = True
+        return found
+
     def passages(self, nodes: Rows, mass: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float64]]:
         """Passages, ascending, with their own mass and equal shares of that of what they support."""
         texts = self._layout.first("N")
@@ -51,7 +71,13 @@ class Support:
 
 def _spread(rows: Rows, mass: NDArray[np.float64], sources: _Sources) -> tuple[Rows, NDArray[np.float64]]:
     """The sources of some rows, with each row's mass in equal shares."""
+    behind, counts = _behind(rows, sources)
+    return behind, np.repeat(mass / np.maximum(counts, 1), counts)
+
+
+def _behind(rows: Rows, sources: _Sources) -> tuple[Rows, Rows]:
+    """The sources of some rows, one row after the other, and how many each has."""
     indptr, indices = sources
     starts = indptr[rows]
     counts = indptr[rows + 1] - starts
-    return indices[ranges(starts, counts)].astype(np.int64), np.repeat(mass / np.maximum(counts, 1), counts)
+    return indices[ranges(starts, counts)].astype(np.int64), counts

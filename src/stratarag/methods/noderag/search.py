@@ -15,8 +15,8 @@ from stratarag.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratarag.methods.noderag.entries import DualSearch, Entries
 from stratarag.methods.noderag.heterograph import Heterograph
 from stratarag.methods.noderag.passages import Support
-from stratarag.methods.noderag.ranking import SHARES, Similarity, best, blended, received
-from stratarag.pipeline.ranking import concatenate, first, interleaved
+from stratarag.methods.noderag.ranking import SHARES, Similarity, best, blended, diverse, received
+from stratarag.pipeline.ranking import concatenate, first
 from stratarag.protocols import Rows
 from stratarag.question import Allowed
 from stratarag.records import Metadata
@@ -82,13 +82,10 @@ class HeterographSearcher:
         nodes, gained, kinds = nodes[places], gained[places], kinds[places]
         similarity = self._similarity.of(nodes, question.vector)
         scores = blended(gained, similarity, kinds)
-        parts, shares = [], []
-        for kind in options.types or RETRIEVABLE:
-            own = np.flatnonzero(_of(kinds, kind))
-            told = [{"mass": float(mass[places[at]]), "received": float(gained[at])} for at in own.tolist()]
-            parts.append(self._found(entries, nodes[own], scores[own], told))
-            shares.append(SHARES[kind])
-        return interleaved(parts, shares, question.k)
+        shares = {TYPES.index(kind): SHARES[kind] for kind in options.types or RETRIEVABLE}
+        order = diverse(scores, kinds, shares, self._support.rests(nodes), question.k)
+        told = [{"mass": float(mass[places[at]]), "received": float(gained[at])} for at in order.tolist()]
+        return self._found(entries, nodes[order], np.minimum.accumulate(scores[order]), told)
 
     def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""
@@ -97,8 +94,10 @@ class HeterographSearcher:
         scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
         wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
         kept = wanted & self._passing(entries.nodes, question.allowed)
-        told = [{"score": score} for score in scores[kept].tolist()]
-        return self._found(entries, entries.nodes[kept], scores[kept].astype(np.float32), told)
+        nodes, scores = entries.nodes[kept], scores[kept].astype(np.float32)
+        order = np.lexsort((nodes, -scores))
+        told = [{"score": score} for score in scores[order].tolist()]
+        return self._found(entries, nodes[order], scores[order], told)
 
     def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
         return shallow_pagerank(
@@ -112,15 +111,12 @@ class HeterographSearcher:
     def _found(
         self, entries: Entries, nodes: Rows, scores: NDArray[np.float32], told: Sequence[Metadata]
     ) -> Ranking:
-        """A ranking of nodes by score; the trace tells the type, how it was entered, and what is `told`."""
-        order = np.lexsort((nodes, -scores))
-        nodes, scores = nodes[order], scores[order]
+        """Nodes as a ranking; the trace tells the type, how it was entered, and what is `told`."""
         at = np.searchsorted(entries.nodes, nodes).clip(max=max(0, len(entries.nodes) - 1))
         trace = []
-        for row, place, node, kind in zip(
-            order.tolist(), at.tolist(), nodes.tolist(), self._layout.types(nodes).tolist(), strict=True
-        ):
-            entry: dict[str, Any] = {"type": TYPES[kind], **told[row]}
+        kinds = self._layout.types(nodes).tolist()
+        for more, place, node, kind in zip(told, at.tolist(), nodes.tolist(), kinds, strict=True):
+            entry: dict[str, Any] = {"type": TYPES[kind], **more}
             if entries.nodes[place] == node:
                 similarity = float(entries.similarity[place])
                 entry["entry"] = "name" if np.isnan(similarity) else "similarity"
