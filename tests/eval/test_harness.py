@@ -319,7 +319,8 @@ def test_answers_are_scored_and_judged(tmp_path: Path) -> None:
     assert right.scores["em"] == (1, 0, 0, None)
     assert right.scores["answer_recall"] == (1, 0, 0, None), "yes counts as nothing"
     assert right.scores["judged"] == (1, 0, 0, None)
-    assert right.usage.calls + right.usage.cached_calls == 4 + 3 + 2 * 4
+    assert right.usage.calls + right.usage.cached_calls == 4
+    assert right.judging.calls + right.judging.cached_calls == 3 + 2 * 4
     assert right.duels["overall"].wins == 3
     assert right.duels["overall"].ties == 1, "the same answer wins in one order and loses in the other"
     assert not wrong.duels

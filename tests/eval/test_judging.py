@@ -16,6 +16,7 @@ from stratarag.eval.datasets import Question
 from stratarag.eval.duels import CRITERIA, head_to_head
 from stratarag.eval.judging import judge_correctness
 from stratarag.models.gate import ModelGate
+from stratarag.records import Usage
 from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 
 ASKED = [f"q{number}" for number in range(6)]
@@ -131,6 +132,10 @@ def test_correctness_is_the_share_of_the_judges() -> None:
     assert found.usage.calls == 4
 
 
+def asked(usage: Usage) -> int:
+    return usage.calls + usage.cached_calls
+
+
 def test_a_run_with_several_judges_and_gold_is_resumed_without_a_call(tmp_path: Path) -> None:
     pytest.importorskip("nltk")
     pytest.importorskip("rouge_score")
@@ -145,16 +150,16 @@ def test_a_run_with_several_judges_and_gold_is_resumed_without_a_call(tmp_path: 
     assert ours.gold_duels["overall"].ties == theirs.gold_duels["overall"].ties == 3
     assert not theirs.duels
     assert ours.agreement == 1
-    calls = ours.usage.calls + ours.usage.cached_calls
-    assert calls == 4 + 2 * (3 + 2 * 4 + 2 * 3)
+    assert asked(ours.usage) == 4
+    assert asked(ours.judging) == 2 * (3 + 2 * 4 + 2 * 3)
     assert "against the gold answers" in str(found)
     assert "kappa of judges" in str(found)
     saved = found.to_dict()["rows"][0]
     assert saved["gold_duels"]["overall"]["explanations"][0][0] == "(ours first: tie) as good"
 
-    asked = [model.calls for model in models]
+    before = [model.calls for model in models]
     again = evaluate(SMALL, rankers, llm=models[0], answers=config, **settings)
-    assert [model.calls for model in models] == asked
+    assert [model.calls for model in models] == before
     assert again.row("ours").duels == ours.duels
 
 
@@ -177,5 +182,5 @@ def test_what_answers_and_verdicts_cost_is_known_before(tmp_path: Path) -> None:
     }
     settings = {**QUICK, "reference": "dense", "cache": tmp_path, "embedder": FakeEmbedder()}
     found = evaluate(SMALL, ["bm25"], llm=model, answers=config, **settings)
-    assert sum(row.usage.calls + row.usage.cached_calls for row in found.rows) == bill.calls
+    assert sum(asked(row.usage) + asked(row.judging) for row in found.rows) == bill.calls
     assert bill.cost is None

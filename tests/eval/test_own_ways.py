@@ -80,7 +80,8 @@ def test_every_ablation_is_answered_and_judged(
         assert not row["error"], name
         assert row["answers"][0], name
         assert row["means"]["judged"] == 1, name
-        assert row["usage"]["calls"] + row["usage"]["cached_calls"] >= 2, name
+        for kind in ("usage", "judging"):
+            assert row[kind]["calls"] + row[kind]["cached_calls"] >= 1, name
 
 
 def test_a_stopped_comparison_has_the_same_questions_and_repeats_no_call(

@@ -194,7 +194,7 @@ def test_the_tree_is_traversed_from_the_top_to_passages() -> None:
     assert found[0] in summaries
     assert tree.rank("salt", 1)[0] == found[0]
     assert len({node.documents for node in found}) == len(found)
-    leaves = make("raptor", bench.viewed("chunks"), {"mode": "tree"}).rank("salt", 10)
+    leaves = make("raptor", bench.apart("chunks"), {"mode": "tree"}).rank("salt", 10)
     assert len(leaves) == 10
     assert all("salt salt" in leaf.text for leaf in leaves)
     below = {document for node in summaries for document in node.documents}

@@ -15,24 +15,32 @@ from stratarag.eval.results import Indexing
 from stratarag.index import Index
 from stratarag.models.budget import Budget
 from stratarag.question import Length
-from stratarag.records import Usage
+from stratarag.records import Failure, Usage
 
 
 class MethodRanker:
-    """One method of an index, in one view, with search options."""
+    """One method of an index, in one view, with search options; `failures` are those of its build."""
 
-    def __init__(self, index: Index, name: str, wanted: RowName) -> None:
+    def __init__(self, index: Index, name: str, wanted: RowName, failures: Sequence[Failure] = ()) -> None:
         self.name = name
         given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
         self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
         self.own_prompt = wanted.own_prompt
+        self.failures = failures
         self._index = index
         self._wanted = wanted
+        self._asked: dict[str, Usage] = {}
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` hits, best first."""
         retrieval = self._index.retrieve(question, k, **self._search)
+        self._asked.setdefault(question, retrieval.usage)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
+
+    @property
+    def asking(self) -> Usage:
+        """What the searches asked the model so far; a question that comes again counts once."""
+        return sum(self._asked.values(), Usage())
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost.
@@ -91,7 +99,7 @@ class MethodIndex:
         own, self._bytes = size - self._bytes, size
         stages = {} if report is None else report.stages
         indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
-        return MethodRanker(self._index, name, wanted), indexing
+        return MethodRanker(self._index, name, wanted, () if report is None else report.failures), indexing
 
     def _build(self, name: str) -> Index:
         dataset = self._bench.dataset

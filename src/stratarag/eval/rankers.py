@@ -12,7 +12,7 @@ from stratarag.config import Config
 from stratarag.errors import ModelError
 from stratarag.eval.datasets import Dataset
 from stratarag.eval.embedding import SharedEmbedder
-from stratarag.eval.shared_graph import SharedGraph, shared_graph
+from stratarag.eval.shared_graph import SharedGraph, identity_of, shared_graph
 from stratarag.models.gate import Gate
 from stratarag.pipeline.chunk import split
 from stratarag.protocols import Vectors
@@ -78,15 +78,24 @@ class Workbench:
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
-        self._graphs: list[SharedGraph] = []  # shared by all views of the bench
+        self._graphs: list[SharedGraph | Exception] = []  # shared with the benches of all rows
 
-    def viewed(self, view: str) -> Workbench:
-        """The same bench with another view."""
-        if view == self.view:
-            return self
+    def apart(self, view: str) -> Workbench:
+        """The same bench with a view for one ranker, and a gate that counts its calls and failures alone."""
         other = copy(self)
         other.view = view
+        other.gate = self.gate.apart()
+        other.gate.documents_of = self._documents_of
         return other
+
+    def _documents_of(self, chunks: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._places[chunk] for chunk in chunks if chunk in self._places))
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """The document of each passage, by the passage's id and by its row."""
+        named = {identity_of(chunk): chunk.document_id for chunk in self.chunks}
+        return named | {str(row): chunk.document_id for row, chunk in enumerate(self.chunks)}
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
@@ -100,11 +109,22 @@ class Workbench:
 
     @property
     def graph(self) -> SharedGraph:
-        """Entities, relations and triples of the passages; extracted once, by the ranker that asks first."""
+        """Entities, relations and triples of the passages; extracted once, by the ranker that asks first.
+
+        If that failed, it fails for the others too: nobody asks the model again for the same.
+        """
         if not self._graphs:
             given = self.dataset.extractions
-            self._graphs.append(shared_graph(self.chunks, self.vectors, self.gate, self.config, given))
-        return self._graphs[0]
+            try:
+                made = shared_graph(self.chunks, self.vectors, self.gate, self.config, given)
+            except Exception as error:
+                self._graphs.append(error)
+            else:
+                self._graphs.append(made)
+        found = self._graphs[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from stratarag.eval.duels import Duel
 from stratarag.eval.overview import Overview
 from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.scoring import Cutoffs
+from stratarag.records import Failure, Usage
 
 NOISE = "~"
 _WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")
@@ -171,14 +172,25 @@ def _answers(found: Evaluation) -> Table:
     if not columns:
         return []
     kappa = ["kappa of judges"] if any(row.agreement is not None for row in found.rows) else []
-    table = [["", *columns, *kappa, "calls", "tokens in", "out"]]
+    parts = {
+        heading: kind
+        for heading, kind in (("search: ", "asking"), ("", "usage"), ("judges: ", "judging"))
+        if kind == "usage" or any(getattr(row, kind) != Usage() for row in found.rows)
+    }
+    counts = [f"{heading}{count}" for heading in parts for count in ("calls", "tokens in", "out")]
+    table = [["", *columns, *kappa, *counts]]
     for row in _measured(found):
         means = [_number(found.mean(row.name, metric), 3) for metric in columns]
-        usage = row.usage
-        calls = usage.calls + usage.cached_calls
         means += [_number(row.agreement, 2)] * len(kappa)
-        table.append([row.name, *means, str(calls), str(usage.input_tokens), str(usage.output_tokens)])
+        table.append(
+            [row.name, *means, *(each for kind in parts.values() for each in _counts(getattr(row, kind)))]
+        )
     return table
+
+
+def _counts(usage: Usage) -> list[str]:
+    calls = usage.calls + usage.cached_calls
+    return [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
 
 
 def _duels(found: Evaluation, kind: str) -> Table:
@@ -213,11 +225,9 @@ def _indexing(found: Evaluation) -> Table:
             for stage, each in made.stages.items()
             if each.seconds >= _SHOWN or each.calls
         )
-        calls = usage.calls + usage.cached_calls
-        counts = [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
         sizes = [_megabytes(made.bytes), _megabytes(made.peak_memory)]
         spent = [_number(made.seconds, 1), _number(made.cpu_seconds, 1)]
-        table.append([row.name, *spent, *counts, *sizes, stages])
+        table.append([row.name, *spent, *_counts(usage), *sizes, stages])
     return table if len(table) > 1 else []
 
 
@@ -228,7 +238,16 @@ def _failures(found: Evaluation) -> Iterator[str]:
         for stage, count in Counter(failure.stage for failure in row.failures).items():
             first = next(failure for failure in row.failures if failure.stage == stage)
             reason = " ".join(first.reason.split())
-            yield f"failed: {stage}: {count} of {len(found.questions)} questions, as {first.item!r}: {reason}"
+            named = stage if row.name in stage else f"{row.name}: {stage}"
+            units = _units(found, first, count)
+            yield f"failed: {named}: {units}, as {first.about!r}: {reason}"
+
+
+def _units(found: Evaluation, failure: Failure, count: int) -> str:
+    asked = {text for question in found.questions for text in (question.id, question.question)}
+    if failure.item in asked:
+        return f"{count} of {len(found.questions)} questions"
+    return f"{count} unit{'s' * (count > 1)}"
 
 
 def _notes(found: Evaluation) -> Iterator[str]:

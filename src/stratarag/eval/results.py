@@ -77,10 +77,16 @@ class Row:
         By metric, the difference to the reference; empty in the reference's own row.
     answers
         What the model answered from this ranker's context, if one was asked; None where the call failed.
+    asking
+        What the searches asked the model themselves, such as for the names in a question; a question counts
+        once.
     usage
-        What answering and judging cost.
+        What answering cost.
+    judging
+        What verdicts and comparisons cost.
     failures
-        Answers that failed, which score 0, and verdicts that could not be read, which are left out.
+        Answers that failed, which score 0, verdicts that could not be read, which are left out, and what
+        failed in making the ranker ready and in its searches, where something else took its place.
     duels, gold_duels
         By criterion, how this ranker's answers fared against the reference's, and against the gold answers,
         if they were compared.
@@ -97,7 +103,9 @@ class Row:
     indexing: Indexing | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
     answers: tuple[str | None, ...] = ()
+    asking: Usage = field(default_factory=Usage)
     usage: Usage = field(default_factory=Usage)
+    judging: Usage = field(default_factory=Usage)
     duels: Mapping[str, Duel] = field(default_factory=dict)
     gold_duels: Mapping[str, Duel] = field(default_factory=dict)
     agreement: float | None = None
@@ -207,7 +215,9 @@ class Evaluation:
             "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
             "cpu_ms": {"mean": row.cpu},
             "indexing": None if row.indexing is None else asdict(row.indexing),
+            "asking": asdict(row.asking),
             "usage": asdict(row.usage),
+            "judging": asdict(row.judging),
             "failures": [asdict(failure) for failure in row.failures],
             "duels": _duels(row.duels),
             "gold_duels": _duels(row.gold_duels),

@@ -14,18 +14,19 @@ from stratarag.eval.answering import (
     own_answers,
 )
 from stratarag.eval.baselines import make
+from stratarag.eval.baselines.asking import ASK
 from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Question
 from stratarag.eval.duels import head_to_head
 from stratarag.eval.judging import judge_correctness
 from stratarag.eval.measuring import Meter
-from stratarag.eval.methods import MethodIndex
+from stratarag.eval.methods import MethodIndex, MethodRanker
 from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Indexing, Row
 from stratarag.eval.scoring import Asked, Cutoffs, ask_all
-from stratarag.eval.spending import difference
 from stratarag.methods import NAMES
+from stratarag.models.gate import Gate
 from stratarag.protocols import Progress
 from stratarag.records import Failure, Usage
 
@@ -40,6 +41,30 @@ class Settings:
     confidence: float
     seed: int
     answers: AnswerConfig | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A ranker that can be asked. `gate` is a baseline's own, and of no other ranker."""
+
+    ranker: Ranker
+    indexing: Indexing | None = None
+    gate: Gate | None = None
+
+    @property
+    def asking(self) -> Usage:
+        """What its searches asked the model so far."""
+        if self.gate is not None:
+            stages = self.gate.ledger.stages.items()
+            return sum((usage for stage, usage in stages if stage.startswith(ASK)), Usage())
+        return self.ranker.asking if isinstance(self.ranker, MethodRanker) else Usage()
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """What failed so far, and ended nothing."""
+        if self.gate is not None:
+            return self.gate.failures
+        return self.ranker.failures if isinstance(self.ranker, MethodRanker) else ()
 
 
 @dataclass
@@ -60,32 +85,30 @@ class Run:
         name = wanted if isinstance(wanted, str) else wanted.name
         row = Row(name, "" if isinstance(wanted, str) else wanted.description)
         try:
-            ranker, indexing = self._ready(wanted)
-            row = replace(row, description=ranker.description, indexing=indexing)
-            asked = self._ask(ranker)
+            ready = self._ready(wanted)
+            row = replace(row, description=ready.ranker.description, indexing=ready.indexing)
+            asked = self._ask(ready.ranker)
             row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
-            return self._answered(row, asked, ranker)
+            row = self._answered(replace(row, asking=ready.asking), asked, ready.ranker)
+            return replace(row, failures=(*ready.failures, *row.failures))
         except Exception as error:
             notes = " ".join(getattr(error, "__notes__", ()))
             return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
 
-    def _ready(self, wanted: str | Ranker) -> tuple[Ranker, Indexing | None]:
+    def _ready(self, wanted: str | Ranker) -> Ready:
         if not isinstance(wanted, str):
-            return wanted, None
+            return Ready(wanted)
         name = RowName.of(wanted, self.bench.view)
         if name.ranker in NAMES:
-            return self.index.add(wanted, name)
-        before = dict(self.bench.gate.ledger.stages)
+            return Ready(*self.index.add(wanted, name))
+        bench = self.bench.apart(name.asked_view or "chunks")
         with Meter() as meter:
-            ranker = make(name.ranker, self.bench.viewed(name.asked_view or "chunks"), name.options)
+            ranker = make(name.ranker, bench, name.options)
         if name.own_prompt and not isinstance(ranker, Answering):
             raise ValueError(f"{name.ranker} has no prompts of its own to answer by")
-        stages = {
-            stage: difference(usage, before.get(stage, Usage()))
-            for stage, usage in self.bench.gate.ledger.stages.items()
-            if usage != before.get(stage)
-        }
-        return ranker, Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
+        stages = bench.gate.ledger.stages
+        indexing = Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
+        return Ready(ranker, indexing, bench.gate)
 
     def _ask(self, ranker: Ranker) -> Asked:
         questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
@@ -131,7 +154,7 @@ class Run:
             row,
             scores={**row.scores, "judged": found.scores},
             agreement=found.agreement,
-            usage=row.usage + found.usage,
+            judging=row.judging + found.usage,
             failures=(*row.failures, *self._failures(f"judge {row.name}")),
         )
 
@@ -165,9 +188,9 @@ class Run:
             )
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
-        usage = sum((gate.ledger.stages[stage] for gate in gates), row.usage)
+        judging = sum((gate.ledger.stages[stage] for gate in gates), row.judging)
         failures = (*row.failures, *self._failures(stage))
-        row = replace(row, usage=usage, failures=failures)
+        row = replace(row, judging=judging, failures=failures)
         return replace(row, duels=duels) if kind == "duels" else replace(row, gold_duels=duels)
 
     def _failures(self, stage: str) -> list[Failure]:

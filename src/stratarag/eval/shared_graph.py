@@ -7,7 +7,7 @@ calls come from the cache where an index was built before, else the rules'.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -79,6 +79,19 @@ class SharedGraph:
     def mentions(self) -> csr_array:
         """1 where a chunk mentions an entity, shape (entities, chunks)."""
         return self._incidence([node.sources for node in self.entities])
+
+    @cached_property
+    def appearances(self) -> csr_array:
+        """In how many triples of a chunk an entity is, 1 if only mentioned, shape (entities, chunks)."""
+        places = [
+            (end, chunk)
+            for each in self.triples
+            for end in {each.subject, each.object}
+            for chunk in each.chunks
+        ]
+        rows, columns = np.array(places, np.int64).reshape(-1, 2).T
+        counts = csr_array((np.ones(len(places)), (rows, columns)), shape=self.mentions.shape)
+        return counts.maximum(self.mentions)
 
     @cached_property
     def statements(self) -> csr_array:
@@ -170,13 +183,18 @@ def _triples(collected: Merge, rows: Mapping[str, int]) -> list[Triple]:
     return [Triple(*fact, tuple(sorted(chunks))) for fact, chunks in sorted(found.items())]
 
 
+def identity_of(chunk: Chunk) -> str:
+    """The id of a passage."""
+    return content_id(chunk.document_id, str(chunk.ordinal), chunk.text)
+
+
 class _Corpus:
     """The passages of a run as the stages of a build read them."""
 
     def __init__(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         self._chunks = chunks
         self.vectors = vectors
-        self._ids = [content_id(each.document_id, str(each.ordinal), each.text) for each in chunks]
+        self._ids = [identity_of(each) for each in chunks]
         documents = sorted({each.document_id for each in chunks})
         places = {identity: place for place, identity in enumerate(documents)}
         self._documents = np.array([places[each.document_id] for each in chunks], np.int32)
@@ -195,7 +213,7 @@ class _Corpus:
         return [self._chunks[row].text for row in rows]
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
-        return [self._chunks[row] for row in rows]
+        return [replace(self._chunks[row], id=self._ids[row]) for row in rows]
 
 
 class _Held:

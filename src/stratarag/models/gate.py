@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from stratarag.models.log import logger
 from stratarag.models.messages import Messages
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.prices import cost_of
-from stratarag.models.protocol import Gate
+from stratarag.models.protocol import DocumentsOf, Gate
 from stratarag.models.request import CountTokens, Requests, approximate_tokens
 from stratarag.models.retry import too_many
 from stratarag.models.services import Services
@@ -50,10 +51,6 @@ __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
-
-
-DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
-"""Names the documents of some chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +117,8 @@ class ModelGate:
     ) -> None:
         if not 0 <= max_failures <= 1:
             raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
-        self.ledger = Ledger(spending)
-        self.failures: list[Failure] = []
-        self.prompts_used: dict[str, str] = {}
+        self._spending = spending
+        self._begin()
         self.documents_of: DocumentsOf = _unknown
         self.limits = limits or Limits()
         self._cache = cache
@@ -130,9 +126,6 @@ class ModelGate:
         self._count_tokens = count_tokens
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
-        self._units = 0
-        self._needed: list[Failure] = []  # those of units that the operation cannot do without
-        self._answered = False
         self._pending = PendingCalls()
         services = services or Services(self.limits, sleep=sleep)
         account = budget if isinstance(budget, Account) else Account(budget or Budget())
@@ -163,6 +156,24 @@ class ModelGate:
                 dimension=dimension,
             )
         )
+
+    def _begin(self) -> None:
+        """With nothing done yet."""
+        self.ledger = Ledger(self._spending)
+        self.failures: list[Failure] = []
+        self.prompts_used: dict[str, str] = {}
+        self._units = 0
+        self._needed: list[Failure] = []  # those of units that the operation cannot do without
+        self._answered = False
+
+    def apart(self) -> Self:
+        """A gate to the same services, cache and budget, with costs and failures of its own.
+
+        For work of which one piece may fail without the others.
+        """
+        other = copy(self)
+        other._begin()
+        return other
 
     @property
     def has_llm(self) -> bool:

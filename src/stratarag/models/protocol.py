@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from stratarag.models.ledger import Ledger
 from stratarag.models.task import CallItem, Prompt, Task
@@ -13,6 +13,9 @@ from stratarag.records import Failure
 
 T = TypeVar("T")
 
+DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
+"""Names the documents of some chunks."""
+
 
 class Gate(Protocol):
     """Model calls and embeddings: checked, counted, bounded and remembered."""
@@ -20,6 +23,11 @@ class Gate(Protocol):
     ledger: Ledger
     failures: list[Failure]
     prompts_used: dict[str, str]
+    documents_of: DocumentsOf
+
+    def apart(self) -> Self:
+        """A gate to the same services, cache and budget, with costs and failures of its own."""
+        ...
 
     @property
     def has_llm(self) -> bool:

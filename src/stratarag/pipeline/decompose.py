@@ -28,6 +28,11 @@ class Decomposition(BaseModel):
             return value
         return [name for item in flat(value) if (name := read_name(item))]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entities, each once, without those that hold neither letter nor digit."""
+        return tuple(dict.fromkeys(name.strip() for name in self.entities if canonical(name)))
+
 
 DECOMPOSE = Task(
     name="decompose",
@@ -56,4 +61,4 @@ async def decompose(question: str, gate: Gate) -> tuple[str, ...]:
             stacklevel=2,
         )
         return question_entities(question)
-    return tuple(dict.fromkeys(name.strip() for name in answer.entities if canonical(name)))
+    return answer.names

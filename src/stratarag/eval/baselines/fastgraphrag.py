@@ -9,31 +9,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stratarag.eval.baselines.mixing import passage_of, shared_out
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
-    Linker,
     Namer,
+    Scores,
     best_passages,
     checked_damping,
     spread,
+    synonyms,
 )
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.ppr import transition_matrix
+from stratarag.kernels.topk import top_k
+from stratarag.protocols import Rows, Vectors
+from stratarag.records import Node
 
-MOST_ENTITIES = 128
+NAMED = 0.7
+"""Least similarity of an entity to a name in the question; it then restarts with all of that name's share."""
+ASKED, NEAREST = 0.5, 20
+"""Least similarity of an entity to the whole question, and how many such entities share its restart."""
+SAME, SAMES = 0.9, 2
+"""From which similarity two entities are held for one, and how many others are looked at for each."""
+MOST_ENTITIES, MOST_RELATIONS = 128, 64
+SHARES = {"entities": 4, "relations": 3, "passages": 9}
+"""Of the context, in the program: thousands of tokens."""
 
 
 class FastGraphRAG:
-    """Each name in the question is linked to the most similar entity, which restarts with the similarity.
+    """PageRank over entities, passed on to relations and from them to passages.
 
-    Entities keep their PageRank if it is at least `threshold`, the 128 best at most. A relation scores the
-    sum of its ends, a passage the sum of the relations that it states. A question without a name is searched
-    by similarity, where the program gives nothing.
+    It restarts at the entity most like each name in the question, and at the twenty most like the question
+    as a whole. Relations, and pairs of entities that are nearly the same, are its edges. Entities keep what
+    is at least `threshold`, the 128 best at most. A relation scores the sum of its ends, and the 64 best do;
+    a passage scores the sum of the relations that it states. In view `nodes` entities, relations and passages
+    have the program's shares of the context. A question that nothing is like enough is searched by
+    similarity, where the program gives nothing.
 
     Parameters
     ----------
     threshold
-        0.05 in the program.
+        0.005 in the program.
     damping
         0.8 in the program.
     """
@@ -41,22 +57,71 @@ class FastGraphRAG:
     name = "fastgraphrag"
     description = "FastGraphRAG: PageRank over entities, passed on to relations and from them to passages"
 
-    def __init__(self, bench: Workbench, *, threshold: float = 0.05, damping: float = 0.8) -> None:
+    def __init__(self, bench: Workbench, *, threshold: float = 0.005, damping: float = 0.8) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
-        self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
+        self._namer, self._dense = Namer(bench), Dense(bench)
         self._threshold, self._damping = threshold, checked_damping(damping)
-        self._transition = transition_matrix(len(graph.entities), graph.ends, np.ones(len(graph.ends)))
+        texts = [node.text for node in graph.entities]
+        self._vectors = bench.embedder.documents(texts) if texts else None
+        same = self._same(texts)
+        self._ends = np.concatenate([graph.ends, same])
+        self._transition = transition_matrix(len(texts), self._ends, np.ones(len(self._ends)))
+
+    def _same(self, texts: Sequence[str]) -> Rows:
+        """Pairs of entities that are nearly the same and have no relation, shape (pairs, 2)."""
+        if self._vectors is None:
+            return np.zeros((0, 2), np.int64)
+        related = {frozenset(pair) for pair in self._graph.ends.tolist()}
+        pairs, _ = synonyms(texts, self._vectors, SAME, most=SAMES)
+        kept = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
+        return np.array(kept, np.int64).reshape(-1, 2)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """At most `k` passages, best first; those that state no relation of a kept entity are none."""
-        linked, likeness = self._linker.link(self._namer.names(question))
-        restart = np.zeros(len(self._graph.entities))
-        restart[linked] = np.maximum(likeness, 0.0)
+        """At most `k` passages or nodes, best first; passages that state no relation found are none."""
+        restart = self._restart(question)
         if not restart.any():
             return self._dense.rank(question, k)
-        mass = spread(self._transition, restart, self._damping)
-        mass[mass < self._threshold] = 0
-        mass[np.argsort(-mass, kind="stable")[MOST_ENTITIES:]] = 0
-        relations = mass[self._graph.ends].sum(axis=1)
-        return best_passages(self._bench, self._graph.statements.T @ relations, k)
+        mass = _kept(spread(self._transition, restart, self._damping), self._threshold, MOST_ENTITIES)
+        relations = _kept(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)[: len(self._graph.ends)]
+        passages = self._graph.statements.T @ relations
+        if self._bench.view == "chunks":
+            return best_passages(self._bench, passages, k)
+        shown = {
+            "entities": self._shown(self._graph.entities, mass),
+            "relations": self._shown(self._graph.relations, relations),
+            "passages": best_passages(self._bench, passages, len(passages)),
+        }
+        return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], self._bench, k)
+
+    def _restart(self, question: str) -> Scores:
+        """Of each entity the greatest of its shares in the names and in the question, shape (entities,)."""
+        restart = np.zeros(len(self._graph.entities))
+        if self._vectors is None:
+            return restart
+        embedder = self._bench.embedder
+        names = self._namer.names(question)
+        asked = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
+        for vector, most, least in [*asked, (embedder.question(question), NEAREST, ASKED)]:
+            rows, shares = self._alike(vector, most, least)
+            restart[rows] = np.maximum(restart[rows], shares)
+        return restart
+
+    def _alike(self, vector: Vectors, most: int, least: float) -> tuple[Rows, Scores]:
+        """The entities nearest to a vector, if they are near enough, and their shares of 1."""
+        assert self._vectors is not None
+        rows, scores = top_k(self._vectors, vector, most)
+        near = scores >= least
+        return rows[near], scores[near].astype(np.float64) / max(float(scores[near].sum()), 1e-8)
+
+    def _shown(self, nodes: Sequence[Node], scores: Scores) -> list[Passage]:
+        order = np.argsort(-scores, kind="stable")
+        best = [nodes[row] for row in order[scores[order] > 0].tolist()]
+        return [passage_of(self._bench, node.text, node.sources) for node in best]
+
+
+def _kept(scores: Scores, threshold: float, most: int) -> Scores:
+    """Scores of at least a threshold, so many at most; 0 for the others."""
+    kept = np.where(scores >= threshold, scores, 0.0)
+    kept[np.argsort(-kept, kind="stable")[most:]] = 0
+    return kept

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
+from stratarag.errors import CallFailed
 from stratarag.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
 from stratarag.eval.baselines.mixing import passage_of, shared_out, stand_ins
 from stratarag.eval.rankers import Passage, Workbench, needs_model
@@ -24,7 +25,7 @@ from stratarag.results import clip
 LEVEL = 2
 """Of the communities, from 0, the coarsest: `community_level` of the program."""
 ENTITIES = 10
-"""Entities that a local search starts from, and relations for each of them, in the program."""
+"""Entities that a local search starts from, and relations to others for each of them, in the program."""
 SHARES = {"reports": 0.15, "texts": 0.5, "graph": 0.35}
 """Of the context of a local search, in the program."""
 MAP_TOKENS = 8000
@@ -79,8 +80,9 @@ class LocalSearch(_OverCommunities):
 
     In view `chunks`: their passages, entity by entity, those first that state most of its relations. In view
     `nodes` also the reports on their communities (those with most of them first), they themselves and their
-    relations (those between them first, then those of neighbours that several of them share), each kind with
-    the program's share of the context. Needs no model.
+    relations (those between them first, then those of neighbours that several of them share; among these,
+    those of the best connected ends first), each kind with the program's share of the context. Needs no
+    model.
 
     Parameters
     ----------
@@ -136,12 +138,15 @@ class LocalSearch(_OverCommunities):
         inside = np.isin(graph.ends, chosen)
         within = np.flatnonzero(inside.all(axis=1))
         across = np.flatnonzero(inside.any(axis=1) & ~inside.all(axis=1))
-        outer = np.where(inside[across, 0], graph.ends[across, 1], graph.ends[across, 0])
-        links = Counter(outer.tolist())
+        degrees = graph.degrees[graph.ends].sum(axis=1)
+        swapped = inside[across, 0]
+        outer = np.where(swapped, graph.ends[across, 1], graph.ends[across, 0])
+        inner = np.where(swapped, graph.ends[across, 0], graph.ends[across, 1])
+        links = Counter(row for row, _ in set(zip(outer.tolist(), inner.tolist(), strict=True)))
         shared = np.array([links[row] for row in outer.tolist()], np.int64)
-        across = across[np.lexsort((across, -graph.weights[across], -shared))]
-        within = within[np.lexsort((within, -graph.weights[within]))]
-        relations = [*within.tolist(), *across.tolist()][: ENTITIES * len(chosen)]
+        across = across[np.lexsort((across, -degrees[across], -shared))][: ENTITIES * len(chosen)]
+        within = within[np.lexsort((within, -degrees[within]))]
+        relations = [*within.tolist(), *across.tolist()]
         nodes = [*(graph.entities[row] for row in chosen), *(graph.relations[row] for row in relations)]
         return [passage_of(self._bench, node.text, node.sources) for node in nodes]
 
@@ -190,6 +195,8 @@ class GlobalSearch(_OverCommunities):
                 CallItem({"question": question, "reports": batch}, question) for batch in self._batches()
             ]
             found = await bench.gate.map(MAP, items, required=False)
+            if items and not any(each is not None for each in found):
+                raise CallFailed(f"none of {len(items)} batches of reports could be read for points")
             points = [point for each in found if each is not None for point in each.points if point.score > 0]
             points.sort(key=lambda point: -point.score)
             lines = "\n".join(f"- ({point.score:.0f}) {point.description}" for point in points)

@@ -20,12 +20,12 @@ from stratarag.kernels.ppr import transition_matrix
 
 
 class HippoRAG:
-    """Nodes are entities; edges are triples (weight 1 each) and synonyms (weight: their similarity).
+    """Nodes are entities; edges are triples (weight: passages that state them) and synonyms (similarity).
 
     Each name in the question is linked to the entity of the most similar name. These share the restart mass,
     each with its node specificity 1 / |P_i|, where |P_i| is the number of passages that mention it. A passage
-    scores the sum of the probabilities of its entities. A question without a name is searched by similarity,
-    as in the authors' program.
+    scores the sum of the probabilities of its entities, each as often as it is in its triples. A question
+    without a name is searched by similarity, as in the authors' program.
 
     Parameters
     ----------
@@ -58,4 +58,4 @@ class HippoRAG:
         restart = np.zeros(len(self._graph.entities))
         restart[linked] = self._weights[linked]
         mass = spread(self._transition, restart, self._damping)
-        return best_passages(self._bench, self._graph.mentions.T @ mass, k)
+        return best_passages(self._bench, self._graph.appearances.T @ mass, k)

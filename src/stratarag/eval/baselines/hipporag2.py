@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from stratarag import _sync
-from stratarag.errors import CallFailed
+from stratarag.eval.baselines.asking import Asked
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
     Scores,
@@ -82,7 +81,8 @@ class HippoRAG2:
             needs_model(bench, "recognition memory")
         self._bench = bench
         self._graph = graph = bench.graph
-        self._recognises = bench.gate.has_llm if recognition is None else recognition
+        recognises = bench.gate.has_llm if recognition is None else recognition
+        self._recognition = Asked(bench.gate, "recognition", RECOGNITION) if recognises else None
         self._passage_weight, self._damping = passage_weight, checked_damping(damping)
         self._dense = Dense(bench)
         self._facts = bench.embedder.documents(graph.triple_texts) if graph.triples else None
@@ -101,9 +101,9 @@ class HippoRAG2:
         if self._facts is None:
             return self._dense.rank(question, k)
         scores = relative((self._facts @ vector).astype(np.float64))
-        linked = np.argsort(-scores, kind="stable")[:LINKED].tolist()
-        if self._recognises:
-            linked = self._recognised(question, linked)
+        linked: Sequence[int] = np.argsort(-scores, kind="stable")[:LINKED].tolist()
+        if self._recognition is not None:
+            linked = self._recognised(self._recognition, question, linked)
         if not linked:
             return self._dense.rank(question, k)
         passages = relative((self._bench.vectors @ vector).astype(np.float64))
@@ -123,13 +123,10 @@ class HippoRAG2:
         mean[np.argsort(-mean, kind="stable")[LINKED:]] = 0
         return mean
 
-    def _recognised(self, question: str, linked: Sequence[int]) -> list[int]:
+    def _recognised(self, ask: Asked[Relevant], question: str, linked: Sequence[int]) -> Sequence[int]:
         """Those triples that the model holds for helpful; all of them where it fails."""
-        facts = "\n".join(f"[{place}] {self._graph.triple_texts[row]}" for place, row in enumerate(linked, 1))
-        try:
-            answer = _sync.run(
-                self._bench.gate.call(RECOGNITION, {"question": question, "facts": facts}, item=question)
-            )
-        except CallFailed:
-            return list(linked)
-        return [row for place, row in enumerate(linked, 1) if place in answer.facts]
+        texts = [self._graph.triple_texts[row] for row in linked]
+        helpful = ask(question, facts="\n".join(f"[{place}] {text}" for place, text in enumerate(texts, 1)))
+        if helpful is None:
+            return linked
+        return [row for place, row in enumerate(linked, 1) if place in helpful.facts]

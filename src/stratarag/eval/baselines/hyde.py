@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stratarag import _sync
+from stratarag.eval.baselines.asking import Asked
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.rankers import Passage, Workbench, needs_model
 from stratarag.models.gate import Task
@@ -15,10 +15,15 @@ from stratarag.pipeline.prompts import load_prompt
 from stratarag.protocols import Vectors
 
 HYDE_PROMPT = load_prompt("stratarag.eval", "hyde")
+TASK: Task[str] = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
 
 
 class HyDE:
-    """Search by the vector of a passage that the model makes up (Gao et al. 2023)."""
+    """Search by the mean vector of the question and of a passage that the model makes up.
+
+    The paper takes several such passages, sampled at a temperature; here it is one, as at temperature 0. A
+    question for which the model makes up none is searched by itself.
+    """
 
     name = "hyde"
     description = "dense, by the mean vector of the question and an answer that the LLM makes up"
@@ -27,13 +32,14 @@ class HyDE:
         needs_model(bench, "HyDE")
         self._bench = bench
         self._dense = Dense(bench)
-        self._task = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
+        self._made_up = Asked(bench.gate, "hyde", TASK)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages, best first."""
-        embedder, call = self._bench.embedder, self._bench.gate.call
-        passage = _sync.run(call(self._task, {"question": question}, item=question))
-        vector = embedder.question(question) + embedder.documents([passage])[0]
+        embedder = self._bench.embedder
+        vector = embedder.question(question)
+        if passage := self._made_up(question):
+            vector = vector + embedder.documents([passage])[0]
         return [self._bench.passages[row] for row in self._dense.nearest(_unit(vector), k)]
 
 

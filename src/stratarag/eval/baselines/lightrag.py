@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, Field
 
-from stratarag import _sync
-from stratarag.errors import CallFailed
+from stratarag.eval.baselines.asking import Asked
 from stratarag.eval.baselines.mixing import passage_of, shared_out
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.rankers import Passage, Workbench
@@ -65,7 +64,8 @@ class LightRAG:
     the passages most like the question in the turn too. In view `nodes` entities, relations and passages have
     a third of the context each, as in the program.
 
-    Keywords are the model's; without one (LLM-free) the names in the question and its other words.
+    Keywords are the model's; without one (LLM-free), or where it fails for a question or finds none, they are
+    the names in the question and its other words.
     """
 
     name = "lightrag"
@@ -78,6 +78,7 @@ class LightRAG:
         self._graph = graph = bench.graph
         self._mode = mode
         self._dense = Dense(bench)
+        self._asked = Asked(bench.gate, "keywords", KEYWORDS) if bench.gate.has_llm else None
         self._entities = _embedded(bench, graph.entities)
         self._relations = _embedded(bench, graph.relations)
 
@@ -106,13 +107,9 @@ class LightRAG:
 
     def _keywords(self, question: str) -> Keywords:
         """The model's; the rules' where there is none, it fails, or finds nothing."""
-        if self._bench.gate.has_llm:
-            try:
-                found = _sync.run(self._bench.gate.call(KEYWORDS, {"question": question}, item=question))
-            except CallFailed:
-                found = Keywords()
-            if found.high_level or found.low_level:
-                return found
+        found = None if self._asked is None else self._asked(question)
+        if found is not None and (found.high_level or found.low_level):
+            return found
         names = list(question_entities(question))
         named = {word.casefold() for name in names for word in name.split()}
         others = [word for word in content_words(question, "") if word.casefold() not in named]

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratarag import _sync
+from stratarag.eval.baselines.asking import Asked
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.eval.shared_graph import SharedGraph
 from stratarag.kernels.ppr import shallow_pagerank
 from stratarag.kernels.topk import top_k
-from stratarag.pipeline.decompose import decompose
+from stratarag.pipeline.decompose import DECOMPOSE
+from stratarag.pipeline.extraction.by_rules import question_entities
 from stratarag.pipeline.names.index import canonical
 from stratarag.protocols import Rows, Vectors
 
@@ -26,16 +27,21 @@ _BLOCK = 512
 
 
 class Namer:
-    """The names in a question: those given with the dataset, else the model's, else the rules'."""
+    """The names in a question: those given with the dataset, else the model's.
+
+    The rules' where there is no model, or it fails for a question.
+    """
 
     def __init__(self, bench: Workbench) -> None:
         self._given = bench.question_entities
-        self._gate = bench.gate
+        self._asked = Asked(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
 
     def names(self, question: str) -> tuple[str, ...]:
         """Without repeats; there may be none."""
-        found = self._given.get(question) or _sync.run(decompose(question, self._gate))
-        return tuple(dict.fromkeys(found))
+        if question in self._given:
+            return tuple(dict.fromkeys(self._given[question]))
+        found = None if self._asked is None else self._asked(question)
+        return question_entities(question) if found is None else found.names
 
 
 class Linker:
@@ -56,10 +62,12 @@ class Linker:
         return np.array(linked, np.int64), np.array([best[row] for row in linked], np.float64)
 
 
-def synonyms(names: Sequence[str], vectors: Vectors, threshold: float) -> tuple[Rows, Scores]:
+def synonyms(
+    names: Sequence[str], vectors: Vectors, threshold: float, most: int = SYNONYMS
+) -> tuple[Rows, Scores]:
     """Pairs of names of at least this cosine similarity, shape (pairs, 2), and the similarities.
 
-    Each name has at most the `SYNONYMS` nearest. Names of fewer than three letters and digits have none.
+    Each name has at most the `most` nearest. Names of fewer than three letters and digits have none.
     """
     long = np.array([len(canonical(name).replace(" ", "")) >= _SHORTEST for name in names], bool)
     pairs: dict[tuple[int, int], float] = {}
@@ -71,7 +79,7 @@ def synonyms(names: Sequence[str], vectors: Vectors, threshold: float) -> tuple[
                 continue
             near = np.flatnonzero((likeness >= threshold) & long)
             near = near[np.argsort(-likeness[near], kind="stable")]
-            for other in near[near != row][:SYNONYMS].tolist():
+            for other in near[near != row][:most].tolist():
                 pairs[min(row, other), max(row, other)] = float(likeness[other])
     return np.array(list(pairs), np.int64).reshape(-1, 2), np.array(list(pairs.values()), np.float64)
 
@@ -79,14 +87,17 @@ def synonyms(names: Sequence[str], vectors: Vectors, threshold: float) -> tuple[
 def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
     """The edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
 
-    Each distinct triple weighs 1, a pair of synonyms its similarity (none where `synonymy` is above 1).
+    A triple weighs as many passages as state it, a pair of synonyms its similarity (none where `synonymy` is
+    above 1).
     """
     graph = bench.graph
-    facts = np.array([(each.subject, each.object) for each in graph.triples], np.int64).reshape(-1, 2)
+    stated = [each for each in graph.triples if each.subject != each.object]
+    facts = np.array([(each.subject, each.object) for each in stated], np.int64).reshape(-1, 2)
+    weights = np.array([len(each.chunks) for each in stated], np.float64)
     if not graph.entities or synonymy > 1:
-        return facts, np.ones(len(facts))
+        return facts, weights
     alike, likeness = synonyms(graph.names, graph.vectors_of_names(bench.embedder), synonymy)
-    return np.concatenate([facts, alike]), np.concatenate([np.ones(len(facts)), likeness])
+    return np.concatenate([facts, alike]), np.concatenate([weights, likeness])
 
 
 def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:

@@ -1,0 +1,145 @@
+"""Baselines whose model fails: what fails is named, counts as its own, and ends nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("openai")
+pytest.importorskip("sklearn")
+pytest.importorskip("nltk")
+pytest.importorskip("rouge_score")
+
+from tests.clients.server import ModelServer
+from tests.eval.replies import replies
+
+from stratarag.cli import command, models_options
+from stratarag.eval import evaluate, load_dataset
+from stratarag.eval.command import eval_command
+from stratarag.testing import FakeEmbedder, ScriptedChatModel
+
+ROWS = (
+    "bm25",
+    "hyde",
+    "zero_shot",
+    "cot",
+    "raptor/nodes",
+    "hipporag",
+    "hipporag2",
+    "fastgraphrag/nodes",
+    "kag",
+    "graphrag_local/nodes",
+    "graphrag_global?own_prompt=true",
+    "lightrag/nodes?mode=mix",
+    "ppr",
+)
+OVER_THE_GRAPH = ROWS[5:]
+
+
+def measured(tmp_path: Path, server: ModelServer, *more: str) -> dict[str, dict[str, Any]]:
+    group = click.Group(commands=[eval_command(command, models_options)])
+    given = ("--methods", ",".join(ROWS), "--questions", "2", "--embedder", "hashing", "--json")
+    models = ("--llm", f"openai:m@{server.openai}", "--judge", f"openai:m@{server.openai}")
+    kept = ("--cache", str(tmp_path / "kept"))
+    result = CliRunner().invoke(group, ["eval", "demo", *given, *models, *kept, *more])
+    assert result.exit_code == 0, result.output
+    return {row["name"]: row for row in json.loads(result.stdout)["rows"]}
+
+
+def misbehaving(at: int) -> str:
+    return ("wrong_key", "context", "truncated", "refusal")[at // 8 % 4] if at % 8 == 7 else "ok"
+
+
+def test_every_baseline_stands_a_misbehaving_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with ModelServer(misbehaving, write=replies) as server:
+        rows = measured(tmp_path, server)
+        for name, row in rows.items():
+            assert not row["error"], name
+            assert None not in row["answers"] or row["failures"], name
+        asked = server.requests
+        answered = {said(body) for at, body in enumerate(server.bodies) if server.mode_of(at) == "ok"}
+        server.mode = "ok"
+        again = measured(tmp_path, server)
+    assert not any(said(body) in answered for body in server.bodies[asked:]), "what was paid is kept"
+    assert not any(row["failures"] for row in again.values())
+
+
+def said(body: dict[str, Any]) -> str:
+    return json.dumps(body["messages"])
+
+
+def scripted(fails: Callable[[str], bool]) -> ScriptedChatModel:
+    return ScriptedChatModel(lambda prompt: "" if fails(prompt) else replies(prompt))
+
+
+def summarises(prompt: str) -> bool:
+    return "passages that are about related things" in prompt
+
+
+def extracts_from(text: str) -> Callable[[str], bool]:
+    return lambda prompt: text[:40] in prompt and "<passages>" not in prompt and "<reports>" not in prompt
+
+
+def test_failures_of_one_baseline_are_not_counted_against_the_others() -> None:
+    dataset = load_dataset("demo").head(1)
+    of_one = extracts_from(dataset.documents[7].text)
+    model = scripted(lambda prompt: summarises(prompt) or of_one(prompt))
+    found = evaluate(dataset, ["raptor", "hipporag"], llm=model, embedder=FakeEmbedder(), resamples=10)
+    assert found.row("raptor").error.startswith("TooManyFailures")
+    graph = found.row("hipporag")
+    assert not graph.error
+    assert Counter(each.stage for each in graph.failures) == {"extract": 1}
+    assert graph.failures[0].documents == (dataset.documents[7].id,)
+    assert "failed: hipporag: extract: 1 unit," in str(found)
+
+
+def test_a_graph_that_could_not_be_made_is_not_asked_for_again() -> None:
+    dataset = load_dataset("demo").head(1)
+    rows = ["hipporag", "kag", "graphrag_local"]
+    model = scripted(lambda prompt: not any(tag in prompt for tag in ("<passages>", "<reference-")))
+    found = evaluate(dataset, rows, llm=model, embedder=FakeEmbedder(), resamples=10)
+    assert all(found.row(name).error.startswith("TooManyFailures") for name in rows)
+    assert not found.row("dense").error
+    assert Counter(model.prompts).most_common(1)[0][1] == 1
+
+
+def test_a_question_that_the_model_fails_for_is_searched_all_the_same() -> None:
+    dataset = load_dataset("demo").head(3)
+    bad = dataset.questions[1].question
+    model = scripted(lambda prompt: bad in prompt and "Write a short passage" in prompt)
+    found = evaluate(dataset, ["hyde"], llm=model, embedder=FakeEmbedder(), resamples=10)
+    row = found.row("hyde")
+    assert not row.error
+    assert [(each.stage, each.item) for each in row.failures] == [("ask hyde", bad)]
+    assert row.scores["recall@5"][1] == found.row("dense").scores["recall@5"][1]
+    assert "failed: ask hyde: 1 of 3 questions" in str(found)
+
+
+def test_what_searches_ask_themselves_is_counted_once_and_apart() -> None:
+    dataset = load_dataset("demo").head(3)
+    model = scripted(lambda prompt: False)
+    rows = ["hyde", "lightrag", "hipporag2", "noderag?decompose=true", "cot"]
+    found = evaluate(dataset, rows, llm=model, embedder=FakeEmbedder(), resamples=10)
+    calls = {row.name: row.asking.calls for row in found.rows}
+    assert calls == {
+        "hyde": 3,
+        "lightrag": 3,
+        "hipporag2": 3,
+        "noderag?decompose=true": 3,
+        "cot": 0,
+        "dense": 0,
+    }
+    for row in found.rows:
+        assert row.usage.calls + row.usage.cached_calls == 3, row.name
+        assert row.judging.calls + row.judging.cached_calls == 3, row.name
+        assert row.asking.cached_calls == 0, row.name
+    assert "search: tokens in" in str(found)
+    assert found.to_dict()["rows"][0]["asking"]["calls"] == 3
