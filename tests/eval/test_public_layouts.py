@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from stratarag.eval.answer_metrics import string_scores
-from stratarag.eval.datasets import MISSING_GOLD, REPEATED_QUESTION, Dataset, Question, load_dataset
+from stratarag.eval.datasets import (
+    MISSING_GOLD,
+    REPEATED_DOCUMENT,
+    REPEATED_QUESTION,
+    Dataset,
+    Question,
+    load_dataset,
+)
 
 HOTPOT = {
     "_id": "h1",
@@ -136,8 +143,80 @@ def test_missing_evidence_and_repeated_ids_are_named(tmp_path: Path) -> None:
         ("x.json", [HOTPOT, 7], r"x\.json\[1\]: an object was expected, not 7"),
         ("x.jsonl", [MUSIQUE | {"paragraphs": None}], r"x\.jsonl:1: 'paragraphs' must be a list of objects"),
         ("x.jsonl", [ULTRA | {"input": None}], r"x\.jsonl:1: 'input' must be a string, not None"),
+        ("x.jsonl", [ULTRA | {"context": ["a"]}], r"x\.jsonl:1: 'context' must be a string"),
+        (
+            "x.json",
+            [HOTPOT | {"context": [[None, ["a"]]]}],
+            r"x\.json\[0\]: 'context' must be a list of pairs",
+        ),
+        ("x.json", [HOTPOT | {"context": [["a", 5]]}], r"x\.json\[0\]: a paragraph must be a string"),
+        ("x.json", [ALCE | {"qa_pairs": ["Orrin"]}], r"x\.json\[0\]: 'qa_pairs' must be a list of objects"),
+        ("x.json", [ALCE | {"qa_pairs": [], "answers": 5}], r"x\.json\[0\]: 'answers' must be a list"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, records: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_dataset(written(tmp_path / name, records))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"x.json": "[" * 100_000}, r"x\.json: not readable: nested too deeply"),
+        ({"x.json": b"\xff\xfe"}, r"x\.json: not UTF-8 at byte 1"),
+        ({"x_corpus.json": "[1]", "x.json": "[]"}, r"x_corpus\.json.* must be a list of objects"),
+        ({"x_corpus.json": "{", "x.json": "[]"}, r"x_corpus\.json: not JSON"),
+        (
+            {"x_corpus.json": "[]", "x.json": '[{"question": "?", "supporting_facts": [5]}]'},
+            r"x\.json\[0\]: 'supporting_facts' must be a list of pairs",
+        ),
+        (
+            {"corpus.json": "[]", "MultiHopRAG.json": '[{"query": "?", "evidence_list": ["T"]}]'},
+            r"MultiHopRAG\.json\[0\]: 'evidence_list' must be a list of objects",
+        ),
+        (
+            {"documents.csv": "document_id,set\n../x,test\n", "qaps.csv": "", "x.content": "secret"},
+            r"documents\.csv: '\.\./x' is no name of a story",
+        ),
+        ({"documents.csv": b"document_id,set\n\xff,test\n", "qaps.csv": ""}, r"documents\.csv: not UTF-8"),
+        (
+            {
+                "documents.csv": "document_id,set\nd,test\n",
+                "d.content": "A story.",
+                "qaps.csv": "document_id,set,question,answer1,answer2\nd,test\n",
+            },
+            r"qaps\.csv:2: a row of fewer columns than 5",
+        ),
+    ],
+)
+def test_what_cannot_be_read_of_a_folder_is_named(
+    tmp_path: Path, files: dict[str, str | bytes], message: str
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    given = tmp_path / "x.json"
+    with pytest.raises(ValueError, match=message):
+        load_dataset(given if given.exists() else tmp_path)
+
+
+def test_a_book_is_one_document_and_another_text_under_its_id_is_named(tmp_path: Path) -> None:
+    nameless = {key: value for key, value in ULTRA.items() if key != "context_id"}
+    records = [ULTRA, ULTRA | {"_id": "2", "context": "Another."}, nameless | {"_id": "3"}]
+    dataset = load_dataset(written(tmp_path / "cs.jsonl", records))
+    assert ids(dataset) == ["b1"]
+    assert dataset.questions[2].supporting_ids == ("b1",)
+    assert dataset.notes[REPEATED_DOCUMENT] == ("b1",)
+
+
+def test_evidence_without_an_address_is_no_article_without_a_title(tmp_path: Path) -> None:
+    written(tmp_path / "corpus.json", [{"body": "Nameless."}, {"title": "T", "body": "Told."}])
+    asked = {"query": "What?", "answer": "x", "evidence_list": [{"title": "T"}]}
+    written(tmp_path / "MultiHopRAG.json", [asked])
+    assert load_dataset(tmp_path).questions[0].supporting_ids == ("T",)
+
+
+def test_a_data_set_of_which_nothing_is_left_says_why(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": " "}', "utf-8")
+    (tmp_path / "questions.jsonl").write_text('{"id": "q", "question": "?"}', "utf-8")
+    with pytest.raises(ValueError, match="0 documents and 1 questions; documents without text: left out: 1"):
+        load_dataset(tmp_path)

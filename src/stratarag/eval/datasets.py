@@ -171,7 +171,10 @@ def checked(dataset: Dataset) -> Dataset:
     gold = {identity for question in questions for identity in question.supporting_ids}
     missing = sorted(gold - known)
     if not documents or not questions:
-        raise ValueError(f"{dataset.name!r} has {len(documents)} documents and {len(questions)} questions")
+        left_out = "".join(f"; {what}: {len(ids)}" for what, ids in notes.items())
+        raise ValueError(
+            f"{dataset.name!r} has {len(documents)} documents and {len(questions)} questions{left_out}"
+        )
     if gold and len(missing) == len(gold):
         raise ValueError(
             f"none of the {len(gold)} gold documents of {dataset.name!r} is in the corpus: questions ask "

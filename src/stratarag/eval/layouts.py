@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import csv
-import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stratarag.eval.layouts_base import DocumentRecord, QuestionRecord, Raw, several, texts, title_of
+from stratarag.eval.layouts_base import (
+    DocumentRecord,
+    QuestionRecord,
+    Raw,
+    objects_of,
+    pairs_of,
+    sentences_of,
+    several,
+    table,
+    text_of,
+    texts,
+    title_of,
+)
 from stratarag.eval.public_layouts import read_file, read_folder
-from stratarag.importing.lines import json_lines
+from stratarag.importing.lines import json_lines, json_objects, json_value
 from stratarag.records import Metadata
 
 _CORPUS = "_corpus.json"
@@ -72,13 +84,13 @@ def _of_file(path: Path) -> Raw:
 
 def _plain(folder: Path) -> Raw:
     documents: list[DocumentRecord] = [
-        (_text(record, "id", place), title_of(record), _text(record, "text", place), _rest(record))
+        (text_of(record, "id", place), title_of(record), text_of(record, "text", place), _rest(record))
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     questions = [
         (
-            _text(record, "id", place),
-            _text(record, "question", place),
+            text_of(record, "id", place),
+            text_of(record, "question", place),
             texts(record.get("answers")),
             texts(record.get("supporting_ids")),
             str(record.get("type") or ""),
@@ -96,11 +108,11 @@ def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
     documents: list[DocumentRecord] = [
-        (_text(record, "_id", place), title_of(record), _text(record, "text", place), {})
+        (text_of(record, "_id", place), title_of(record), text_of(record, "text", place), {})
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     queries = [
-        (_text(record, "_id", place), _text(record, "text", place))
+        (text_of(record, "_id", place), text_of(record, "text", place))
         for place, record in json_lines(folder / "queries.jsonl")
     ]
     # A BEIR folder has the queries of all splits: those of another one were not judged.
@@ -113,7 +125,7 @@ def _judgements(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
         raise ValueError(f"no judgements in {str(folder)!r}: a file such as {split}.tsv is expected")
     path = folder / f"{present[0]}.tsv"
     gold: dict[str, list[str]] = defaultdict(list)
-    with path.open(encoding="utf-8-sig", newline="") as lines:
+    with table(path) as lines:
         for number, row in enumerate(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
             if not row or (number == 1 and not _is_number(row[-1])):
                 continue
@@ -127,33 +139,33 @@ def _judgements(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        return math.isfinite(float(text))
     except ValueError:
         return False
-    return True
 
 
 def _multihop(folder: Path) -> Raw:
     """MultiHop-RAG: evidence names articles by address and title."""
-    articles = _list(folder / "corpus.json")
+    articles = [article for _, article in json_objects(folder / "corpus.json")]
     documents: list[DocumentRecord] = []
     ids: dict[str, str] = {}
     for number, article in enumerate(articles):
         identity = str(article.get("url") or article.get("title") or number)
         title = title_of(article)
-        ids.setdefault(title, identity)
+        if title:
+            ids.setdefault(title, identity)
         ids[identity] = identity
         extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
         documents.append((identity, title, str(article.get("body") or ""), extra))
     questions: list[QuestionRecord] = []
-    for number, record in enumerate(_list(folder / "MultiHopRAG.json")):
+    for number, (place, record) in enumerate(json_objects(folder / "MultiHopRAG.json")):
         gold = []
-        for evidence in record.get("evidence_list") or ():
+        for evidence in objects_of(record, "evidence_list", place) if record.get("evidence_list") else ():
             address, title = str(evidence.get("url") or ""), title_of(evidence)
             gold.append(ids.get(address) or ids.get(title) or address or title)
         answers = texts([record.get("answer")])
         kind = str(record.get("question_type") or "")
-        questions.append((f"q{number:05}", str(record.get("query") or ""), answers, tuple(gold), kind))
+        questions.append((f"q{number:05}", text_of(record, "query", place), answers, tuple(gold), kind))
     return Raw(documents, questions)
 
 
@@ -172,64 +184,49 @@ def _hipporag(path: Path) -> Raw:
         return exact or (alone[0] if len(alone) == 1 else f"{title}: {text[:60]}".strip())
 
     questions: list[QuestionRecord] = []
-    for number, record in enumerate(_list(path)):
-        gold = tuple(found(*each) for each in _gold(record))
+    for number, (place, record) in enumerate(json_objects(path)):
+        gold = tuple(found(*each) for each in _gold(record, place))
         identity = str(record.get("id") or record.get("_id") or f"q{number:05}")
         answers = texts([*several(record.get("answer")), *several(record.get("answer_aliases"))])
         answers = answers or texts([*several(record.get("reference")), *several(record.get("gold_ans"))])
         # MuSiQue tells the number of hops in its ids alone.
         kind = str(record.get("type") or (identity.partition("__")[0] if "__" in identity else ""))
-        questions.append((identity, str(record.get("question") or ""), answers, gold, kind))
+        questions.append((identity, text_of(record, "question", place), answers, gold, kind))
     return Raw([(each["id"], title_of(each), each["text"], {}) for each in passages], questions)
 
 
 def _passages(path: Path) -> list[dict[str, str]]:
     if not path.is_file():
         raise ValueError(f"{str(path)!r}, the corpus of the questions, is not there")
-    value = json.loads(path.read_text("utf-8-sig"))
+    value = json_value(path)
     if isinstance(value, dict):  # the older form: title to sentences
-        value = [{"title": title, "text": "".join(several(text))} for title, text in value.items()]
+        value = [{"title": title, "text": sentences_of(text, str(path))} for title, text in value.items()]
     return [
         {
             "id": str(each.get("idx", each.get("id", f"p{number:05}"))),
             "title": title_of(each),
             "text": str(each.get("text") or each.get("paragraph_text") or ""),
         }
-        for number, each in enumerate(value)
+        for number, each in enumerate(objects_of({path.name: value}, path.name, str(path)))
     ]
 
 
-def _gold(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _gold(record: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
     """Title and text of the gold paragraphs, in any of the three forms that the files have."""
     if "supporting_facts" in record:
-        titles = {fact[0] for fact in record["supporting_facts"]}
-        context = {title: "".join(several(lines)) for title, lines in record.get("context") or ()}
+        titles = {title for title, _ in pairs_of(record, "supporting_facts", place)}
+        given = pairs_of(record, "context", place) if record.get("context") else ()
+        context = {title: sentences_of(lines, place) for title, lines in given}
         return [
             (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
         ]
-    paragraphs = record.get("paragraphs") or record.get("contexts") or []
+    key = "paragraphs" if record.get("paragraphs") else "contexts"
+    paragraphs = objects_of(record, key, place) if record.get(key) else []
     return [
         (title_of(each), str(each.get("text") or each.get("paragraph_text") or ""))
         for each in paragraphs
         if each.get("is_supporting", True)
     ]
-
-
-def _list(path: Path) -> list[dict[str, Any]]:
-    try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ValueError(f"{path}: a list of objects was expected")
-    return value
-
-
-def _text(record: Mapping[str, Any], key: str, place: str) -> str:
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{place}: {key!r} must be a string, not {value!r}")
-    return str(value)
 
 
 def _plain_text(text: str) -> str:

@@ -7,7 +7,7 @@ path is where the user put the files.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ from stratarag.eval.layouts_base import (
     DocumentRecord,
     QuestionRecord,
     Raw,
+    list_of,
+    objects_of,
+    pairs_of,
+    sentences_of,
     several,
+    table,
+    text_of,
     texts,
     title_of,
 )
@@ -73,10 +79,9 @@ def _hotpotqa(records: Records) -> Raw:
     corpus, questions = _Paragraphs(), []
     for place, record in records:
         of_title: dict[str, str] = {}
-        for entry in _pairs(record, "context", place):
-            title, sentences = str(entry[0]), entry[1]
-            of_title[title] = corpus.add(title, "".join(map(str, several(sentences))))
-        gold = dict.fromkeys(str(fact[0]) for fact in _pairs(record, "supporting_facts", place))
+        for title, sentences in pairs_of(record, "context", place):
+            of_title[title] = corpus.add(title, sentences_of(sentences, place))
+        gold = dict.fromkeys(title for title, _ in pairs_of(record, "supporting_facts", place))
         questions.append(
             _question(record, place, gold=[of_title.get(title, title) for title in gold], kind="type")
         )
@@ -87,7 +92,7 @@ def _musique(records: Records) -> Raw:
     corpus, questions = _Paragraphs(), []
     for place, record in records:
         gold = []
-        for paragraph in _objects(record, "paragraphs", place):
+        for paragraph in objects_of(record, "paragraphs", place):
             identity = corpus.add(title_of(paragraph), str(paragraph.get("paragraph_text") or ""))
             if paragraph.get("is_supporting"):
                 gold.append(identity)
@@ -99,29 +104,32 @@ def _musique(records: Records) -> Raw:
 
 def _ultradomain(records: Records) -> Raw:
     """UltraDomain: the book behind each question is a document; books come up again and again."""
-    documents: dict[str, DocumentRecord] = {}
+    ids: dict[str, str] = {}  # of books, by their texts
+    documents: list[DocumentRecord] = []
     questions: list[QuestionRecord] = []
     for number, (place, record) in enumerate(records):
-        identity = str(record.get("context_id") or f"book {len(documents):04}")
-        meta = record.get("meta")
+        meta, text = record.get("meta"), text_of(record, "context", place)
         title = title_of(meta) if isinstance(meta, dict) else ""
-        documents.setdefault(identity, (identity, title, str(record.get("context") or ""), {}))
-        question = _text(record, "input", place)
+        if text not in ids:
+            ids[text] = str(record.get("context_id") or f"book {len(documents):04}")
+            documents.append((ids[text], title, text, {}))
+        identity = ids[text]
+        question = text_of(record, "input", place)
         kind = str(record.get("label") or record.get("dataset") or "")
         asked = str(record.get("_id") or f"q{number:05}")
         questions.append((asked, question, texts(record.get("answers")), (identity,), kind))
-    return Raw(list(documents.values()), questions)
+    return Raw(documents, questions)
 
 
 def _alce(records: Records) -> Raw:
     """ALCE (ASQA, QAMPARI, ELI5): the passages that come with the questions are the corpus, without gold."""
     corpus, questions = _Paragraphs(), []
     for place, record in records:
-        for passage in _objects(record, "docs", place):
+        for passage in objects_of(record, "docs", place):
             corpus.add(title_of(passage), str(passage.get("text") or ""))
-        parts: tuple[tuple[str, ...], ...] = tuple(
-            texts(pair.get("short_answers")) for pair in record.get("qa_pairs") or ()
-        ) or tuple(texts(each) for each in record.get("answers") or ())
+        pairs = objects_of(record, "qa_pairs", place) if record.get("qa_pairs") else []
+        parts: tuple[tuple[str, ...], ...] = tuple(texts(pair.get("short_answers")) for pair in pairs)
+        parts = parts or tuple(texts(each) for each in list_of(record, "answers", place))
         identity, question, answers, _, _ = _question(record, place, gold=[])[:5]
         answers = answers or tuple(dict.fromkeys(text for part in parts for text in part))
         questions.append((identity, question, answers, (), "", tuple(part for part in parts if part)))
@@ -132,14 +140,10 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
     """NarrativeQA: stories in `tmp/<id>.content` (or beside), as its script downloads them."""
     documents: list[DocumentRecord] = []
     for _, row in _rows(folder / "documents.csv", ("document_id", "set")):
-        found = next(
-            (
-                path
-                for place in ("tmp", ".")
-                if (path := folder / place / f"{row['document_id']}.content").is_file()
-            ),
-            None,
-        )
+        name = f"{row['document_id']}.content"
+        if Path(name).name != name:
+            raise ValueError(f"{folder / 'documents.csv'}: {row['document_id']!r} is no name of a story")
+        found = next((path for at in ("tmp", ".") if (path := folder / at / name).is_file()), None)
         if row["set"] == split and found is not None:
             title = row.get("wiki_title") or ""
             documents.append((row["document_id"], title, found.read_text("utf-8", errors="replace"), {}))
@@ -167,7 +171,7 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
     documents: list[DocumentRecord] = [
-        (_text(record, "id", place), title_of(record), _text(record, "text", place), {})
+        (text_of(record, "id", place), title_of(record), text_of(record, "text", place), {})
         for place, record in json_lines(path)
     ]
     questions: list[QuestionRecord] = []
@@ -179,21 +183,24 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
                 or record.get("faithful_answer_w_citation")
                 or record.get("answer")
             )
-            asked = record.get("question") or record.get("query")
-            if not isinstance(asked, str):
-                raise ValueError(f"{place}: 'question' must be a string, not {asked!r}")
+            asked = text_of(record, "query" if "query" in record else "question", place)
             identity = f"{domain}-{record.get('qid', number)}"
-            gold = texts([str(gold) for gold in record.get("gold_doc_ids") or ()])
+            gold = texts(list_of(record, "gold_doc_ids", place))
             questions.append((identity, asked, texts([answer]), gold, domain))
     return Raw(documents, questions)
 
 
-def _rows(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
+def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    with table(path) as lines:
         reader = csv.DictReader(lines)
         if missing := sorted(set(needed) - set(reader.fieldnames or ())):
             raise ValueError(f"{path}: has no column {', '.join(missing)}")
-        return list(enumerate(reader))
+        found = []
+        for number, row in enumerate(reader):
+            if any(row[column] is None for column in needed):
+                raise ValueError(f"{path}:{reader.line_num}: a row of fewer columns than {len(row)}")
+            found.append((number, row))
+        return found
 
 
 def _question(
@@ -201,28 +208,13 @@ def _question(
 ) -> tuple[str, str, tuple[str, ...], tuple[str, ...], str]:
     identity = record.get("_id") or record.get("id") or record.get("sample_id") or place.rpartition("/")[2]
     answers = texts(several(record.get("answer")))
-    return str(identity), _text(record, "question", place), answers, tuple(gold), str(record.get(kind) or "")
-
-
-def _text(record: Mapping[str, Any], key: str, place: str) -> str:
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{place}: {key!r} must be a string, not {value!r}")
-    return str(value)
-
-
-def _objects(record: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    value = record.get(key)
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ValueError(f"{place}: {key!r} must be a list of objects")
-    return value
-
-
-def _pairs(record: Mapping[str, Any], key: str, place: str) -> list[Sequence[Any]]:
-    value = record.get(key)
-    if not isinstance(value, list) or not all(isinstance(each, list) and len(each) == 2 for each in value):
-        raise ValueError(f"{place}: {key!r} must be a list of pairs")
-    return value
+    return (
+        str(identity),
+        text_of(record, "question", place),
+        answers,
+        tuple(gold),
+        str(record.get(kind) or ""),
+    )
 
 
 _FILES: tuple[tuple[set[str], Callable[[Records], Raw]], ...] = (

@@ -52,13 +52,28 @@ def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     ValueError
         If the file is not JSON, or holds anything else.
     """
-    try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
+    value = json_value(path)
     if not isinstance(value, list):
         raise ValueError(f"{path}: a list of objects was expected")
     for number, record in enumerate(value):
         if not isinstance(record, dict):
             raise ValueError(f"{path}[{number}]: an object was expected, not {record!r:.60}")
         yield f"{path}[{number}]", record
+
+
+def json_value(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises
+    ------
+    ValueError
+        If it is not UTF-8, or not JSON; the message names the file.
+    """
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path}: not readable: nested too deeply") from None
