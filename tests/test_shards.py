@@ -146,10 +146,26 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
         alone = [d for d in DOCS if d.metadata["topic"] == "railway"]
         with sr.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
             expected = {node.text for node in own.nodes()}
-            named = index.retrieve(QUESTION, 50, view="nodes", where={"topic": "railway"}, relations=False)
+            named = index.retrieve(
+                QUESTION, 50, view="nodes", where={"topic": "railway"}, relations=False, whole=True
+            )
             assert expected
             assert {node.text for node in index.nodes()} > expected
             assert {hit.text for hit in named.hits if hit.kind == "community"} <= expected
+
+
+def test_nodes_of_shards_show_what_bears_on_the_question(index: sr.Index) -> None:
+    full = {node.id: node.text for method in ("archrag", "hirag") for node in index.nodes(method)}
+    for method in ("archrag", "hirag"):
+        found = index.retrieve(QUESTION, 30, view="nodes", method=method)
+        groups = [hit for hit in found if hit.kind == "community"]
+        assert any(hit.text != full[hit.id] for hit in groups)
+        texts = {chunk.id: chunk.text for own in index.chunks().values() for chunk in own}
+        units = {unit.text for unit in index.units()}
+        for hit in groups:
+            told = [unit for unit in units if unit in hit.text]
+            assert told
+            assert all(any(unit in texts[source] for source in hit.sources) for unit in told)
 
 
 def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:

@@ -27,6 +27,7 @@ HELD = 1 << 16
 """Chunks and documents that are remembered."""
 T = TypeVar("T")
 _LOCK = Lock()
+_NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 class Origins:
@@ -64,19 +65,24 @@ class RecentOrigins:
         self._documents: dict[int, str] = {}
         self._sources: dict[str, Any] = {}
 
-    def of(self, rows: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Ids of chunks and of their documents, both in the order of the corpus.
-
-        Parameters
-        ----------
-        rows
-            Of the chunks, ascending.
-        """
-        numbers = np.unique(self._of[np.asarray(rows, np.int64)]).tolist()
-        return (
-            tuple(_remembered(self._chunks, rows, self._snapshot.ids)),
-            tuple(_remembered(self._documents, numbers, self._snapshot.document_ids)),
+    def of(self, lists: Sequence[Rows]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Of each list of ascending chunks their ids and their documents', in the order of the corpus."""
+        every = np.unique(np.concatenate([_NO_ROWS, *lists]))
+        if not len(every):
+            return [((), ())] * len(lists)
+        rows, numbers = every.tolist(), self._of[every].tolist()
+        ids = dict(zip(rows, _remembered(self._chunks, rows, self._snapshot.ids), strict=True))
+        number_of = dict(zip(rows, numbers, strict=True))
+        distinct = sorted(set(numbers))
+        names = dict(
+            zip(distinct, _remembered(self._documents, distinct, self._snapshot.document_ids), strict=True)
         )
+        found = []
+        for each in lists:
+            own = each.tolist()
+            documents = sorted({number_of[row] for row in own})
+            found.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
+        return found
 
     def sources(self, documents: Sequence[str]) -> list[Any]:
         """The `source` in the metadata of each document; None where there is none."""

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratarag._checks import UNNAMED, blamed, check_method, checked_graph
+from stratarag._found import OneReading, Reading
+from stratarag._hits import HitMaker
 from stratarag._locks import Lock, cached_property
-from stratarag._origins import RecentOrigins
 from stratarag._repeats import grouped
 from stratarag.errors import Damaged, MethodMissing
 from stratarag.methods import get_method
@@ -29,13 +28,12 @@ from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import DRIFT
 from stratarag.pipeline.excerpts import Excerpts
 from stratarag.pipeline.filters import compile_where
-from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
 from stratarag.pipeline.walk import PassageWalk, Provenance, Similar
 from stratarag.question import Allowed, Mask, Question, Sources, Where
-from stratarag.records import Chunk, Metadata, Node
+from stratarag.records import Chunk, Metadata
 from stratarag.results import Hit
 from stratarag.store.joined import JoinedSnapshot
 from stratarag.store.snapshot import Snapshot
@@ -46,7 +44,6 @@ MORE = 3
 """Times as many results are ranked where some of the first repeat others."""
 SPARE = 4
 """Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
-_COMPARED = 8  # documents whose metadata is compared first
 _FILTERS = 64  # filters remembered per generation
 
 
@@ -68,10 +65,9 @@ class Answering(ABC):
     def _walk(self) -> PassageWalk:
         """Ranks passages."""
 
-    @property
     @abstractmethod
-    def _excerpts(self) -> Excerpts | None:
-        """Makes what is shown of nodes that no model wrote; None: all of their texts."""
+    def _reading(self, question: Question) -> Reading:
+        """What reads all that rankings for a question find."""
 
     @abstractmethod
     def _opened_searcher(self, name: str) -> Searcher:
@@ -124,16 +120,15 @@ class Answering(ABC):
     def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
-        ranking = self._ranked(searcher, question)
-        hits, repeats = self._hits(ranking, question)
+        reading = self._reading(question)
+        found = reading.found(self._ranked(searcher, question))
         if question.view == "chunks" or not question.fill:
-            return hits, tuple(ranking.trace)
-        groups = grouped(hits, repeats)
-        if len(groups) < question.k <= len(ranking):  # some repeat others: once more, with room for these
-            ranking = self._ranked(searcher, replace(question, k=MORE * question.k))
-            hits, repeats = self._hits(ranking, question)
-            groups = grouped(hits, repeats)
-        return self._without_repeats(hits, tuple(ranking.trace), groups, question.k)
+            return self._hits.all_of(found)
+        groups = grouped(found.items, found.told)
+        if len(groups) < question.k <= len(found):  # some repeat others: once more, with room for these
+            found = reading.found(self._ranked(searcher, replace(question, k=MORE * question.k)))
+            groups = grouped(found.items, found.told)
+        return self._hits.of_groups(found, groups, question.k)
 
     def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
         if question.view == "nodes":
@@ -192,121 +187,14 @@ class Answering(ABC):
         return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
 
     @cached_property
-    def _origins(self) -> RecentOrigins:
-        return RecentOrigins(self.snapshot)
+    def _hits(self) -> HitMaker:
+        return HitMaker(self.snapshot)
 
     def _searcher(self, name: str) -> Searcher:
         with self._lock:
             if name not in self._searchers:
                 self._searchers[name] = self._opened_searcher(name)
             return self._searchers[name]
-
-    def _hits(self, found: Ranking, question: Question) -> tuple[tuple[Hit, ...], frozenset[int]]:
-        """Read what was found, each origin in one go, and put it back in order.
-
-        Beside the hits the places of those that say nothing which better ones do not.
-        """
-        hits: dict[int, Hit] = {}
-        passages = np.flatnonzero(found.origin == Origin.CHUNK)
-        if passages.size:
-            hits.update(zip(passages.tolist(), self._chunk_hits(found, passages), strict=True))
-        nodes: dict[int, Node] = {}
-        for origin, table in ((Origin.NODE, question.method), (Origin.GRAPH, GRAPH)):
-            places = np.flatnonzero(found.origin == origin)
-            if places.size:
-                read = self.snapshot.part(table).nodes(found.rows[places].tolist())
-                nodes.update(zip(places.tolist(), read, strict=True))
-        shown, repeats = self._shown(found, dict(sorted(nodes.items())), question)
-        hits.update(zip(shown, self._node_hits(shown, found.scores[list(shown)]), strict=True))
-        return tuple(hits[place] for place in range(len(found))), repeats
-
-    def _shown(
-        self, found: Ranking, nodes: dict[int, Node], question: Question
-    ) -> tuple[dict[int, Node], frozenset[int]]:
-        """Nodes by place as hits show them (`pipeline.excerpts`), and the places that tell nothing new."""
-        excerpts_of = self._excerpts
-        if not nodes or question.options.whole or excerpts_of is None:
-            return nodes, frozenset()
-        places = np.array(list(nodes), np.int64)
-        rows = np.where(found.origin[places] == Origin.GRAPH, found.rows[places], -1)
-        excerpts = excerpts_of.of(list(nodes.values()), rows.tolist(), question.vector, dropped=question.fill)
-        shown = {
-            place: node if excerpt is None else replace(node, text=excerpt.text, sources=excerpt.sources)
-            for (place, node), excerpt in zip(nodes.items(), excerpts, strict=True)
-        }
-        told = [place for place, excerpt in zip(shown, excerpts, strict=True) if excerpt is None]
-        return shown, frozenset(told)
-
-    def _without_repeats(
-        self, hits: Sequence[Hit], trace: Sequence[Metadata], groups: Sequence[Sequence[int]], k: int
-    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        """One hit for each group of hits that repeat each other, with all their sources; then repeats."""
-        first = {group[0] for group in groups}
-        repeats = [place for place in range(len(hits)) if place not in first]
-        kept = [self._joined([hits[place] for place in group]) for group in groups[:k]]
-        traces = [_joined_trace(group, hits, trace) for group in groups[:k]]
-        for place in repeats[: k - len(kept)]:
-            kept.append(replace(hits[place], score=min(hits[place].score, kept[-1].score)))
-            traces.append(trace[place])
-        return tuple(kept), tuple(traces)
-
-    def _joined(self, group: Sequence[Hit]) -> Hit:
-        """The first of some hits, with the best score and the sources of all."""
-        if len(group) == 1:
-            return group[0]
-        rows = self.snapshot.row_of(list({source for hit in group for source in hit.sources}))
-        sources, documents = self._origins.of(sorted(rows.values()))
-        score = max(hit.score for hit in group)
-        return replace(group[0], score=score, sources=sources, documents=documents)
-
-    def _chunk_hits(self, found: Ranking, places: NDArray[np.intp]) -> list[Hit]:
-        chunks = self.snapshot.chunks(found.rows[places].tolist())
-        return [
-            Hit(
-                id=chunk.id,
-                kind="chunk",
-                level=0,
-                text=chunk.text,
-                score=float(score),
-                sources=(chunk.id,),
-                documents=(chunk.document_id,),
-                metadata=chunk.metadata,
-                ref=chunk.ref,
-            )
-            for chunk, score in zip(chunks, found.scores[places], strict=True)
-        ]
-
-    def _node_hits(self, shown: Mapping[int, Node], scores: NDArray[np.float32]) -> list[Hit]:
-        nodes = list(shown.values())
-        self._origins.of(sorted({row for node in nodes for row in node.sources}))  # read all at once
-        origins = [self._origins.of(node.sources) for node in nodes]
-        users = self._user_sources([documents for _, documents in origins])
-        return [
-            Hit(
-                id=node.id,
-                kind=node.kind,
-                level=node.level,
-                text=node.text,
-                score=float(score),
-                sources=sources,
-                documents=documents,
-                metadata={**({} if user is None else {"source": user}), **_told(node)},
-            )
-            for node, score, (sources, documents), user in zip(nodes, scores, origins, users, strict=True)
-        ]
-
-    def _user_sources(self, documents: Sequence[tuple[str, ...]]) -> list[Any]:
-        """The `source` in the metadata of the documents behind each hit, where all of them agree; else None.
-
-        Of hits with many documents only the first few are read, unless these agree.
-        """
-        found = []
-        for names in documents:
-            user = _agreed(self._origins.sources(names[:_COMPARED]))
-            if user is not None and len(names) > _COMPARED:
-                user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
-            found.append(user)
-        return found
 
 
 class Reader(Answering):
@@ -341,7 +229,10 @@ class Reader(Answering):
 
     @cached_property
     def _excerpts(self) -> Excerpts:
-        return Excerpts(self._graph, self.snapshot.vectors)
+        return Excerpts(self._graph, self.snapshot.vectors, self._nearest)
+
+    def _reading(self, question: Question) -> OneReading:
+        return OneReading(self.snapshot, self._excerpts, question)
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index, and how many of its members changed since groups were compared."""
@@ -410,24 +301,3 @@ def _dated(value: object) -> str:
     if isinstance(value, date | time | Decimal):
         return repr(value)
     raise TypeError(f"{type(value).__name__} is not told by its text")
-
-
-def _joined_trace(group: Sequence[int], hits: Sequence[Hit], trace: Sequence[Metadata]) -> Metadata:
-    """The trace of the first of some hits, with what those of its parts tell beyond it, and their ids."""
-    if len(group) == 1:
-        return trace[group[0]]
-    joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
-    return {**joined, "repeats": [hits[place].id for place in group[1:]]}
-
-
-def _told(node: Node) -> Metadata:
-    """What a hit says of its node; `source` is the user's, so a relation's entities stand under `ends`."""
-    if node.kind != "relation":
-        return node.extra
-    rest = {key: value for key, value in node.extra.items() if key not in ("source", "target")}
-    return {"ends": [node.extra["source"], node.extra["target"]], **rest}
-
-
-def _agreed(values: Sequence[Any]) -> Any:
-    """The value that all have; None if they differ, or there are none."""
-    return values[0] if values and all(value == values[0] for value in values) else None

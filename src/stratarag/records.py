@@ -227,6 +227,32 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """A node, or a chunk, as a search reads it.
+
+    Parameters
+    ----------
+    id, kind, level, text
+        As of a `Node`; the kind of a chunk is `chunk`.
+    sources
+        Rows of the chunks that it came from, ascending, shape (n,); of a chunk its own.
+    extra
+        A node's values; of a chunk its metadata.
+    document, ref
+        Of a chunk the document's id, and the caller's own id of it.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    sources: NDArray[np.integer]
+    extra: Metadata = field(default_factory=dict)
+    document: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """The nodes of a part of which most are as they were in the previous generation, but for their sources.
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from stratarag._checks import blamed
+from stratarag._found import Found, Reading
 from stratarag._locks import cached_property
 from stratarag._reader import Answering, Reader
 from stratarag.errors import Damaged
@@ -28,7 +29,7 @@ from stratarag.pipeline.ranking import concatenate, taken
 from stratarag.pipeline.walk import SIMILAR_POWER, PassageWalk
 from stratarag.protocols import Rows
 from stratarag.question import Allowed
-from stratarag.records import Metadata
+from stratarag.records import Item, Metadata
 from stratarag.store.joined import JoinedSnapshot
 from stratarag.store.snapshot import Snapshot
 
@@ -65,9 +66,8 @@ class JoinedReader(Answering):
     def _walk(self) -> PassageWalk:
         return PassageWalk(self.snapshot, self._ground, self._nearest)
 
-    @property
-    def _excerpts(self) -> None:
-        return None
+    def _reading(self, question: Question) -> JoinedReading:
+        return JoinedReading(self, question)
 
     def _opened_searcher(self, name: str) -> Searcher:
         return FanOut(self, name)
@@ -82,6 +82,43 @@ class JoinedReader(Answering):
             if found := blamed(part, error):
                 return Damaged(f"{name}: {found}")
         return None
+
+
+class JoinedReading:
+    """Reads what rankings over all shards found, each shard by itself: none tells what another tells."""
+
+    def __init__(self, reader: JoinedReader, question: Question) -> None:
+        self._reader = reader
+        self._question = question
+        self._parts: dict[int, Reading] = {}
+        tables = (Origin.NODE, question.method), (Origin.GRAPH, GRAPH)
+        snapshot = reader.snapshot
+        self._rows_of = {Origin.CHUNK: snapshot.rows_of}
+        self._rows_of |= {origin: snapshot.part(name).rows_of for origin, name in tables}
+
+    def found(self, ranking: Ranking) -> Found:
+        """See `_found.Reading`."""
+        owners, rows = np.zeros(len(ranking), np.int64), np.zeros(len(ranking), np.int64)
+        for origin, rows_of in self._rows_of.items():
+            at = np.flatnonzero(ranking.origin == origin)
+            for part, places, own in rows_of.split(ranking.rows[at]):
+                owners[at[places]], rows[at[places]] = part, own
+        items: dict[int, Item] = {}
+        told: set[int] = set()
+        numbered = replace(ranking, rows=rows)
+        for part in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == part)
+            read = self._of(part).found(taken(numbered, places))
+            start = self._reader.snapshot.rows_of.starts[part]
+            for place, item in zip(places.tolist(), read.items, strict=True):
+                items[place] = replace(item, sources=item.sources + start)
+            told.update(places[list(read.told)].tolist())
+        return Found(ranking, [items[place] for place in range(len(ranking))], frozenset(told))
+
+    def _of(self, part: int) -> Reading:
+        if part not in self._parts:
+            self._parts[part] = self._reader.parts[part]._reading(self._question)
+        return self._parts[part]
 
 
 @dataclass(frozen=True, slots=True)

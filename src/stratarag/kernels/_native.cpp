@@ -64,6 +64,7 @@ void bind_bm25(nb::module_ &module);
 void bind_chnsw(nb::module_ &module);
 void bind_paths(nb::module_ &module);
 void bind_ppr(nb::module_ &module);
+void bind_statements(nb::module_ &module);
 void bind_topk(nb::module_ &module);
 void bind_words(nb::module_ &module);
 
@@ -74,6 +75,7 @@ NB_MODULE(_native, module) {
     bind_chnsw(module);
     bind_paths(module);
     bind_ppr(module);
+    bind_statements(module);
     bind_topk(module);
     bind_words(module);
     module.def("hamming", &hamming, "query"_a.noconvert(), "codes"_a.noconvert(), "out"_a.noconvert(),

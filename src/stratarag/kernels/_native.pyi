@@ -13,6 +13,23 @@ def bm25(
     norms: NDArray[np.float32],
     mask: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def behind(
+    said_indptr: NDArray[np.int64],
+    said_indices: NDArray[np.int64],
+    named_indptr: NDArray[np.int64],
+    named_indices: NDArray[np.int64],
+    passages: NDArray[np.int64],
+    borders: NDArray[np.int64],
+    entities: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def most_telling(
+    statements: NDArray[np.int64],
+    borders: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    most: NDArray[np.int64],
+    told: NDArray[np.bool_],
+    again: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def half_products(
     segments: Sequence[NDArray[np.uint16]], query: NDArray[np.float32], slots: NDArray[np.int64]
 ) -> NDArray[np.float32]: ...

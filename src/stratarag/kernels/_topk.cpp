@@ -247,6 +247,18 @@ __attribute__((target("avx2,fma,f16c"))) float half_dot_avx2(const uint16_t *lef
 }
 #endif
 
+// Scattered vectors are asked of memory before their turn.
+constexpr size_t AHEAD = 4;
+
+STRATARAG_INLINE void fetch(const uint16_t *vector, size_t dimension) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (size_t at = 0; at < dimension; at += 64 / sizeof(uint16_t))
+        __builtin_prefetch(vector + at);
+#else
+    (void)vector, (void)dimension;
+#endif
+}
+
 nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows slots) {
     const size_t dimension = query.shape(0);
     std::vector<size_t> starts{0};
@@ -256,6 +268,10 @@ nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows
         starts.push_back(starts.back() + segment.shape(0));
     }
     std::vector<float> scores(slots.shape(0));
+    const auto vector_at = [&](size_t slot) {
+        const size_t number = std::upper_bound(starts.begin(), starts.end(), slot) - starts.begin() - 1;
+        return segments[number].data() + (slot - starts[number]) * dimension;
+    };
     bool inside = true;
     {
         nb::gil_scoped_release release;
@@ -268,10 +284,12 @@ nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows
             inside = slot >= 0 && static_cast<size_t>(slot) < starts.back();
             if (!inside)
                 break;
-            const size_t number = std::upper_bound(starts.begin(), starts.end(), static_cast<size_t>(slot)) -
-                                  starts.begin() - 1;
-            const uint16_t *vector =
-                segments[number].data() + (static_cast<size_t>(slot) - starts[number]) * dimension;
+            const uint16_t *vector = vector_at(static_cast<size_t>(slot));
+            if (i + AHEAD < scores.size()) {
+                const int64_t next = slots.data()[i + AHEAD];
+                if (next >= 0 && static_cast<size_t>(next) < starts.back())
+                    fetch(vector_at(static_cast<size_t>(next)), dimension);
+            }
 #ifdef STRATARAG_DISPATCH
             if (wide) {
                 scores[i] = half_dot_avx2(vector, query.data(), dimension);

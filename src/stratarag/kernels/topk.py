@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,6 @@ def kth_largest(scores: NDArray[np.floating], k: int) -> np.floating:
     return found
 
 
-@runtime_checkable
 class Segmented(Protocol):
     """Vectors that do not lie in one array, and multiply chosen rows themselves."""
 
@@ -202,12 +201,12 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
     return _smallest(distances, min(size, admitted))
 
 
-def products(vectors: Matrix, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[np.float32]:
     """Inner products of chosen rows, which are read where they lie if that can be, on one core.
 
     A library of linear algebra would start its threads, for which many questions at once then wait.
     """
-    if isinstance(vectors, Segmented):
+    if not isinstance(vectors, np.ndarray):
         return vectors.products(query, rows)
     if native_available():
         vectors = np.ascontiguousarray(vectors, np.float32)

@@ -9,20 +9,20 @@ model wrote is shown as it is too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratarag._locks import cached_property
-from stratarag.kernels.ranges import ranges
-from stratarag.kernels.topk import products
+from stratarag.kernels.statements import Csr, Groups, behind, most_telling
+from stratarag.kernels.topk import SCAN_LIMIT, products
 from stratarag.pipeline.carryover import VECTOR_KEYS
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import Node
+from stratarag.records import Item
 
 OF_ENTITY = 200
 """Characters that are shown of an entity, about: as many statements as have them on average."""
@@ -37,15 +37,7 @@ _SAMPLE = 64  # statements of which the average is taken
 MOST_PASSAGES = 64
 """Passages behind a node whose statements are looked at: the most similar ones, where there are more."""
 _GROUPS = ("community", "summary_entity")
-_NO_UNITS: Rows = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A node as a hit shows it: text, and ascending rows of the chunks that say what is shown."""
-
-    text: str
-    sources: Sequence[int]
+_NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 class Excerpts:
@@ -57,189 +49,180 @@ class Excerpts:
         Of the corpus; there are excerpts only where its units have vectors.
     passages
         Vectors of the chunks, shape (chunks, dimension).
+    nearest
+        Finds chunks by these.
     """
 
-    def __init__(self, graph: Graph, passages: Vectors) -> None:
-        self._graph = graph
-        self._passages = passages
+    def __init__(self, graph: Graph, passages: Vectors, nearest: Nearest) -> None:
+        self.graph = graph
+        self.passages = passages
+        self.nearest = nearest
         arrays = graph.stored.arrays
-        self._available = "units.vectors" in arrays and graph.units > 0
+        self.available = "units.vectors" in arrays and graph.units > 0
         self._described = arrays.get(VECTOR_KEYS)
 
-    def of(
-        self, nodes: Sequence[Node], rows: Sequence[int], query: Vectors, *, dropped: bool
-    ) -> list[Excerpt | None]:
-        """What hits show, best first; None for one of which better hits have told everything.
+    def asked(self, query: Vectors) -> Telling:
+        """What makes the excerpts for a question with this unit vector."""
+        return Telling(self, query)
 
-        Parameters
-        ----------
-        nodes
-            Nodes of the graph, and of a method.
-        rows
-            Their rows in the graph; -1 for those of a method.
-        query
-            The question's unit vector.
-        dropped
-            Whether that of which everything is told may be None; else it is shown again.
-        """
-        whole = [Excerpt(node.text, node.sources) for node in nodes]
-        if not self._available:
-            return list(whole)
-        wanted = [self._wanted(node, row) for node, row in zip(nodes, rows, strict=True)]
-        related = [node.kind == "relation" and row >= 0 for node, row in zip(nodes, rows, strict=True)]
-        behind = self._behind(nodes, rows, query, [bool(most) for most in wanted], related)
-        similarity = _similarities(self._graph.unit_vectors, query, behind)
-        told = np.zeros(self._graph.units, np.bool_)
-        chosen: list[Rows | None] = []
-        for units, most, relation in zip(behind, wanted, related, strict=True):
-            if relation:
-                chosen.append(_related(units, told))
-            else:
-                chosen.append(_chosen(units, similarity, most, told, dropped) if most else None)
-        texts = self._texts(chosen)
-        return [
-            None
-            if dropped and units is not None and not len(units)
-            else self._shown(node, full, units, texts)
-            for node, full, units in zip(nodes, whole, chosen, strict=True)
-        ]
-
-    @cached_property
-    def _length(self) -> float:
-        """Characters of a statement, on average over a sample."""
-        first = self._graph.entities + self._graph.relations
-        sample = np.unique(np.linspace(first, first + self._graph.units - 1, _SAMPLE).astype(np.int64))
-        return sum(len(node.text) for node in self._graph.stored.nodes(sample.tolist())) / len(sample)
-
-    def _wanted(self, node: Node, row: int) -> int:
+    def wanted(self, item: Item, row: int) -> int:
         """Statements to show of a node at most; 0: it is shown as it is."""
-        if node.kind in _GROUPS:
-            return self._count(OF_GROUP) if node.extra.get("by") in (EXTRACTIVE, FAILED) else 0
-        if node.kind == "entity" and row >= 0 and self._described is not None:
+        if item.kind in _GROUPS:
+            return self._count(OF_GROUP) if item.extra.get("by") in (EXTRACTIVE, FAILED) else 0
+        if item.kind == "entity" and row >= 0 and self._described is not None:
             return self._count(OF_ENTITY) if not self._described[row] else 0
         return 0
 
-    def _count(self, length: int) -> int:
-        return max(1, round(length / max(self._length, 1.0)))
-
-    def _behind(
-        self,
-        nodes: Sequence[Node],
-        rows: Sequence[int],
-        query: Vectors,
-        excerpted: Sequence[bool],
-        related: Sequence[bool],
-    ) -> list[Rows]:
-        """Ascending units behind each node: those of its passages that name the entity, or both ends.
-
-        Of an excerpted node with many passages the most similar ones count; other nodes that are not of a
-        relation have none.
-        """
-        sources = [
-            np.asarray(node.sources if excerpt or relation else (), np.int64)
-            for node, excerpt, relation in zip(nodes, excerpted, related, strict=True)
-        ]
-        long = [place for place in np.flatnonzero(excerpted).tolist() if len(sources[place]) > MOST_PASSAGES]
-        if long:
-            scores = _similarities(self._passages, query, [sources[place] for place in long])
-            for place in long:
-                nearest = np.argpartition(-scores[sources[place]], MOST_PASSAGES)[:MOST_PASSAGES]
-                sources[place] = sources[place][nearest]
-        passages = np.concatenate([_NO_UNITS, *sources])
-        owners = np.repeat(np.arange(len(nodes)), [len(each) for each in sources])
-        indptr, units = self._said
-        starts = indptr[passages]
-        counts = indptr[passages + 1] - starts
-        pairs = np.unique(np.repeat(owners, counts) * self._graph.units + units[ranges(starts, counts)])
-        owners, found = np.divmod(pairs, self._graph.units)
-        kept = self._naming(found, self._names(rows, related)[owners])
-        owners, found = owners[kept], found[kept]
-        return np.split(found, np.searchsorted(owners, np.arange(1, len(nodes))))
-
-    def _names(self, rows: Sequence[int], related: Sequence[bool]) -> Rows:
+    def names(self, rows: Sequence[int], related: Sequence[bool]) -> Rows:
         """The entities that units behind each node name, shape (nodes, 2); -1 for none."""
         names = np.full((len(rows), 2), -1, np.int64)
         names[:, 0] = rows
         relations = np.flatnonzero(related)
-        names[relations] = self._graph.ends[names[relations, 0] - self._graph.entities]
+        names[relations] = self.graph.ends[names[relations, 0] - self.graph.entities]
         return names
 
-    def _naming(self, units: Rows, entities: Rows) -> NDArray[np.bool_]:
-        """Which of some units name all of their entities, of shape (units, 2)."""
-        found = np.ones(len(units), np.bool_)
-        asked = np.flatnonzero(entities[:, 0] >= 0)
-        indptr, names = self._graph.unit_entities
-        starts = indptr[units[asked]]
-        counts = indptr[units[asked] + 1] - starts
-        of = np.repeat(asked, counts)
-        named = names[ranges(starts, counts)]
-        for column in entities.T:
-            hits = of[named == column[of]]
-            found &= (column < 0) | (np.bincount(hits, minlength=len(units)) > 0)
-        return found
-
-    def _texts(self, chosen: Sequence[Rows | None]) -> Mapping[int, str]:
-        shown = [each for each in chosen if each is not None]
-        units = np.unique(np.concatenate([_NO_UNITS, *shown]))
-        first = self._graph.entities + self._graph.relations
-        return dict(zip(units.tolist(), self._graph.stored.texts((first + units).tolist()), strict=True))
-
-    def _shown(self, node: Node, full: Excerpt, units: Rows | None, texts: Mapping[int, str]) -> Excerpt:
-        if units is None or not len(units):
-            return full
-        text = joined([texts[unit] for unit in units.tolist()])
-        if node.kind == "entity":
-            text = f"{node.extra['name']}: {text}"
-        indptr, chunks = self._graph.sources
-        row = self._graph.entities + self._graph.relations + units
-        said_by = chunks[ranges(indptr[row], indptr[row + 1] - indptr[row])]
-        return Excerpt(text, tuple(sorted(set(node.sources).intersection(said_by.tolist()))))
+    def _count(self, length: int) -> int:
+        return max(1, round(length / max(self._length, 1.0)))
 
     @cached_property
-    def _said(self) -> tuple[Rows, Rows]:
+    def _length(self) -> float:
+        """Characters of a statement, on average over a sample."""
+        sample = np.unique(np.linspace(0, self.graph.units - 1, _SAMPLE).astype(np.int64)) + self.first
+        return sum(map(len, self.graph.stored.texts(sample.tolist()))) / len(sample)
+
+    @cached_property
+    def first(self) -> int:
+        """The row of the first unit in the graph."""
+        return self.graph.entities + self.graph.relations
+
+    @cached_property
+    def said(self) -> Csr:
         """The units of each passage, as compressed rows."""
-        indptr, indices = self._graph.sources
-        first = self._graph.entities + self._graph.relations
-        borders = indptr[first:]
+        indptr, indices = self.graph.sources
+        borders = indptr[self.first :]
         chunks = indices[borders[0] : borders[-1]]
-        units = np.repeat(np.arange(self._graph.units), np.diff(borders))
+        units = np.repeat(np.arange(self.graph.units), np.diff(borders))
         order = np.argsort(chunks, kind="stable")
-        counts = np.bincount(chunks, minlength=len(self._passages))
+        counts = np.bincount(chunks, minlength=len(self.passages))
         return np.concatenate([[0], np.cumsum(counts)]), units[order]
 
 
-def _related(units: Rows, told: NDArray[np.bool_]) -> Rows | None:
-    """Nothing where all that a relation says is told; else None, and it is told from now on."""
-    if len(units) and told[units].all():
-        return _NO_UNITS
-    told[units] = True
-    return None
+class Telling:
+    """Excerpts for one question: what is read and measured for one ranking is there for the next."""
+
+    def __init__(self, excerpts: Excerpts, query: Vectors) -> None:
+        self._of = excerpts
+        self._query = query
+        self._near: dict[tuple[str, str], Rows] = {}
+        self._texts: dict[int, str] = {}
+        self._said_by: dict[int, list[int]] = {}
+        units = excerpts.graph.units if excerpts.available else 0
+        self._similarity = np.zeros(units, np.float32)
+        self._measured = np.zeros(units, np.bool_)
+
+    def shown(
+        self, items: Sequence[Item], rows: Sequence[int], *, dropped: bool
+    ) -> tuple[list[Item], list[bool]]:
+        """Nodes as hits show them, and of which of them better ones have told everything.
+
+        Parameters
+        ----------
+        items
+            Nodes of the graph, and of a method, best first.
+        rows
+            Their rows in the graph; -1 for those of a method.
+        dropped
+            Whether that of which everything is told is left as it is; else the best of it is shown again.
+        """
+        if not self._of.available:
+            return list(items), [False] * len(items)
+        wanted = [self._of.wanted(item, row) for item, row in zip(items, rows, strict=True)]
+        related = [item.kind == "relation" and row >= 0 for item, row in zip(items, rows, strict=True)]
+        said = behind(
+            self._of.said,
+            self._of.graph.unit_entities,
+            self._passages(items, wanted, related),
+            self._of.names(rows, related),
+        )
+        self._measure(said.distinct)
+        most = np.where(related, len(said.values), wanted)
+        told = np.zeros(self._of.graph.units, np.bool_)
+        groups = Groups(said.values, said.borders)
+        chosen = most_telling(groups, self._similarity[said.values], most, told, again=not dropped)
+        self._read(chosen.values)
+        nothing = (np.diff(said.borders) > 0) & (np.diff(chosen.borders) == 0)
+        units = np.split(chosen.values, chosen.borders[1:-1])
+        return [
+            self._excerpt(item, own) if most and len(own) else item
+            for item, most, own in zip(items, wanted, units, strict=True)
+        ], nothing.tolist()
+
+    def _passages(self, items: Sequence[Item], wanted: Sequence[int], related: Sequence[bool]) -> Groups:
+        """The passages whose units are looked at: those behind relations, and behind what is excerpted.
+
+        Of an excerpted node with many passages the most similar ones count.
+        """
+        found = [
+            item.sources if most or relation else _NO_ROWS
+            for item, most, relation in zip(items, wanted, related, strict=True)
+        ]
+        long = [at for at, rows in enumerate(found) if wanted[at] and len(rows) > MOST_PASSAGES]
+        self._narrow([items[at] for at in long])
+        for at in long:
+            found[at] = self._near[_key(items[at])]
+        borders = np.cumsum([0, *map(len, found)], dtype=np.int64)
+        return Groups(np.concatenate([_NO_ROWS, *found]), borders)
+
+    def _narrow(self, items: Sequence[Item]) -> None:
+        """Find the most similar passages behind some nodes: exactly, unless these are very many."""
+        new = [item for item in items if _key(item) not in self._near]
+        scanned = [item for item in new if len(item.sources) <= SCAN_LIMIT]
+        scores = np.zeros(len(self._of.passages) if scanned else 0, np.float32)
+        asked = np.zeros(len(scores), np.bool_)
+        for item in scanned:
+            asked[item.sources] = True
+        scores[asked] = products(self._of.passages, self._query, np.flatnonzero(asked))
+        for item in new:
+            rows = item.sources.astype(np.int64)
+            if len(rows) > SCAN_LIMIT:
+                self._near[_key(item)] = self._nearest(rows)
+            else:
+                best = np.argpartition(-scores[rows], MOST_PASSAGES)[:MOST_PASSAGES]
+                self._near[_key(item)] = rows[best]
+
+    def _nearest(self, passages: Rows) -> Rows:
+        mask = np.zeros(len(self._of.passages), np.bool_)
+        mask[passages] = True
+        return self._of.nearest.search(self._query, MOST_PASSAGES, mask)[0]
+
+    def _measure(self, units: Rows) -> None:
+        """Find how similar some units are to the question, each once."""
+        new = units[~self._measured[units]]
+        self._similarity[new] = products(self._of.graph.unit_vectors, self._query, new)
+        self._measured[new] = True
+
+    def _read(self, units: Rows) -> None:
+        new = [unit for unit in np.unique(units).tolist() if unit not in self._texts]
+        texts = self._of.graph.stored.texts([self._of.first + unit for unit in new])
+        self._texts.update(zip(new, texts, strict=True))
+        indptr, chunks = self._of.graph.sources
+        for unit in new:
+            row = self._of.first + unit
+            self._said_by[unit] = chunks[indptr[row] : indptr[row + 1]].tolist()
+
+    def _excerpt(self, item: Item, units: Rows) -> Item:
+        """A node with the texts of some units, and those of its passages that say them."""
+        said = units.tolist()
+        text = joined([self._texts[unit] for unit in said])
+        if item.kind == "entity":
+            text = f"{item.extra['name']}: {text}"
+        said_by = np.array(sorted({chunk for unit in said for chunk in self._said_by[unit]}), np.int64)
+        at = np.minimum(np.searchsorted(item.sources, said_by), len(item.sources) - 1)
+        return replace(item, text=text, sources=said_by[item.sources[at] == said_by])
 
 
-def _chosen(
-    units: Rows, similarity: NDArray[np.float32], most: int, told: NDArray[np.bool_], dropped: bool
-) -> Rows | None:
-    """The units to show, ascending, which are told from now on; None: the node is shown as it is."""
-    if not len(units):
-        return None
-    new = units[~told[units]]
-    if not len(new):
-        if dropped:
-            return _NO_UNITS
-        new = units
-    best = np.sort(new[np.argsort(-similarity[new], kind="stable")[:most]])
-    told[best] = True
-    return best
-
-
-def _similarities(vectors: Vectors, query: Vectors, rows: Sequence[Rows]) -> NDArray[np.float32]:
-    """Cosines of some rows with a unit vector, each read once, shape (vectors,); 0 for the others."""
-    asked = np.zeros(len(vectors), np.bool_)
-    for each in rows:
-        asked[each] = True
-    found = np.zeros(len(vectors), np.float32)
-    found[asked] = products(vectors, query, np.flatnonzero(asked))
-    return found
+def _key(item: Item) -> tuple[str, str]:
+    return item.kind, item.id
 
 
 def joined(statements: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels.ppr import shallow_pagerank
+from stratarag.kernels.topk import kth_largest
 from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.lexical import Scored, best, content_words
@@ -374,6 +375,9 @@ def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, 
     """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
     nodes = np.concatenate([each for each, _ in parts])
     weights = np.concatenate([each for _, each in parts])
+    if len(nodes) > MOST_SEEDS:  # a community may have come with all passages
+        heavy = weights >= kth_largest(weights, MOST_SEEDS)
+        nodes, weights = nodes[heavy], weights[heavy]
     order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
     order = order[weights[order] > 0]
     return nodes[order], weights[order]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratarag._locks import cached_property
 from stratarag.kernels.parts import Parts
-from stratarag.records import Chunk, Metadata, Node
+from stratarag.records import Chunk, Metadata
 from stratarag.store.manifest import Manifest
 from stratarag.store.snapshot import Snapshot
 
@@ -25,7 +25,6 @@ class JoinedPart:
 
     def __init__(self, name: str, snapshots: Sequence[Snapshot]) -> None:
         self._parts = [snapshot.part(name) for snapshot in snapshots]
-        self._chunks_of = Parts([snapshot.size for snapshot in snapshots])
         self.rows_of = Parts([part.size for part in self._parts])
 
     @property
@@ -33,18 +32,9 @@ class JoinedPart:
         """Number of nodes."""
         return self.rows_of.size
 
-    def nodes(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at these rows, with rows of the joined corpus as their sources."""
-        return self.rows_of.read(rows, self._read)
-
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
         """Kind and level of the nodes at these rows."""
         return self.rows_of.read(rows, lambda part, own: self._parts[part].levels(own))
-
-    def _read(self, part: int, rows: list[int]) -> list[Node]:
-        start = int(self._chunks_of.starts[part])
-        nodes = self._parts[part].nodes(rows)
-        return [replace(node, sources=tuple(start + row for row in node.sources)) for node in nodes]
 
 
 class JoinedVectors:

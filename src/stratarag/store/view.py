@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
-from stratarag.records import Chunk, Metadata, Node
+from stratarag.records import Chunk, Item, Metadata, Node
 from stratarag.store.segments import keys_of_ids
 from stratarag.store.tables import NodeFields, Tables
 
@@ -109,12 +109,25 @@ class StoredPart:
         IndexError
             If a row does not exist.
         """
+        return [
+            Node(each.id, each.kind, each.level, each.text, tuple(each.sources.tolist()), each.extra)
+            for each in self.items(rows)
+        ]
+
+    def items(self, rows: Sequence[int]) -> list[Item]:
+        """The nodes at these rows for a search: their sources are views of the part's own.
+
+        Raises
+        ------
+        IndexError
+            If a row does not exist.
+        """
         indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
         wanted = np.asarray(rows, np.int64)
         fields = self.reader.read(rows)
         borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
         return [
-            Node(identity, kind, level, text, tuple(indices[begin:end].tolist()), extra)
+            Item(identity, kind, level, text, indices[begin:end], extra)
             for (identity, kind, level, text, extra), (begin, end) in zip(fields, borders, strict=True)
         ]
 

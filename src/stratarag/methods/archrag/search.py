@@ -117,7 +117,7 @@ class HierarchySearcher:
     ) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""
         counts = [len(rows) for rows, _ in best]
-        mean, unit = self._calibration.measures(question.vector)
+        mean, unit = question.once(self, "measures", lambda: self._calibration.measures(question.vector))
         of = np.repeat(np.array(levels), counts)
         similarities = np.concatenate([similarity for _, similarity in best])
         scores = calibrated(similarities, mean[of], unit[of], np.repeat(weights, counts))

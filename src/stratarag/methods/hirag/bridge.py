@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.paths import Adjacency, shortest_paths
+from stratarag.kernels.topk import products
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.protocols import Rows, Stored, Vectors
@@ -93,6 +94,14 @@ class LayeredGraph:
         scores[~base] = self._summary_vectors[rows[~base] - self.base] @ vector
         return scores
 
+    def _likeness(self, rows: Rows, vector: Vectors) -> Scores:
+        """The same, rounded otherwise, without a copy of the vectors."""
+        scores = np.zeros(len(rows), np.float32)
+        base = rows < self.base
+        scores[base] = products(self._base_vectors, vector, rows[base])
+        scores[~base] = products(self._summary_vectors, vector, rows[~base] - self.base)
+        return scores
+
     def communities_of(self, rows: Rows, vector: Vectors) -> tuple[Rows, Scores]:
         """The communities that contain some of these entities, the most similar reports first."""
         found = np.unique(self._labels[:, rows]).astype(np.int64)
@@ -132,7 +141,7 @@ class LayeredGraph:
             rows = rows[nodes[rows]]
         if len(rows) >= LARGE:
             return similar[0][np.isin(similar[0], rows, assume_unique=True)][:count]
-        return rows[np.lexsort((rows, -self.similarity(rows, vector)))[:count]]
+        return rows[np.lexsort((rows, -self._likeness(rows, vector)))[:count]]
 
     def triples(self, rows: Rows, edges: Mask | None) -> tuple[Rows, Rows]:
         """The edges between any two of some ascending entities (eq. 16), and their ends, shape (n, 2)."""

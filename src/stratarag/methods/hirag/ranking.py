@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
     return taken(bridge, np.concatenate([order, hubs])[np.argsort(turns, kind="stable")])
 
 
-def fresh(passages: Sequence[Sequence[int]], count: int) -> Rows:
+def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
     """The first `count` places of a ranking, first those on a passage that no earlier one is on.
 
     `passages` are those behind each result, best first.
@@ -76,10 +76,8 @@ def ordered(found: Ranking) -> Ranking:
     return taken(found, np.argsort(-found.scores, kind="stable"))
 
 
-def _passages(found: Ranking, sources: dict[Origin, Csr]) -> list[list[int]]:
-    """The passages behind each result."""
-    told = []
+def _passages(found: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
+    """The passages behind each result, as far as they are asked for."""
     for row, origin in zip(found.rows.tolist(), found.origin.tolist(), strict=True):
         indptr, indices = sources[Origin(origin)]
-        told.append(indices[indptr[row] : indptr[row + 1]].tolist())
-    return told
+        yield indices[indptr[row] : indptr[row + 1]].tolist()

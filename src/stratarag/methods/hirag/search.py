@@ -62,11 +62,10 @@ class BridgeSearcher:
         A part that has less than its quota leaves the rest to the others.
         """
         options: HiRAGOptions = question.options
-        admitted = self._admitted(question.allowed)
         known = self._found(question, options)
-        parts = {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+        parts = question.once(self, "parts", lambda: self._parts(known, question, options))
         chosen = by_quota(parts, options.quotas, question.k, self._sources)
-        return self._explained(chosen, known)
+        return self._explained(chosen, known, question)
 
     def describe(self) -> Description:
         """Entities per layer, communities per level, and the sparsity of each layer's clusters."""
@@ -122,6 +121,10 @@ class BridgeSearcher:
             communities, likeness = found[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
+    def _parts(self, known: Knowledge, question: Question, options: HiRAGOptions) -> dict[Part, Ranking]:
+        admitted = self._admitted(question.allowed)
+        return {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
             trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
@@ -167,21 +170,18 @@ class BridgeSearcher:
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
         return ordered(concatenate([of_relations, of_hubs]))
 
-    def _explained(self, found: Ranking, known: Knowledge) -> Ranking:
+    def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
         """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
-        explained: dict[tuple[int, ...], Sequence[int]] = {}
-        explicable = set(ends_of)
-        for path in bridge.paths:
-            for ends in _steps(path):
-                if ends in explicable:
-                    explained.setdefault(ends, path)
+        explained = question.once(self, "explained", lambda: _explaining(bridge.paths))
         paths = [explained.get(ends, ends) for ends in ends_of]
         missing = list(bridge.unreachable[:_REPORTED])
         members = [tuple(entry.get("members", ())) for entry in found.trace]
-        nodes = self._nodes({row for rows in [*paths, *missing, *members, *ends_of] for row in rows})
-        names = {row: str(node.extra["name"]) for row, node in nodes.items()}
+        wanted = {row for rows in [*paths, *missing, *members, *ends_of] for row in rows}
+        nodes: dict[int, Node] = question.once(self, "entities", dict)
+        nodes |= self._nodes(wanted - nodes.keys())
+        names = {row: str(nodes[row].extra["name"]) for row in wanted}
         trace = []
         for entry, ends, path, own in zip(found.trace, ends_of, paths, members, strict=True):
             shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
@@ -232,6 +232,15 @@ def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
             if (relation := each.members.get(member.id)) is not None:
                 found.append({"name": str(member.extra["name"]), **relation._asdict()})
     return sorted(found, key=lambda entry: -float(entry["strength"]))
+
+
+def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequence[int]]:
+    """The first path that each step, and each entity, is on."""
+    found: dict[tuple[int, ...], Sequence[int]] = {}
+    for path in paths:
+        for ends in _steps(path):
+            found.setdefault(ends, path)
+    return found
 
 
 def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
