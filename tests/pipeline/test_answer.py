@@ -128,3 +128,12 @@ def test_a_byline_answers_who_asks_for_it() -> None:
     )
     assert "Signed by Petra Voss" in answer("Who signed for Alder Works?", contract)
     assert "Signed by" not in answer("What does Alder Works deliver?", contract)
+
+
+def test_what_comes_next_is_told_before_what_is_farther_away() -> None:
+    told = answer(
+        "Who finished the telegraph cable?",
+        "Bees sleep. Honey is sold at noon. Salt is dear. The telegraph cable was finished. Divers counted "
+        "23 miles. Apples ripen late. Wind rose again. Nobody slept.",
+    )
+    assert "Divers counted 23 miles." in told

@@ -1,9 +1,14 @@
 """Soft clusters of bounded size by Gaussian mixtures, for any number of vectors (HiRAG 4.1, ERRATA H3).
 
 RAPTOR's recipe (reduce the dimensions, cluster globally, then locally, let members belong to several
-clusters) with a bound on every step: mixtures are fitted to samples, their number of components comes from
-a short geometric ladder by BIC, covariances are diagonal, and what a mixture cannot part is halved along
-its principal axis. So it always ends, and in time proportional to the number of vectors.
+clusters) with a bound on every step: mixtures are fitted to samples, covariances are diagonal, and what a
+mixture cannot part is halved along its principal axis. So it always ends, and in time proportional to the
+number of vectors.
+
+A coarse mixture has the number of components, of a few, that BIC prefers; a fine one as many as there
+should be clusters. Chosen by BIC part by part, the fine ones made 3 to 5 % more or fewer clusters (standard
+deviation) when half a per cent of the vectors was left out, now below 1 %, and clusters of one mean size
+had less alike members (mean cosine to the centre .652 and .661, entities of musique_train100).
 """
 
 from __future__ import annotations
@@ -159,7 +164,7 @@ def soft_clusters(
             vectors = project(vectors, BASE, seed)  # so that no part needs axes of the full space
         for part in _parts(vectors, dimensions, seed):
             points = project(vectors[part], dimensions, seed)
-            homes = _split_large(points, _fine(points, target, max_size, seed), max_size)
+            homes = _split_large(points, _fine(points, target, seed), max_size)
             found += [part[group] for group in _soften(points, homes, max_size, threshold, most)]
     return sorted(found, key=lambda group: group.tolist())
 
@@ -255,13 +260,12 @@ def _coarse(points: Points, seed: int) -> Rows:
     return np.concatenate([mixture.log_joint(points[at : at + SAMPLE]).argmax(axis=1) for at in blocks])
 
 
-def _fine(points: Points, target: int, max_size: int, seed: int) -> Rows:
-    """The likeliest component of each point, of about as many components as there should be clusters."""
+def _fine(points: Points, target: int, seed: int) -> Rows:
+    """The likeliest component of each point, of as many components as there should be clusters."""
     if len(points) <= target:
         return np.zeros(len(points), np.int64)
-    sizes = np.geomspace(max_size, max(2.0, target**2 / max_size), 3)
-    ladder = sorted({min(len(points), ceil(len(points) / size)) for size in sizes})
-    return np.asarray(_best(points, ladder, seed).log_joint(points).argmax(axis=1))
+    mixture = fit_mixture(points, ceil(len(points) / target), seed=seed)
+    return np.asarray(mixture.log_joint(points).argmax(axis=1))
 
 
 def _best(points: Points, ladder: Sequence[int], seed: int) -> Mixture:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from operator import itemgetter
 
 from stratarag.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
-from stratarag.pipeline.extraction.terms import phrases, select_terms, stop_words
+from stratarag.pipeline.extraction.terms import neighbours, noun_phrases, select_terms, stop_words
 from stratarag.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
 from stratarag.pipeline.headings import is_byline, markup_free, title_line
@@ -81,7 +81,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
     title, begin = _titled(text, title)
     names = _Names()
     topic = _title_names(title, text[begin:], names)
-    stops, terms, foreign = _read(text)
+    stops, foreign = _read(text)
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
@@ -112,7 +112,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
             ]
         ),
         relations=tuple(related),
-        terms=tuple(terms),
+        terms=tuple(noun_phrases(text, stops) | (foreign.terms if foreign else {})),
     )
 
 
@@ -128,7 +128,7 @@ def proper_names(text: str) -> tuple[str, ...]:
 
 def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
     text = _composed(text)
-    stops, _, foreign = _read(text)
+    stops, foreign = _read(text)
     names = _Names()
     for start, end in sentences(text):
         for name, _, _, kind in mentions(text, start, end, stops):
@@ -141,7 +141,9 @@ def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
 
 def question_terms(question: str) -> tuple[str, ...]:
     """Lower-case phrases in a question, for use where `question_entities` match nothing."""
-    return tuple(_read(_composed(question))[1])
+    text = _composed(question)
+    stops, foreign = _read(text)
+    return tuple(neighbours(text, stops) | (foreign.terms if foreign else {}))
 
 
 def _composed(text: str) -> str:
@@ -149,13 +151,8 @@ def _composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _read(text: str) -> tuple[frozenset[str], dict[str, None], Uncased | None]:
-    stops = stop_words(text)
-    terms = phrases(text, stops)
-    if not has_uncased(text):
-        return stops, terms, None
-    foreign = uncased(text)
-    return stops, terms | foreign.terms, foreign
+def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
+    return stop_words(text), uncased(text) if has_uncased(text) else None
 
 
 def _titled(text: str, title: str) -> tuple[str, int]:

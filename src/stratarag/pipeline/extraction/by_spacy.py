@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from stratarag.errors import MissingExtra
 from stratarag.pipeline.extraction.by_rules import extract
 from stratarag.pipeline.extraction.mentions import DATE, QUANTITY
-from stratarag.pipeline.extraction.terms import phrases, stop_words
+from stratarag.pipeline.extraction.terms import noun_phrases, stop_words
 from stratarag.pipeline.extraction.uncased import has_uncased, uncased
 from stratarag.pipeline.extraction.units import Named, Sentence, relations, statement, units
 from stratarag.pipeline.names.acronyms import acronyms
@@ -211,5 +211,5 @@ def _goes_on(doc: Doc, start: int) -> bool:
 
 
 def _terms(text: str) -> dict[str, None]:
-    terms = phrases(text, stop_words(text))
+    terms = noun_phrases(text, stop_words(text))
     return terms | uncased(text).terms if has_uncased(text) else terms
