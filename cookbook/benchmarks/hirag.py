@@ -204,7 +204,7 @@ class Extractor:
             return json.dumps({"entities": [{"name": f"group {digest}", "description": told}]})
         if kind == "MetaTypesSchema":
             return json.dumps({"types": ["topic"]})
-        return json.dumps({"title": digest, "summary": told or digest, "rating": 5, "reason": digest})
+        return json.dumps({"title": digest, "summary": told or digest})
 
 
 def corpus(numbers: Sequence[int]) -> list[sr.Chunk]:

@@ -74,8 +74,6 @@ def _report(members: str, prompt: str) -> dict[str, Any]:
     return {
         "title": ", ".join(names) or "Members",
         "summary": _said(members, prompt),
-        "rating": 6.0,
-        "reason": "It is often named, and much of what the others do depends on it.",
     }
 
 

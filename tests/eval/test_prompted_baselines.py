@@ -97,7 +97,7 @@ def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> No
         if "<reports>" in prompt:
             points = [("weak", 20), ("useless", 0), ("strong", 90)]
             return json.dumps({"points": [{"description": text, "score": score} for text, score in points]})
-        return json.dumps({"title": "Title", "summary": "Summary", "rating": 5, "reason": "Reason"})
+        return json.dumps({"title": "Title", "summary": "Summary"})
 
     model = ScriptedChatModel(reply)
     ranker = make("graphrag_global", bench_of(CHAIN, "where?", llm=model))

@@ -51,7 +51,7 @@ class Answering:
         if kind == "MetaTypesSchema":
             return json.dumps({"types": ["craft", "place"]})
         if kind == "ReportSchema":
-            return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "s", "rating": 5, "reason": "r"})
+            return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "s"})
         passage = prompt.split("<passage>")[-1].split("</passage>")[0].split()
         return json.dumps(extraction(passage))
 

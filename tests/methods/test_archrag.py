@@ -85,10 +85,10 @@ def tables(index: sr.Index) -> tuple[Graph, list[Node], list[Node]]:
 
 
 def assert_hierarchy(index: sr.Index) -> None:
-    """A sound index whose levels shrink by the least share, and whose reports are rated."""
+    """A sound index whose levels shrink by the least share, and whose communities have titles."""
     assert_sound(index, "archrag")
     _, below, nodes = tables(index)
-    assert all(0 <= node.extra["rating"] <= 10 for node in nodes)
+    assert all(node.extra["title"] for node in nodes)
     sizes = [len(below), *levels_of(index)]
     assert all(above <= 0.9 * size for size, above in pairwise(sizes))
 
@@ -665,7 +665,7 @@ def test_an_answer_takes_at_most_10_000_tokens(bound: int, levels: int) -> None:
             ]
             return json.dumps({"points": points})
         if "<members>" in prompt:
-            return json.dumps({"title": f"t {hash(prompt)}", "summary": "long words " * 200, "rating": 5})
+            return json.dumps({"title": f"t {hash(prompt)}", "summary": "long words " * 200})
         return "The answer [1]. " * 20
 
     index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": bound}})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import pytest
-
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate, Prompt
 from stratarag.pipeline.reports import (
@@ -14,8 +12,6 @@ from stratarag.pipeline.reports import (
     carried,
     extractive_report,
     joined_members,
-    support,
-    support_rating,
     write_reports,
 )
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group
@@ -43,27 +39,18 @@ async def reports(answers: Sequence[str] | str, groups: Sequence[Group] = (GROUP
 
 
 def answer(**fields: object) -> str:
-    return json.dumps(
-        {"title": "Oil", "summary": "Ada brings oil.", "rating": 7.5, "reason": "new", **fields}
-    )
+    return json.dumps({"title": "Oil", "summary": "Ada brings oil.", **fields})
 
 
 async def test_what_the_model_says() -> None:
     (report,) = await reports(answer())
-    assert report == CommunityReport("Oil", "Ada brings oil.", 7.5, "new", MODEL)
+    assert report == CommunityReport("Oil", "Ada brings oil.", MODEL)
     assert report.text == "Oil: Ada brings oil."
 
 
-@pytest.mark.parametrize(("said", "rating"), [(85, 10.0), (0, 0.0), (None, support_rating(3))])
-async def test_ratings_stay_on_the_scale(said: object, rating: float) -> None:
-    (report,) = await reports(answer(rating=said))
-    assert report.rating == rating
-
-
-async def test_a_rating_that_is_left_out_counts_the_passages() -> None:
-    (report,) = await reports(json.dumps({"title": "Oil", "summary": "Ada brings oil."}))
-    assert report.rating == support_rating(3)
-    assert "3 passages" in report.reason
+async def test_what_else_the_model_says_is_left_out() -> None:
+    (report,) = await reports(answer(rating=85, reason="so"))
+    assert report == CommunityReport("Oil", "Ada brings oil.", MODEL)
 
 
 async def test_a_long_summary_is_cut() -> None:
@@ -88,23 +75,10 @@ async def test_without_a_model_sentences_are_taken() -> None:
     assert set(report.summary.splitlines()) <= set(GROUP.texts)
 
 
-async def test_a_report_taken_over_counts_its_support_anew() -> None:
-    def node(report: CommunityReport) -> Node:
-        return Node("id", "community", 1, report.text, (0, 1, 2), report.extra)
-
-    without = ModelGate(None, None, count_tokens=words)
-    (extracted,) = await write_reports([GROUP], without, prompt=PROMPT, max_tokens=20)
-    assert carried(node(extracted), 10) == {**extracted.extra, "rating": 5.0, "reason": support(10)[1]}
-    (unrated,) = await reports(json.dumps({"title": "Oil", "summary": "Ada brings oil."}))
-    assert carried(node(unrated), 10)["rating"] == 5.0
-    (rated,) = await reports(answer())
-    assert carried(node(rated), 10) == rated.extra
-
-
-def test_support() -> None:
-    assert support_rating(0) == 0
-    assert support_rating(10) == 5
-    assert support_rating(10**6) <= 10
+async def test_a_report_of_an_older_version_is_taken_over_without_its_rating() -> None:
+    (report,) = await reports(answer())
+    extra = {**report.extra, "rating": 7.5, "reason": "new"}
+    assert carried(Node("id", "community", 1, report.text, (0, 1, 2), extra)) == report.extra
 
 
 async def test_reports_come_in_order() -> None:

@@ -1,4 +1,4 @@
-"""Reports on communities: a title, a summary and a rating with its reason, for each group of texts.
+"""Reports on communities: a title and a summary for each group of texts.
 
 By the model where there is one; else from the texts themselves, word for word. HiRAG and ArchRAG ask for
 the same thing in their own words, so each brings its prompt.
@@ -7,7 +7,6 @@ the same thing in their own words, so each brings its prompt.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,35 +20,25 @@ from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODE
 from stratarag.records import Node
 from stratarag.results import CountTokens, clip
 
-MOST_RATING = 10.0
-_HALF = 10  # passages behind a group that an extractive report rates in the middle of the scale
-_REASON_WORDS = 15  # of a rating, as estimates expect it
 _LONGEST_TITLE = 200
 _OPEN, _CLOSE = "<member>\n", "\n</member>"
 
 
 class ReportSchema(BaseModel):
-    """What the model is asked for. A rating that it leaves out (-1) is computed as without a model."""
+    """What the model is asked for."""
 
     model_config = ConfigDict(str_strip_whitespace=True)
 
     title: str = Field(min_length=1, description="A short name for the group, with its most telling names")
     summary: str = Field(min_length=1, description="What the members say, in plain sentences")
-    rating: float = Field(default=-1.0, description="Importance of the group, from 0 to 10")
-    reason: str = Field(default="", description="One sentence on why it has that rating")
 
 
 @dataclass(frozen=True, slots=True)
 class CommunityReport:
-    """What is said of a community, and by whom (`MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`).
-
-    `rating` is from 0 to 10; `reason` says why.
-    """
+    """What is said of a community, and by whom (`MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`)."""
 
     title: str
     summary: str
-    rating: float
-    reason: str
     by: str
 
     @property
@@ -60,18 +49,12 @@ class CommunityReport:
     @property
     def extra(self) -> dict[str, Any]:
         """What a node keeps of it beside the text."""
-        return {"title": self.title, "rating": self.rating, "reason": self.reason, "by": self.by}
+        return {"title": self.title, "by": self.by}
 
 
-def carried(node: Node, passages: int) -> dict[str, Any]:
-    """What a node keeps of a report that is taken over from this one, now that so many passages support it.
-
-    A rating by support is counted anew; one that a model gave stays.
-    """
-    kept = {key: node.extra[key] for key in ("title", "rating", "reason", "by")}
-    if (kept["rating"], kept["reason"]) == support(len(node.sources)):
-        kept["rating"], kept["reason"] = support(passages)
-    return kept
+def carried(node: Node) -> dict[str, Any]:
+    """What is kept of a node's report that is taken over; an older version may have written more."""
+    return {key: node.extra[key] for key in ("title", "by")}
 
 
 async def write_reports(
@@ -86,9 +69,8 @@ async def write_reports(
         `texts` are the members' texts, most connected first; what does not fit the prompt any more
         (`MEMBER_TOKENS` together) is left out from the end.
     gate
-        Without a model each report is extractive: the most central sentences (`summarize.extract`), rated by
-        how many passages s stand behind the group, 10 * s / (s + 10). So is that of a group for which the
-        model fails; the failure is in the gate's list.
+        Without a model each report is extractive: the most central sentences (`summarize.extract`). So is
+        that of a group for which the model fails; the failure is in the gate's list.
     prompt
         Is given `members`, the texts one after the other, each in a `<member>` element, and `words`, the
         length that a summary aims at. It asks for JSON of `ReportSchema`.
@@ -115,7 +97,7 @@ def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
         parse=json_as(ReportSchema),
         placeholder=lambda values: _placeholder(values, max_tokens),
         schema=ReportSchema,
-        expected_output_tokens=max_tokens + 60,
+        expected_output_tokens=max_tokens + 30,
     )
 
 
@@ -123,20 +105,7 @@ def extractive_report(
     group: Group, max_tokens: int, count_tokens: CountTokens, by: str = EXTRACTIVE
 ) -> CommunityReport:
     """A report from the sentences of the members alone."""
-    rating, reason = support(len(group.sources))
-    return CommunityReport(
-        group.item, extractive_summary(group.texts, max_tokens, count_tokens), rating, reason, by
-    )
-
-
-def support_rating(passages: int) -> float:
-    """A rating by support: 10 * s / (s + 10) for s passages, with one decimal."""
-    return round(MOST_RATING * passages / (passages + _HALF), 1)
-
-
-def support(passages: int) -> tuple[float, str]:
-    """A rating by support and its reason."""
-    return support_rating(passages), f"{passages} passages support it"
+    return CommunityReport(group.item, extractive_summary(group.texts, max_tokens, count_tokens), by)
 
 
 def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
@@ -168,14 +137,9 @@ def _items(groups: Sequence[Group], max_tokens: int, gate: Gate) -> Iterator[Cal
 def _written(
     answer: ReportSchema, group: Group, max_tokens: int, count_tokens: CountTokens
 ) -> CommunityReport:
-    rating, reason = answer.rating, answer.reason
-    if not math.isfinite(rating) or rating < 0:
-        rating, reason = support(len(group.sources))
     return CommunityReport(
         title=answer.title[:_LONGEST_TITLE],
         summary=clip(answer.summary, 2 * max_tokens, count_tokens),
-        rating=min(rating, MOST_RATING),
-        reason=clip(reason, max_tokens, count_tokens) if reason else "",
         by=MODEL,
     )
 
@@ -184,5 +148,4 @@ def _placeholder(values: Mapping[str, str], max_tokens: int) -> ReportSchema:
     """What an estimate takes a model to say: as many words of the members as were asked for."""
     words = values["members"].replace(_OPEN, "").replace(_CLOSE, "").split()
     summary = " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
-    reason = " ".join(words[-_REASON_WORDS:])
-    return ReportSchema(title=" ".join(words[:6]) or "title", summary=summary, rating=5.0, reason=reason)
+    return ReportSchema(title=" ".join(words[:6]) or "title", summary=summary)

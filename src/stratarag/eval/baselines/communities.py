@@ -34,7 +34,6 @@ class Community:
     members: tuple[int, ...]
     sources: tuple[int, ...]
     text: str
-    rating: float
 
 
 Level = Sequence[Community]
@@ -114,7 +113,7 @@ def _reported(
         sources.append(tuple(rows))
     reports = _sync.run(write_reports(asked, bench.gate, prompt=PROMPT, max_tokens=REPORT_TOKENS))
     return [
-        Community(group, rows, report.text, report.rating)
+        Community(group, rows, report.text)
         for group, rows, report in zip(groups, sources, reports, strict=True)
     ]
 

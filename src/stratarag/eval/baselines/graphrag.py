@@ -125,11 +125,13 @@ class LocalSearch(_OverCommunities):
         return list(listed)
 
     def _told(self, chosen: Rows) -> list[Passage]:
+        """Reports by how many of the entities they are on, then by passages (by rating in the program)."""
         wanted = set(chosen.tolist())
         matches = [(len(wanted & set(each.members)), each) for each in self._reports]
         matches = [each for each in matches if each[0]]
         return [
-            self._shown(each) for _, each in sorted(matches, key=lambda each: (-each[0], -each[1].rating))
+            self._shown(each)
+            for _, each in sorted(matches, key=lambda each: (-each[0], -len(each[1].sources)))
         ]
 
     def _around(self, chosen: Rows) -> list[Passage]:

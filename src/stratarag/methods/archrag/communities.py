@@ -16,7 +16,7 @@ from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import VECTORS, CarryOver
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.reports import carried, support, write_reports
+from stratarag.pipeline.reports import carried, write_reports
 from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Corpus, Rows, Stored, Vectors
@@ -191,9 +191,9 @@ class CommunityWriter:
         nodes = []
         for each in communities:
             if len(each.members) == 1:
-                text, report = each.members[0].text, _report_of_one(each.members[0])
+                text, report = each.members[0].text, {"title": _name(each.members[0])}
             elif each.id in known:
-                text, report = known[each.id].text, carried(known[each.id], len(each.sources))
+                text, report = known[each.id].text, carried(known[each.id])
             else:
                 text, report = written[each.id].text, written[each.id].extra
             extra = {**report, "names": each.names, "members": [member.id for member in each.members]}
@@ -208,8 +208,3 @@ def _by_degree(members: Rows, degrees: Weights) -> Rows:
 def _name(node: Node) -> str:
     """An entity's name; a community's first."""
     return str(node.extra["name"] if node.kind == "entity" else node.extra["names"][0])
-
-
-def _report_of_one(member: Node) -> dict[str, Any]:
-    rating, reason = support(len(member.sources))
-    return {"title": _name(member), "rating": rating, "reason": reason}

@@ -307,7 +307,7 @@ class CommunityWriter:
             if place in written:
                 text, report = written[place].text, written[place].extra
             else:
-                text, report = known[identity].text, carried(known[identity], len(each.sources))
+                text, report = known[identity].text, carried(known[identity])
             extra = {**report, "members": each.members}
             self.nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
             self.members.append(each.rows)
