@@ -2,13 +2,14 @@
 
 usage: python cookbook/papers.py --list
        python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
-                                 [--questions N] [--work FOLDER] [--estimate] [--dry-run]
+                                 [--extraction FILE] [--questions N] [--work FOLDER] [--estimate] [--dry-run]
 
 TABLE is a name that --list gives; cookbook/papers.md says for each what it needs and what it prints. DATA
-are corpora as `stratarag eval` reads them. Commands run one after the other; what each prints is kept in
-WORK, and one that ended well before with the same command is not run again. Model calls and vectors are
-cached there too, so that a run that was stopped repeats none. --estimate tells what answers and verdicts
-would cost, and calls nothing; --dry-run only shows the commands.
+are corpora as `stratarag eval` reads them; FILE is looked for in their folders too. Commands run one after
+the other; what each prints is kept in WORK, and one that ended well before, with no row that failed, is not
+run again by the same command. Model calls and vectors are cached there too, so that a run that was stopped
+repeats none. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run only shows
+the commands.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
     for step in table.steps:
         if step.script:
             data = given.data if step.takes_data else []
-            yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data]
+            own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
+            yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
             continue
         for data in given.data:
             yield _evaluation(step, data, given)
@@ -43,7 +45,7 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     parts += ["--methods", ",".join(step.methods), "--cache", str(given.work / "cache"), *step.arguments]
     if step.config:
         parts += ["--config", str(_written(step, given.work))]
-    for name in ("llm", "judge", "embedder", "questions"):
+    for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]
     return [*parts, "--estimate"] if given.estimate else parts
@@ -70,7 +72,7 @@ def run(table: Table, given: argparse.Namespace) -> int:
         print(f"$ {line}", flush=True)
         if given.dry_run:
             continue
-        kept = given.work / table.name / f"{_digest(line)}.txt"
+        kept = given.work / "done" / f"{_digest(line)}.txt"  # tables share commands
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -78,7 +80,10 @@ def run(table: Table, given: argparse.Namespace) -> int:
                 print(done.stdout, f"failed with exit code {done.returncode}", sep="\n", flush=True)
                 failed = 1
                 continue
-            kept.write_text(done.stdout, "utf-8")
+            print(done.stdout, flush=True)
+            if not any(line.startswith("failed: ") for line in done.stdout.splitlines()):
+                kept.write_text(done.stdout, "utf-8")
+            continue
         print(kept.read_text("utf-8"), flush=True)
     return failed
 
@@ -99,6 +104,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("data", nargs="*", metavar="DATA")
     for name, what in (("llm", "chat model"), ("judge", "judges, with commas"), ("embedder", "embedder")):
         parser.add_argument(f"--{name}", metavar="NAME", help=what)
+    parser.add_argument("--extraction", metavar="FILE", help="given entities and triples of the passages")
     parser.add_argument("--questions", type=int, metavar="N", help="ask only the first so many")
     parser.add_argument("--work", type=Path, default=Path("papers-work"), help="where all is kept")
     for name in ("estimate", "dry-run", "list"):

@@ -14,6 +14,7 @@ MUSIQUE = "MuSiQue (file or folder)"
 ARCHRAG = "archrag?own_prompt=true"
 LIGHTRAG = ("lightrag/nodes?mode=local", "lightrag/nodes?mode=global", "lightrag/nodes?mode=hybrid")
 GRAPHRAG = ("graphrag_local/nodes", "graphrag_global")
+RAPTOR = "raptor/nodes"
 HEAD_TO_HEAD = ("--abstract", "--reference")
 
 
@@ -26,6 +27,7 @@ class Step:
     config: Mapping[str, Any] = field(default_factory=dict)
     script: str = ""
     takes_data: bool = True
+    takes_extraction: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,18 @@ def pairwise(*methods: str) -> tuple[Step, ...]:
     return tuple(Step(methods, (*HEAD_TO_HEAD, reference)) for reference in methods)
 
 
-def script(name: str, *arguments: str, data: bool = True) -> Step:
+def script(name: str, *arguments: str, data: bool = True, extraction: bool = False) -> Step:
     """A script of `benchmarks/`."""
-    return Step(script=name, arguments=arguments, takes_data=data)
+    return Step(script=name, arguments=arguments, takes_data=data, takes_extraction=extraction)
 
 
-SPECIFIC = ("zero_shot", "cot", "bm25", "dense", "raptor", "hipporag", *LIGHTRAG, *GRAPHRAG, ARCHRAG)
-BACKBONES = ("dense", "hipporag", "raptor", ARCHRAG)
+SPECIFIC = ("zero_shot", "cot", "bm25", "dense", RAPTOR, "hipporag", *LIGHTRAG, *GRAPHRAG, ARCHRAG)
+BACKBONES = ("dense", "hipporag", RAPTOR, ARCHRAG)
 SUMMARIES = (
     "dense",
     "graphrag_local/nodes",
     "lightrag/nodes",
-    "fastgraphrag",
+    "fastgraphrag/nodes",
     "kag",
     "hirag?own_prompt=true",
 )
@@ -112,7 +114,7 @@ _ALL = (
         "ArchRAG",
         "Figure 5",
         "time and tokens of indexing",
-        (answered("hipporag", "raptor", "lightrag/nodes", "graphrag_local/nodes", ARCHRAG),),
+        (answered("hipporag", RAPTOR, "lightrag/nodes", "graphrag_local/nodes", ARCHRAG),),
         MULTIHOP,
     ),
     Table(
@@ -218,13 +220,20 @@ _ALL = (
         ),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
-    Table("noderag-table-2", "NodeRAG", "Table 2", "ablations", (script("noderag.py", "tables"),), MUSIQUE),
+    Table(
+        "noderag-table-2",
+        "NodeRAG",
+        "Table 2",
+        "ablations",
+        (script("noderag.py", "tables", extraction=True),),
+        MUSIQUE,
+    ),
     Table(
         "noderag-figure-4",
         "NodeRAG",
         "Figure 4",
         "steps of the walk",
-        (script("noderag.py", "tables"),),
+        (script("noderag.py", "tables", extraction=True),),
         MUSIQUE,
     ),
     Table(
@@ -240,7 +249,7 @@ _ALL = (
         "NodeRAG",
         "Table 4",
         "nodes and edges by type",
-        (script("noderag.py", "tables"),),
+        (script("noderag.py", "tables", extraction=True),),
         MUSIQUE,
     ),
     Table(
@@ -256,7 +265,7 @@ _ALL = (
         "NodeRAG",
         "Table 6",
         "types of nodes (definitions; the counts are Table 4's)",
-        (script("noderag.py", "tables"),),
+        (script("noderag.py", "tables", extraction=True),),
         MUSIQUE,
     ),
     Table(
@@ -278,7 +287,7 @@ _ALL = (
         (
             answered(
                 "dense",
-                "raptor",
+                RAPTOR,
                 "graphrag_local/nodes",
                 "lightrag/nodes",
                 "hipporag2",
@@ -319,7 +328,7 @@ _ALL = (
         "HiRAG",
         "Table 7",
         "what the bridge covers",
-        (script("hirag.py", "figures"),),
+        (script("hirag.py", "figures", extraction=True),),
         "a corpus",
     ),
     Table(
@@ -327,7 +336,7 @@ _ALL = (
         "HiRAG",
         "Figure 4",
         "cluster sparsity",
-        (script("hirag.py", "figures"),),
+        (script("hirag.py", "figures", extraction=True),),
         "a corpus",
     ),
     Table(
@@ -335,7 +344,7 @@ _ALL = (
         "HiRAG",
         "Figure 5",
         "clustering coefficients",
-        (script("hirag.py", "figures"),),
+        (script("hirag.py", "figures", extraction=True),),
         "a corpus",
     ),
     Table(
@@ -343,7 +352,7 @@ _ALL = (
         "HiRAG",
         "Figure 6",
         "shortest paths with the hierarchy",
-        (script("hirag.py", "figures"),),
+        (script("hirag.py", "figures", extraction=True),),
         "a corpus",
     ),
     Table(
@@ -367,7 +376,7 @@ _ALL = (
         "LSH tree",
         "Table 3",
         "abstract questions against RAPTOR",
-        (Step(("lshtree?own_prompt=true",), (*HEAD_TO_HEAD, "raptor")),),
+        (Step(("lshtree?own_prompt=true",), (*HEAD_TO_HEAD, RAPTOR)),),
         f"{ULTRA}, MultiHop-RAG",
     ),
     Table(
@@ -375,7 +384,7 @@ _ALL = (
         "LSH tree",
         "Figure 4",
         "accuracy and recall; STRREC, STREM, STRHIT",
-        (answered("graphrag_local/nodes", "raptor", "lshtree?own_prompt=true"),),
+        (answered("graphrag_local/nodes", RAPTOR, "lshtree?own_prompt=true"),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
     ),
     Table(
@@ -383,7 +392,7 @@ _ALL = (
         "LSH tree",
         "Figure 5",
         "sizes of chunks",
-        (script("chunk_size.py"),),
+        (script("chunk_size.py", extraction=True),),
         "a corpus of long documents",
     ),
 )

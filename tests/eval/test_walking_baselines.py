@@ -53,7 +53,6 @@ class Oracle:
         self.appearances = np.array(
             [[sum(name in (a, b) for a, _, b in stated) for stated in self.facts] for name in self.names]
         ).astype(float)
-        self.texts = {str(node.extra["name"]): node.text for node in bench.graph.entities}
         self.pairs = sorted({tuple(sorted((a, b))) for a, _, b in self.triples})
         self.stated = np.array(
             [[any({*pair} == {a, b} for a, _, b in said) for said in facts.values()] for pair in self.pairs]
@@ -125,7 +124,7 @@ def hipporag2(oracle: Oracle, question: str, names: tuple[str, ...]) -> Array:
 
 
 def fastgraphrag(oracle: Oracle, question: str, names: tuple[str, ...]) -> Array:
-    texts = [oracle.texts[name] for name in oracle.names]
+    texts = oracle.names
     restart = np.zeros(len(texts))
     for row in cosines(oracle.bench, list(names), texts):
         if row.max() >= 0.7:

@@ -40,7 +40,8 @@ class FastGraphRAG:
     """PageRank over entities, passed on to relations and from them to passages.
 
     It restarts at the entity most like each name in the question, and at the twenty most like the question
-    as a whole. Relations, and pairs of entities that are nearly the same, are its edges. Entities keep what
+    as a whole, by their names (in the program with their descriptions, for which its bounds are too high
+    here). Relations, and pairs of entities that are nearly the same, are its edges. Entities keep what
     is at least `threshold`, the 128 best at most. A relation scores the sum of its ends, and the 64 best do;
     a passage scores the sum of the relations that it states. In view `nodes` entities, relations and passages
     have the program's shares of the context. A question that nothing is like enough is searched by
@@ -62,18 +63,16 @@ class FastGraphRAG:
         self._graph = graph = bench.graph
         self._namer, self._dense = Namer(bench), Dense(bench)
         self._threshold, self._damping = threshold, checked_damping(damping)
-        texts = [node.text for node in graph.entities]
-        self._vectors = bench.embedder.documents(texts) if texts else None
-        same = self._same(texts)
-        self._ends = np.concatenate([graph.ends, same])
-        self._transition = transition_matrix(len(texts), self._ends, np.ones(len(self._ends)))
+        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
+        self._ends = np.concatenate([graph.ends, self._same()])
+        self._transition = transition_matrix(len(graph.entities), self._ends, np.ones(len(self._ends)))
 
-    def _same(self, texts: Sequence[str]) -> Rows:
+    def _same(self) -> Rows:
         """Pairs of entities that are nearly the same and have no relation, shape (pairs, 2)."""
         if self._vectors is None:
             return np.zeros((0, 2), np.int64)
         related = {frozenset(pair) for pair in self._graph.ends.tolist()}
-        pairs, _ = synonyms(texts, self._vectors, SAME, most=SAMES)
+        pairs, _ = synonyms(self._graph.names, self._vectors, SAME, most=SAMES)
         kept = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
         return np.array(kept, np.int64).reshape(-1, 2)
 
