@@ -7,15 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.eval.replies import replies
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
 from stratarag.eval import AnswerConfig, estimate_answers, evaluate
 from stratarag.eval.agreement import cohen_kappa, mean_kappa
 from stratarag.eval.bootstrap import Interval, mean_interval
-from stratarag.eval.datasets import Question
+from stratarag.eval.datasets import Question, load_dataset
 from stratarag.eval.duels import CRITERIA, head_to_head
 from stratarag.eval.judging import judge_correctness
+from stratarag.eval.results import Indexing
 from stratarag.models.gate import ModelGate
+from stratarag.models.local import HashingEmbedder
 from stratarag.records import Usage
 from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 
@@ -184,3 +187,23 @@ def test_what_answers_and_verdicts_cost_is_known_before(tmp_path: Path) -> None:
     found = evaluate(SMALL, ["bm25"], llm=model, answers=config, **settings)
     assert sum(asked(row.usage) + asked(row.judging) for row in found.rows) == bill.calls
     assert bill.cost is None
+
+
+def test_what_baselines_ask_themselves_is_known_before() -> None:
+    model = ScriptedChatModel(replies)
+    dataset = load_dataset("demo").head(2)
+    rows = ["hyde", "cot", "raptor", "hipporag", "lightrag?mode=mix", "graphrag_global"]
+    bill = estimate_answers(dataset, rows, llm=model)
+    assert model.calls == 0
+    calls = {stage: usage.calls for stage, usage in bill.stages.items() if usage.calls}
+    found = evaluate(dataset, rows, llm=model, embedder=HashingEmbedder(), resamples=10)
+    made: dict[str, int] = {}
+    for row in found.rows:
+        for stage, usage in (row.indexing or Indexing(0.0)).stages.items():
+            made[stage] = made.get(stage, 0) + usage.calls
+    for stage in ("extract", "eval/summarize"):
+        assert calls[stage] == made[stage] > 0, stage
+    assert calls["archrag/report"] > 0
+    for stage in ("ask hyde", "ask names", "ask keywords", "answer cot"):
+        assert calls[stage] == 2, stage
+    assert calls["answer graphrag_global"] >= 4, "a call of each kind for each question, at least"

@@ -7,11 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from stratarag.config import as_config
-from stratarag.eval.answering import AnswerConfig, answer_all
+from stratarag.eval.answering import AnswerConfig, Answering, answer_all, own_answers
+from stratarag.eval.baselines import BASELINES, make
 from stratarag.eval.datasets import Dataset
 from stratarag.eval.duels import head_to_head
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.judging import judge_correctness
+from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Workbench
 from stratarag.models.budget import Prices
 from stratarag.models.estimate import CountingGate, Estimate
@@ -34,9 +36,11 @@ def estimate_answers(
 ) -> Estimate:
     """Calls and tokens of an evaluation's answers and verdicts, by stage and method; nothing is asked.
 
-    Every context is taken to fill its budget, and no call to be known already: it will hardly be more. What a
-    build costs is told by `stratarag.estimate`, and what a method asks by itself on each question, such as
-    keywords or the calls of `own_prompt`, by `Index.estimate_question`.
+    Of the baselines also what makes them ready (extraction, summaries, reports), what they ask on each
+    question, and their own prompts. Every context is taken to fill its budget, and no call to be known
+    already: it will hardly be more. What a build of the package's methods costs is told by
+    `stratarag.estimate`, and what they ask by themselves on each question, such as the calls of `own_prompt`,
+    by `Index.estimate_question`.
 
     Parameters
     ----------
@@ -53,13 +57,14 @@ def estimate_answers(
     count_tokens = lru_cache(maxsize=2**17)(choose(settings.tokenizer))
     judges = [as_chat_model(each) for each in answers.judges]
 
+    embedder = as_embedder("hashing")
+
     def counting(model: Any) -> CountingGate:
-        return CountingGate(model, None, count_tokens=count_tokens, prompts=settings.prompts)
+        return CountingGate(model, embedder, count_tokens=count_tokens, prompts=settings.prompts)
 
     gate = counting(as_chat_model(llm))
     gates = [counting(each) for each in judges] or [gate]
-    shared = SharedEmbedder(as_embedder("hashing"))
-    bench = Workbench(dataset, shared, settings, gate, count_tokens, judge_gates=gates)
+    bench = Workbench(dataset, SharedEmbedder(embedder), settings, gate, count_tokens, judge_gates=gates)
     rows = list(dict.fromkeys([*methods, reference]))
     for name in rows:
         _count(bench, name, answers, reference)
@@ -74,8 +79,9 @@ def estimate_answers(
 def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -> None:
     """Let the counting gates count what one method's answers and their verdicts take."""
     questions = bench.dataset.questions
-    texts = [f"of {name}:", *(passage.text for passage in bench.passages)]
-    answer_all(bench, name, [texts] * len(questions), answers)
+    if not _count_baseline(bench, name, answers):
+        texts = [f"of {name}:", *(passage.text for passage in bench.passages)]
+        answer_all(bench, name, [texts] * len(questions), answers)
     said = _said(bench, name, answers)
     if answers.judge:
         judge_correctness(bench.judge_gates, name, questions, said)
@@ -87,6 +93,20 @@ def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -
         gold = [question.answers[0] if question.answers else None for question in questions]
         stage = f"compare {name} with gold"
         head_to_head(bench.judge_gates, asked, said, gold, stage=stage, resamples=1)
+
+
+def _count_baseline(bench: Workbench, name: str, answers: AnswerConfig) -> bool:
+    """Count what a baseline asks itself; whether that has its answers among it."""
+    wanted = RowName.of(name, bench.view)
+    if wanted.ranker not in BASELINES:
+        return False
+    ranker = make(wanted.ranker, bench, wanted.options)
+    for question in bench.dataset.questions:
+        ranker.rank(question.question, 1)
+    if not isinstance(ranker, Answering) or not ranker.own_prompt:
+        return False
+    own_answers(bench, name, ranker, answers)
+    return True
 
 
 def _said(bench: Workbench, name: str, answers: AnswerConfig) -> list[str]:

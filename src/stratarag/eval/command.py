@@ -97,7 +97,9 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
     @click.option(
-        "--estimate", is_flag=True, help="Tell what answers and verdicts would cost, and call nothing."
+        "--estimate",
+        is_flag=True,
+        help="Tell what baselines, answers and verdicts would cost, and call nothing.",
     )
     @click.option("--cache", type=click.Path(), help="A folder that keeps vectors and model calls.")
     @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
