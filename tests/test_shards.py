@@ -168,6 +168,29 @@ def test_nodes_of_shards_show_what_bears_on_the_question(index: sr.Index) -> Non
             assert all(any(unit in texts[source] for source in hit.sources) for unit in told)
 
 
+def test_an_index_in_the_place_of_a_shard_is_found(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(root, path)
+    shutil.rmtree(path / "shard-0001")
+    shutil.copytree(path / "shard-0000", path / "shard-0001")
+    with sr.open_index(path, embedder=EMBEDDER) as index:
+        (problem,) = index.verify()
+    assert problem.startswith("shard-0001: holds document ")
+    assert "of shard-0000" in problem
+
+
+def test_a_shard_that_is_a_link_is_not_followed(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(root, path)
+    shutil.rmtree(path / "shard-0001")
+    (path / "shard-0001").symlink_to(root / "shard-0001")
+    with pytest.raises(ShardMissing, match="shard-0001 is a link"):
+        sr.open_index(path, embedder=EMBEDDER)
+    with sr.open_index(path, embedder=EMBEDDER, partial=True) as index:
+        assert index.stats()["missing"] == ["shard-0001"]
+        assert index.verify() == ["shard-0001: missing"]
+
+
 def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:
     path = tmp_path / "root"
     with build(path) as index:

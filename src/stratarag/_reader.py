@@ -22,6 +22,7 @@ from stratarag._hits import HitMaker
 from stratarag._locks import Lock, cached_property
 from stratarag._repeats import grouped
 from stratarag.errors import Damaged, MethodMissing
+from stratarag.kernels.topk import TopK
 from stratarag.methods import get_method
 from stratarag.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratarag.pipeline.checks import Checks, damage
@@ -31,7 +32,7 @@ from stratarag.pipeline.filters import compile_where
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.ranking import filled, interleaved, labelled, taken
-from stratarag.pipeline.walk import PassageWalk, Provenance, Similar
+from stratarag.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratarag.question import Allowed, Mask, Question, Sources, Where
 from stratarag.records import Chunk, Metadata
 from stratarag.results import Hit
@@ -154,16 +155,27 @@ class Answering(ABC):
         return filled(ranking, Ranking.of(Origin.CHUNK, *passages), question.k)
 
     def _passages_by_walk(self, searcher: Searcher, question: Question) -> Ranking:
+        seeds = searcher.seeds(question) if question.rank == "walk" else None
         ranked = self._walk.rank(
             question.text,
             question.vector,
             question.k,
             allowed=None if question.allowed is None else question.allowed.chunks,
             entities=question.entities,
-            seeds=searcher.seeds(question) if question.rank == "walk" else None,
+            seeds=seeds,
+            similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
             rank=question.rank,
         )
         return ranked.found
+
+    def _similar(self, question: Question, k: int) -> TopK:
+        """The `k` most similar admitted passages; found once, for the walk and for shards."""
+        size = max(SIMILAR_PASSAGES, k)
+        allowed = None if question.allowed is None else question.allowed.chunks
+        rows, similarity = question.once(
+            self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)
+        )
+        return rows[:k], similarity[:k]
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""

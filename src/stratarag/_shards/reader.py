@@ -204,9 +204,7 @@ class FanOut:
         """The shards of which the filter admits anything: those with the most similar passages first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         assert allowed is None or isinstance(allowed, JoinedAllowed)
-        rows, similarity = self._reader._nearest.search(
-            question.vector, question.k, None if allowed is None else allowed.chunks
-        )
+        rows, similarity = self._reader._similar(question, question.k)
         strengths: dict[int, float] = {}
         for part, places, _ in rows_of.split(rows):
             strengths[part] = max(float(similarity[places].max()), 0.0)

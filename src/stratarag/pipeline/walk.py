@@ -241,6 +241,7 @@ class PassageWalk:
         allowed: NDArray[np.bool_] | None = None,
         entities: Sequence[str] | None = None,
         seeds: Seeds | None = None,
+        similar: tuple[Rows, NDArray[np.float32]] | None = None,
         fuzzy: bool = True,
         rank: str = "walk",
     ) -> RankedPassages:
@@ -260,6 +261,8 @@ class PassageWalk:
             The names in the question, if they are known better than by `pipeline.names.linking`.
         seeds
             Where the walk restarts besides.
+        similar
+            The `max(SIMILAR_PASSAGES, k)` most similar admitted passages, if they are known.
         fuzzy
             Whether a name that no entity has stands for those most like it.
         rank
@@ -281,7 +284,7 @@ class PassageWalk:
             k,
             allowed,
             self._words(question, allowed, rank),
-            *self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed),
+            *(similar or self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)),
         )
         if rank == "walk":
             linked = link(question, self._ground.names, entities, fuzzy=fuzzy, frequency=self._frequency)

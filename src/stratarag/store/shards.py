@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from stratarag.errors import (
     ShardMissing,
     StoreError,
 )
+from stratarag.records import Metadata
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, as_check
 from stratarag.store.files import Directory, make_folder
@@ -78,6 +79,10 @@ class Spread:
         digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little") % len(self.shards)
 
+    def owner(self, identity: str, metadata: Metadata) -> int | None:
+        """The shard that a document with this metadata belongs to; None if it is none of these."""
+        return self.shard_of(identity) if self.by is None else self.valued(str(metadata.get(self.by)))
+
     def valued(self, value: str) -> int | None:
         """The shard of a value of the key, if there is one."""
         return next((at for at, each in enumerate(self.shards) if each.value == value), None)
@@ -97,10 +102,11 @@ class Spread:
         """Read a list of shards; `Damaged` or `FormatTooNew` if it is not one that this version knows."""
         try:
             content = json.loads(text)
-            if int(content["format"]) > FORMAT:
-                raise FormatTooNew(
-                    f"{path}: format {content['format']}; this version reads {FORMAT}: upgrade"
-                )
+            version = content["format"]
+            if type(version) is not int:
+                raise TypeError(f"the format is {version!r}")
+            if version > FORMAT:
+                raise FormatTooNew(f"{path}: format {version}; this version reads {FORMAT}: upgrade")
             shards = tuple(Shard(**each) for each in content["shards"])
             spread = cls(shards, content["by"])
             spread._check()
@@ -116,6 +122,8 @@ class Spread:
                 raise ValueError(f"shard {at} cannot be {each!r}")
             if isinstance(each.value, str) != (self.by is not None):
                 raise ValueError(f"shard {at} has the value {each.value!r}")
+        if self.by is not None and len({each.value for each in self.shards}) < len(self.shards):
+            raise ValueError("two shards have one value")
 
 
 def is_sharded(path: Path) -> bool:
@@ -227,6 +235,8 @@ class ShardedFolder:
     def folder(self, shard: Shard) -> IndexFolder:
         """The folder of a shard, for whoever builds it: it is made if it never was built."""
         self._require_open()
+        if (self.path / shard.folder).is_symlink():
+            raise self._missing(shard)
         with self._lock:
             if shard.folder not in self._folders and not shard.built:
                 self._folders[shard.folder] = IndexFolder.create(self.path / shard.folder)
@@ -372,7 +382,7 @@ class ShardedFolder:
         return tuple(replace(each, built=False) for each in self._spread.shards)
 
     def _is_there(self, shard: Shard) -> bool:
-        return (self.path / shard.folder).is_dir()
+        return _is_folder(self.path / shard.folder)
 
     def _refresh(self) -> None:
         """Turn to the list as it is now: others may have added a shard."""
@@ -384,8 +394,9 @@ class ShardedFolder:
         self._spread = spread
 
     def _missing(self, shard: Shard) -> ShardMissing:
+        lost = "a link, which is not followed" if (self.path / shard.folder).is_symlink() else "missing"
         return ShardMissing(
-            f"{self.path}: {shard} is missing; bring its folder back, or open the others with "
+            f"{self.path}: {shard} is {lost}; bring its folder back, or open the others with "
             "open_index(..., partial=True), which then answer without it"
         )
 
@@ -408,23 +419,39 @@ def verify_shards(path: Path, inspect: Inspect | None = None) -> list[str]:
 
 def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[str]:
     manifests = []
-    for shard in spread.shards:
+    for number, shard in enumerate(spread.shards):
         folder = path / shard.folder
-        if not folder.is_dir():
+        if not _is_folder(folder):
             if shard.built:
                 yield f"{shard}: missing"
             continue
         try:
             yield from (f"{shard}: {each}" for each in verify_folder(folder, inspect))
-            with_shard = IndexFolder.open(folder)
-            manifests.append((str(shard), with_shard.snapshot().manifest))
-            with_shard.close()
+            with closing(IndexFolder.open(folder)) as own:
+                snapshot = own.snapshot()
+                manifests.append((str(shard), snapshot.manifest))
+                yield from _misplaced(snapshot, spread, number)
         except NotAnIndex as error:
             if shard.built:
                 yield f"{shard}: {error}"
         except Damaged:
             continue  # told above
     yield from _differences(manifests)
+
+
+def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]:
+    """Whether a shard holds documents that are not its own, as an index put in its place does."""
+    owners = {name: spread.owner(name, told) for name, told in snapshot.document_metadata().items()}
+    foreign = [name for name, owner in owners.items() if owner != number]
+    if foreign:
+        owner = owners[foreign[0]]
+        right = "no shard" if owner is None else str(spread.shards[owner])
+        yield f"{spread.shards[number]}: holds document {foreign[0]!r} of {right}; {len(foreign)} of others"
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether there is a folder; a link may lead out of the root, and is none."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _require_alike(names: Sequence[str], parts: Sequence[Snapshot]) -> None:
