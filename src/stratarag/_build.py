@@ -312,6 +312,7 @@ class _Update:
             self._gate,
             config=config,
             previous=self._previous(EXTRACTION),
+            kept=self._kept(),
             use_llm=self._extracts_by_model(),
             given=self._change.extraction,
             may_load=self._target.models.spacy == config.spacy,
@@ -348,7 +349,8 @@ class _Update:
         if self._before is None:
             return None
         now, before = self._staging.known_rows()
-        return Kept(now, before, _Gone(self._before, before), self._previous(EXTRACTION))
+        gone = _Gone(self._before, before)
+        return Kept(now, before, gone, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)

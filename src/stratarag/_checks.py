@@ -12,6 +12,8 @@ from stratarag.errors import Damaged, StrataragError
 from stratarag.methods import get_method
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS
 from stratarag.pipeline.checks import Checks, damage
+from stratarag.pipeline.extraction import unread
+from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_arrays, check_corpus
@@ -41,6 +43,8 @@ def check_all(snapshot: Snapshot) -> None:
     graph = checked_graph(snapshot)
     for method in snapshot.manifest.methods:
         check_method(snapshot, graph, method)
+    if EXTRACTION in snapshot.manifest.parts:
+        unread.check(snapshot.part(EXTRACTION))
     for name in snapshot.manifest.parts:
         with damage(name):
             _check_keys(snapshot.part(name).arrays)

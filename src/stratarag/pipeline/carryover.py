@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +51,15 @@ class Kept:
         The texts of the other chunks that there were; read when iterated over.
     extracted
         What all chunks said that there were.
+    arrived
+        The rows of chunks of documents that came: some may be known, with other metadata.
     """
 
     now: Rows
     before: Rows
     gone: Iterable[str]
     extracted: Stored | None = None
+    arrived: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def coming(self, size: int) -> list[int]:
         """The rows of the chunks that are new among so many."""

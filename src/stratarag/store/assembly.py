@@ -160,7 +160,7 @@ class Assembled:
 
     `documents` is their number; `chunk_documents[row]` is the place of the chunk's document in the sorted
     ids; `rows_now` and `rows_before` are the chunks that the previous generation has too, ascending in
-    `rows_now`.
+    `rows_now`; `arrived` are those of documents that came, ascending.
     """
 
     tables: Tables
@@ -168,6 +168,7 @@ class Assembled:
     chunk_documents: NDArray[np.int32]
     rows_now: Rows
     rows_before: Rows
+    arrived: Rows
 
 
 def assemble(path: Path, scratch: Path, previous: Path | None) -> Assembled:
@@ -216,5 +217,9 @@ def _read_plan(connection: sqlite3.Connection, database: Database) -> Assembled:
     )
     pair = np.dtype([("now", np.int64), ("before", np.int64)])
     known = np.fromiter(connection.execute(_KNOWN), pair)
+    arrived = np.fromiter(
+        (row[0] for row in connection.execute("SELECT row FROM scratch.plan WHERE fresh = 1 ORDER BY row")),
+        np.int64,
+    )
     tables = Tables(database, size, count)
-    return Assembled(tables, count, documents, known["now"].copy(), known["before"].copy())
+    return Assembled(tables, count, documents, known["now"].copy(), known["before"].copy(), arrived)

@@ -170,6 +170,10 @@ class Staging(CorpusView):
         """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
         return self._corpus.rows_now, self._corpus.rows_before
 
+    def arrived_rows(self) -> Rows:
+        """Chunks of documents that came, ascending; some of them may be known all the same."""
+        return self._corpus.arrived
+
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:

@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from stratarag.errors import Damaged, StoreError
 from stratarag.models.gate import CallItem, Gate
-from stratarag.pipeline.extraction import by_spacy
+from stratarag.pipeline.carryover import Kept
+from stratarag.pipeline.extraction import by_spacy, unread
 from stratarag.pipeline.extraction.by_model import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
 from stratarag.pipeline.extraction.by_rules import extract
 from stratarag.pipeline.names.index import words
 from stratarag.protocols import Corpus, Stored
 from stratarag.records import (
     Built,
+    Carried,
     Chunk,
     EntityMention,
     Extraction,
@@ -109,10 +113,13 @@ async def extract_corpus(
     config: ExtractionConfig,
     previous: Stored | None,
     use_llm: bool,
+    kept: Kept | None = None,
     given: Given | None = None,
     may_load: bool = True,
 ) -> Built:
     """The extraction of every chunk: taken over from `previous`, given, or made now.
+
+    Of the chunks that were `kept`, most are taken over without being read (`unread`).
 
     `may_load` says whether the caller named the spaCy pipeline in `config`, or agreed to it: one that only a
     folder names is not loaded, since a pipeline may run code of its own.
@@ -123,26 +130,33 @@ async def extract_corpus(
     notes: Counter[str] = Counter()
     nodes: list[Node] = []
     given_rows = _placed(corpus, given, notes) if given else {}
+    wanted = (_maker(config, config.gleaning), GIVEN)
+    recipe = content_id(LOCAL_VERSION, config.spacy or "")
+    makers = wanted if use_llm else None
+    rows = unread.unread(corpus.size, previous, kept, given_rows, makers=makers, recipe=recipe)
+    todo: list[int] = np.flatnonzero(rows < 0).tolist()
     with gate.stage("extract", corpus.size):
-        for start in range(0, corpus.size, _BATCH):
-            rows = range(start, min(start + _BATCH, corpus.size))
-            nodes += await _batch(corpus, rows, gate, config, previous, use_llm, given_rows, may_load)
-    maker = _maker(config, config.gleaning)
-    for node in nodes:
-        notes.update(node.extra.get("notes", {}))
+        for start in range(0, len(todo), _BATCH):
+            some = todo[start : start + _BATCH]
+            nodes += await _batch(corpus, some, gate, config, previous, use_llm, given_rows, may_load)
+    found = unread.all_makers(rows, nodes, previous)
+    by_model = unread.of_makers(found, wanted)
+    noted = unread.all_notes(rows, nodes, previous)
+    notes.update(noted)
     if use_llm:
-        notes["chunks extracted without the model"] = sum(
-            node.extra["maker"] not in (maker, GIVEN) for node in nodes
-        )
-    complete = all(node.extra["maker"] in (maker, GIVEN) for node in nodes)
+        notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
+    places = np.arange(corpus.size + 1)
     return Built(
-        nodes, notes={key: count for key, count in sorted(notes.items()) if count}, complete=complete
+        Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
+        unread.arrays(found, recipe, noted),
+        notes={key: count for key, count in sorted(notes.items()) if count},
+        complete=bool(by_model.all()),
     )
 
 
 async def _batch(
     corpus: Corpus,
-    rows: range,
+    rows: Sequence[int],
     gate: Gate,
     config: ExtractionConfig,
     previous: Stored | None,
@@ -213,7 +227,11 @@ def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
 
 
 def _known(
-    previous: Stored | None, rows: range, chunks: Sequence[Chunk], config: ExtractionConfig, use_llm: bool
+    previous: Stored | None,
+    rows: Sequence[int],
+    chunks: Sequence[Chunk],
+    config: ExtractionConfig,
+    use_llm: bool,
 ) -> dict[int, Node]:
     """What the previous generation has and may be kept, with the row of today.
 
