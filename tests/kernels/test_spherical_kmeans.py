@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratarag.kernels.spherical_kmeans import spherical_kmeans
+from stratarag.kernels.spherical_kmeans import assigned, spherical_kmeans
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -42,3 +42,9 @@ def test_there_are_no_more_clusters_than_vectors() -> None:
     assert sorted(spherical_kmeans(np.eye(3, dtype=np.float32), 9, 0).tolist()) == [0, 1, 2]
     with pytest.raises(ValueError, match="count must be at least 1, not 0"):
         spherical_kmeans(np.eye(3, dtype=np.float32), 0, 0)
+
+
+def test_new_vectors_join_the_nearest_of_the_clusters_there_are() -> None:
+    vectors = np.array([[1, 0], [0, 1], [0.8, 0.6], [0, 0], [0.1, 0.99]], np.float32)
+    assert assigned(vectors, np.array([0, 1, -1, -1, -1])).tolist() == [0, 1, 0, -1, 1]
+    assert assigned(vectors, np.full(5, -1)).tolist() == [-1] * 5

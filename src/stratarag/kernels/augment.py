@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels._common import common_neighbours
 from stratarag.kernels._edges import Edges, Labels, Weights
-from stratarag.kernels.knn import knn_graph
+from stratarag.kernels.knn import knn_graph, nearest_of
 
 Augmentation = Literal["knn", "codicil", "none"]
 Matrix = NDArray[np.float32]
@@ -21,7 +21,6 @@ CONTENT_NEIGHBOURS = 50
 _FLOOR = 1e-3
 _ROUNDING = 1e-6
 _BATCH = 65_536
-_LOOKING = 256
 _MANY = 16
 """Where more than one in so many nodes look for neighbours, all do."""
 
@@ -164,17 +163,7 @@ def _offered(unit: Matrix, k: int, seed: int, threads: int, known: Known | None)
     """
     if known is None or _MANY * len(known.nodes) > len(unit):
         return _nearest(unit, k, seed, threads)
-    own = known.nodes[unit[known.nodes].any(axis=1)]
-    k = min(k, len(unit) - 1)
-    pairs = [known.added.reshape(-1, 2)]
-    for start in range(0, len(own), _LOOKING):
-        rows = own[start : start + _LOOKING]
-        scores = unit[rows] @ unit.T
-        scores[np.arange(len(rows)), rows] = -np.inf
-        near = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        found = np.take_along_axis(scores, near, axis=1) != 0  # like nothing: of a vector of zeros
-        pairs.append(np.column_stack([np.repeat(rows, k)[found.ravel()], near[found]]))
-    return np.concatenate(pairs)
+    return np.concatenate([known.added.reshape(-1, 2), nearest_of(unit, known.nodes, k)])
 
 
 def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: float) -> Edges:

@@ -12,6 +12,7 @@ from stratarag.kernels.chnsw import CHNSW
 
 _MANY = 4
 """Where so many times k are all nodes, each is compared with all."""
+_COMPARED = 256
 
 
 def knn_graph(
@@ -43,6 +44,24 @@ def knn_graph(
         backend=backend,
     )
     return _neighbours(index, k, ef, threads)
+
+
+def nearest_of(vectors: Matrix, rows: NDArray[np.integer], k: int) -> NDArray[np.int64]:
+    """Pairs of some rows and the k vectors that are nearest to each by inner product, shape (pairs, 2).
+
+    It compares each of them with all. A vector of zeros is near to nothing.
+    """
+    own = rows[np.any(vectors[rows], axis=1)]
+    k = min(k, len(vectors) - 1)
+    pairs = [np.zeros((0, 2), np.int64)]
+    for start in range(0, len(own) if k > 0 else 0, _COMPARED):
+        some = own[start : start + _COMPARED]
+        scores = vectors[some] @ vectors.T
+        scores[np.arange(len(some)), some] = -np.inf
+        near = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        alike = np.take_along_axis(scores, near, axis=1) != 0
+        pairs.append(np.column_stack([np.repeat(some, k)[alike.ravel()], near[alike]]))
+    return np.concatenate(pairs)
 
 
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:

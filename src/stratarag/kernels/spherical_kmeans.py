@@ -53,6 +53,22 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     return labels
 
 
+def assigned(vectors: Matrix, labels: Labels) -> Labels:
+    """Clusters in which vectors without one (-1) are with the nearest of the centres of the others.
+
+    Vectors of zeros stay without. If there are no clusters, nothing is assigned.
+    """
+    new = np.flatnonzero((labels < 0) & np.any(vectors, axis=1))
+    count = int(labels.max(initial=-1)) + 1
+    if not len(new) or not count:
+        return labels
+    known = np.flatnonzero(labels >= 0)
+    centres = _centres(vectors[known], labels[known], np.zeros((count, vectors.shape[1]), np.float32))
+    found = labels.copy()
+    found[new] = _nearest(vectors[new], centres)
+    return found
+
+
 def _nearest(points: Matrix, centres: Matrix) -> Labels:
     found = np.empty(len(points), np.int64)
     for start in range(0, len(points), _BLOCK):

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ranges import ranges
 from stratarag.pipeline.carryover import Keys, Labels, lookup
 from stratarag.protocols import Rows, Stored
 
@@ -35,12 +36,14 @@ class Before:
     ----------
     stored
         The previous graph.
+    chunks
+        As given.
     """
 
     def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:
         self.stored = previous
+        self.chunks = chunks
         self._now = stored
-        self._chunks = chunks
 
     @cached_property
     def origin(self) -> Rows:
@@ -50,15 +53,30 @@ class Before:
     @cached_property
     def same(self) -> NDArray[np.bool_]:
         """Whether a node was there, and is as it was, its sources too, shape (rows,)."""
-        found = self.origin >= 0
-        rows = self.origin[found]
-        marks = self._now.marks(np.flatnonzero(found).tolist())
+        found = (self.origin >= 0) & ~self.rewritten
         now, before = self._now.arrays, self.stored.arrays
-        of_chunks = mixed(self._chunks)  # that of a new one is of none there was
-        sources = list_sums(now["sources.indptr"], of_chunks[now["sources.indices"]])[found]
-        were = list_sums(before["sources.indptr"], mixed(before["sources.indices"]))[rows]
-        found[found] = (marks == self.stored.marks(rows.tolist())) & (sources == were)
+        of_chunks = mixed(self.chunks)  # that of a new one is of none there was
+        sources = list_sums(now["sources.indptr"], of_chunks[now["sources.indices"]])
+        were = list_sums(before["sources.indptr"], mixed(before["sources.indices"]))
+        found[found] = sources[found] == were[self.origin[found]]
         return found
+
+    @cached_property
+    def rewritten(self) -> NDArray[np.bool_]:
+        """Whether a node was there, and says something else now, shape (rows,)."""
+        found = self.origin >= 0
+        before = self.stored.marks(self.origin[found].tolist())
+        found[found] = self._now.marks(np.flatnonzero(found).tolist()) != before
+        return found
+
+    def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
+        """The chunks behind previous nodes that are as they were, as borders and present rows."""
+        indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
+        now = np.full(int(max(self.chunks.max(initial=-1), indices.max(initial=-1))) + 1, -1, np.int64)
+        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
+        sizes = indptr[rows + 1] - indptr[rows]
+        found = now[indices[ranges(indptr[rows], sizes)]]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
 
 
 def _every(stored: Stored, read: Callable[[list[int]], Keys]) -> Keys:
@@ -130,3 +148,29 @@ def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: La
     were = label_sums(before, mixed(np.arange(len(before))), int(before.max(initial=-1)) + 1)
     whole[whole] = sums[whole] == were[found[whole]]
     return np.where(whole, found, -1)
+
+
+def recognised_lists(
+    lists: tuple[Rows, Rows],
+    origin: Rows,
+    same: NDArray[np.bool_],
+    candidates: Rows,
+    before: tuple[Rows, Rows],
+) -> Rows:
+    """The previous list that each list is, with the same members as they were, or -1, shape (lists,).
+
+    Parameters
+    ----------
+    lists, before
+        Members of each list, as borders and rows: present rows, and previous ones.
+    origin, same
+        The row that each row had, or -1, and whether it is as it was.
+    candidates
+        The previous list that each might be, or -1.
+    """
+    indptr, indices = lists
+    changed = list_sums(indptr, (~same[indices]).astype(np.uint64)) > 0
+    sums, were = list_sums(indptr, mixed(origin[indices])), list_sums(before[0], mixed(before[1]))
+    whole = (candidates >= 0) & ~changed
+    whole[whole] = sums[whole] == were[candidates[whole]]
+    return np.where(whole, candidates, -1)

@@ -17,12 +17,13 @@ from stratarag.methods.archrag.config import ArchRAGConfig
 from stratarag.methods.archrag.index import index_arrays
 from stratarag.methods.archrag.levels import Level, Partition, entity_level, partition
 from stratarag.methods.archrag.ranking import Calibration
-from stratarag.methods.archrag.unchanged import BY_MODEL, Unchanged
+from stratarag.methods.archrag.unchanged import Unchanged
 from stratarag.methods.archrag.unchanged import arrays as unchanged_arrays
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
+from stratarag.pipeline.kept_nodes import BY_MODEL, joined
 from stratarag.protocols import Vectors
 from stratarag.records import Carried, CarriedVectors
 
@@ -30,7 +31,6 @@ RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
 ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
-_NO_ROWS = np.zeros(0, np.int64)
 
 
 async def build(
@@ -160,13 +160,7 @@ class _Hierarchy:
 
     def nodes(self) -> Carried:
         """All communities, level by level."""
-        sizes = [np.diff(each.indptr) for each in self.levels]
-        return Carried(
-            np.concatenate([_NO_ROWS, *(each.before for each in self.levels)]),
-            [node for each in self.levels for node in each.fresh],
-            np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
-            np.concatenate([_NO_ROWS, *(each.indices for each in self.levels)]),
-        )
+        return joined(self.levels)
 
     def by_model(self) -> list[NDArray[np.bool_]]:
         """Whether a model wrote the reports of each level, or nobody had to."""
@@ -186,7 +180,9 @@ class _Hierarchy:
 
     def vectors(self, dimension: int) -> Vectors:
         """Of all communities, level by level."""
-        return np.concatenate([np.zeros((0, dimension), np.float32), *(each.vectors for each in self.levels)])
+        return np.concatenate(
+            [np.zeros((0, dimension), np.float32), *(each.all_vectors for each in self.levels)]
+        )
 
     def stored_vectors(self, vectors: Vectors, previous: Stored | None) -> Vectors:
         """The same, so that those which the previous index has are not stored again."""

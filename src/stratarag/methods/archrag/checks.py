@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from stratarag.methods.archrag.build import ADDED, RECIPE
 from stratarag.methods.archrag.index import CHANGES, INDEX
-from stratarag.methods.archrag.unchanged import BY_MODEL, SETTINGS
+from stratarag.methods.archrag.unchanged import SETTINGS
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_vectors
+from stratarag.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:

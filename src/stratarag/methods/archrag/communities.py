@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratarag.methods.archrag.clustering import Weights
 from stratarag.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import VECTORS, CarryOver
+from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import carried, write_reports
@@ -55,66 +54,21 @@ class Community:
 
 
 @dataclass(frozen=True)
-class Written:
-    """The communities of a level: those that are as they were, and those that were made.
+class Written(KeptNodes):
+    """The communities of a level; `fresh_vectors` are those of `fresh`."""
 
-    Parameters
-    ----------
-    before
-        The row of each in the previous index, or -1.
-    fresh, fresh_vectors
-        The nodes of the others, in order, and their vectors.
-    indptr, indices
-        The chunk rows of community i are `indices[indptr[i]:indptr[i + 1]]`.
-    previous
-        The previous index.
-    """
-
-    before: Rows
-    fresh: Sequence[Node]
     fresh_vectors: Vectors
-    indptr: Rows
-    indices: Rows
-    previous: Stored | None
 
     @cached_property
-    def vectors(self) -> Vectors:
+    def all_vectors(self) -> Vectors:
         """Of all of them, shape (communities, dimension)."""
-        found = np.zeros((len(self.before), self.fresh_vectors.shape[1]), np.float32)
-        kept = self.before >= 0
-        found[~kept] = self.fresh_vectors
-        if self.previous is not None and kept.any():
-            found[kept] = self.previous.arrays[VECTORS][self.before[kept]]
-        return found
-
-    def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array with a value for each community, of the previous ones and those that were made."""
-        found = np.zeros(len(self.before), fresh.dtype)
-        kept = self.before >= 0
-        found[~kept] = fresh
-        if self.previous is not None and kept.any():
-            found[kept] = self.previous.arrays[name][self.before[kept]]
-        return found
-
-    def read(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at some rows."""
-        kept = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
-        known: dict[int, Node] = {}
-        if self.previous is not None and kept:
-            nodes = self.previous.nodes(self.before[kept].tolist())
-            known = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
-        places = np.cumsum(self.before < 0) - 1
-        return [known[row] if row in known else self.fresh[places[row]] for row in rows]
-
-    def _placed(self, row: int, node: Node) -> Node:
-        sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
-        return Node(node.id, node.kind, node.level, node.text, sources, node.extra)
+        return self.vectors(VECTORS, self.fresh_vectors)
 
     def level(self, number: int, partition: Partition) -> Level:
         """These communities as the next level."""
         return Level(
             number,
-            self.vectors,
+            self.all_vectors,
             partition.ends,
             partition.weights,
             (self.indptr, self.indices),
@@ -159,7 +113,7 @@ class CommunityWriter:
         )
         alone = np.array([members[row][0] for row in made[len(joined) :]], np.int64)
         vectors = np.concatenate([embedded, level.vectors[alone]])
-        return Written(before, nodes, vectors, indptr, indices, self._previous)
+        return Written(before, nodes, indptr, indices, self._previous, vectors)
 
     def _read(
         self, level: Level, members: Sequence[Rows], edges: Sequence[Rows], sources: Sequence[Sequence[int]]

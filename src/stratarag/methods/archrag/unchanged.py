@@ -14,10 +14,11 @@ from stratarag.methods.base import Graph, Stored
 from stratarag.models.gate import Gate
 from stratarag.pipeline.before import recognised
 from stratarag.pipeline.carryover import Labels
+from stratarag.pipeline.kept_nodes import BY_MODEL
 from stratarag.protocols import Rows
 
-BY_MODEL, SETTINGS = "by_model", "report_settings"
-"""Arrays: whether a model wrote each report, or nobody had to; and the settings that reports depend on."""
+SETTINGS = "report_settings"
+"""The array of the settings that reports depend on."""
 
 
 class Unchanged:

@@ -30,17 +30,20 @@ STAGE = "attributes"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An attribute before its text: its id, its entity, and the graph rows and texts that it is made of."""
+    """An attribute before its text: its id, its entity's, and rows, ids and texts of what it is made of."""
 
     id: str
-    entity: int
+    entity: str
     name: str
     rows: Sequence[int]
+    members: Sequence[str]
     texts: Sequence[str]
 
 
-def plan_attributes(inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig) -> list[Plan]:
-    """What the attribute of each entity is made of.
+def statement_lists(
+    inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig
+) -> tuple[Rows, Rows]:
+    """What the attribute of each entity is made of, as borders and rows of the graph: the entity comes first.
 
     Parameters
     ----------
@@ -50,28 +53,32 @@ def plan_attributes(inputs: BuildInputs, entities: Rows, stated: Rows, config: N
         Pairs of a relation and a unit that names both its ends. Such a relation is left out, since the unit
         states it.
     """
-    names = inputs.names(entities.tolist())
     statements = _Statements(inputs, stated)
-    rows_of = {entity: statements.of(entity, config.statements) for entity in entities.tolist()}
-    texts = inputs.texts(row for rows in rows_of.values() for row in rows)
-    return [
-        _plan(inputs, entity, names[entity], rows, [texts[row] for row in rows], config)
-        for entity, rows in rows_of.items()
-    ]
+    lists = [[entity, *statements.of(entity, config.statements)] for entity in entities.tolist()]
+    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return indptr, np.fromiter((row for rows in lists for row in rows), np.int64, int(indptr[-1]))
+
+
+def plan_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]], config: NodeRAGConfig) -> list[Plan]:
+    """Attributes, from the entity and the other rows of each."""
+    names = inputs.names(rows[0] for rows in lists)
+    ids = inputs.ids(row for rows in lists for row in rows)
+    texts = inputs.texts(row for _, *rows in lists for row in rows)
+    return [_plan(names[entity], entity, rows, ids, texts, config) for entity, *rows in lists]
 
 
 def _plan(
-    inputs: BuildInputs,
-    entity: int,
     name: str,
+    entity: int,
     rows: Sequence[int],
-    texts: Sequence[str],
+    ids: Mapping[int, str],
+    texts: Mapping[int, str],
     config: NodeRAGConfig,
 ) -> Plan:
-    made_of = [inputs.ids[row] for row in rows]
+    members, own = [ids[row] for row in rows], [texts[row] for row in rows]
     settings = ("noderag", "attribute", str(config.attribute_tokens))
-    identity = content_id(*settings, inputs.ids[entity], name, *made_of, *texts)
-    return Plan(identity, entity, name, rows, texts)
+    identity = content_id(*settings, ids[entity], name, *members, *own)
+    return Plan(identity, ids[entity], name, rows, members, own)
 
 
 class _Statements:
@@ -135,7 +142,7 @@ def _node(plan: Plan, text: str, by: str, inputs: BuildInputs) -> Node:
     extra = {
         "by": by,
         "title": plan.name,
-        "entity": inputs.ids[plan.entity],
-        "members": [inputs.ids[row] for row in plan.rows],
+        "entity": plan.entity,
+        "members": list(plan.members),
     }
     return Node(plan.id, "attribute", 0, text, inputs.sources(plan.rows), extra)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.spherical_kmeans import spherical_kmeans
 from stratarag.methods.base import Built, Corpus, Graph, Stored
-from stratarag.methods.noderag.attributes import plan_attributes, write_attributes
+from stratarag.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
 from stratarag.methods.noderag.communities import detect_communities, graph_drift, large_communities
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.elements import Element, write_elements
@@ -28,8 +27,10 @@ from stratarag.methods.noderag.heterograph import (
     text_edges,
 )
 from stratarag.methods.noderag.importance import Important, important_entities
-from stratarag.methods.noderag.inputs import BuildInputs
-from stratarag.methods.noderag.matching import matches, semantic_links
+from stratarag.methods.noderag.inputs import COMMUNITY_KEYS, BuildInputs
+from stratarag.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
+from stratarag.methods.noderag.unchanged import Unchanged, rows_of_lists
+from stratarag.methods.noderag.unchanged import arrays as unchanged_arrays
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import (
     VECTOR_KEYS,
@@ -40,11 +41,12 @@ from stratarag.pipeline.carryover import (
     text_keys,
     written_by_model,
 )
+from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.statements import group_vectors
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import Node
+from stratarag.records import CarriedVectors
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
@@ -66,8 +68,9 @@ async def build(
     communities are found anew.
     """
     carry = CarryOver(previous, gate)
+    unchanged = Unchanged(graph, gate, previous, config)
     with gate.stage("important entities"):
-        inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph)
+        inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph, previous)
         edges = await asyncio.to_thread(_edges_of_decomposition, graph)
         grouped = None if regroup else previous
         drift = await asyncio.to_thread(graph_drift, inputs.keys, grouped)
@@ -76,55 +79,105 @@ async def build(
             important_entities, inputs, edges, config, previous, measure=measure
         )
     stated = await asyncio.to_thread(stating_units, graph)
-    plans = await asyncio.to_thread(plan_attributes, inputs, important.rows, stated, config)
-    attributes = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
+    lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated, config)
+    attributes, of_attributes = await _attributes(lists, inputs, carry, unchanged, gate, config, previous)
 
     with gate.stage("communities"):
         keys = _community_keys(inputs, important.rows)
-        owned = np.column_stack([important.rows, len(inputs.ids) + np.arange(len(important.rows))])
+        owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, compare=drift.due)
-        large = await asyncio.to_thread(large_communities, labels, attributes, inputs, config)
-    elements = await write_elements(large, attributes, carry, inputs, gate, config)
+        kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
+        made = np.array([rows is None for rows in kept], np.bool_)
+        large = await asyncio.to_thread(large_communities, labels, made, attributes, inputs, config)
+    written = await write_elements(large, carry, inputs, gate, config)
+    elements = _Elements.of(kept, written, previous, graph)
 
-    embedded = [*attributes, *(each.node for each in elements)]
-    nodes = [*embedded, *(each.overview for each in elements)]
-    texts = [node.text for node in embedded]
     units = np.asarray(graph.unit_vectors, np.float32)
-    vectors = await _group_vectors(attributes, elements, units, inputs, carry)
-    contents = _Contents(corpus, graph, important, attributes, elements, labels, vectors, units)
+    fresh = await _fresh_vectors(attributes, of_attributes, written, units, inputs, carry)
+    contents = _Contents(corpus, graph, important, attributes, elements, labels, fresh, units)
+    settled = None if measure else previous
     with gate.stage("heterograph"):
-        arrays = await asyncio.to_thread(_arrays, contents, config)
-    arrays |= {"communities.keys": keys, "communities.labels": labels.astype(np.int32)}
-    arrays |= drift.arrays()
-    arrays |= {VECTOR_KEYS: await asyncio.to_thread(text_keys, texts)}
+        arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
+    arrays |= {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
+    arrays |= drift.arrays() | unchanged_arrays(lists, elements.labels, config)
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
-    first = [node.sources[0] for node in embedded]
-    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), np.array(first, np.int64)])}
-    return Built(nodes, arrays, complete=all(map(written_by_model, nodes)), origins=origins)
+    nodes = joined([attributes, elements.nodes, elements.titles])
+    first = nodes.indices[nodes.indptr[: len(attributes) + len(elements.nodes)]]
+    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), first])}
+    return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()), origins=origins)
 
 
-async def _group_vectors(
-    attributes: Sequence[Node],
-    elements: Sequence[Element],
+async def _attributes(
+    lists: tuple[Rows, Rows],
+    inputs: BuildInputs,
+    carry: CarryOver,
+    unchanged: Unchanged,
+    gate: Gate,
+    config: NodeRAGConfig,
+    previous: Stored | None,
+) -> tuple[KeptNodes, list[Plan]]:
+    """The attributes, and what those are made of that are not as they were."""
+    before = await asyncio.to_thread(unchanged.attributes, lists)
+    changed = rows_of_lists(lists, np.flatnonzero(before < 0))
+    plans = await asyncio.to_thread(plan_attributes, inputs, changed, config)
+    fresh = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
+    return KeptNodes.of(before, fresh, previous, inputs.graph.before), plans
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """High-level elements and their titles; `labels` are the communities of the elements."""
+
+    nodes: KeptNodes
+    titles: KeptNodes
+    labels: Rows
+
+    @classmethod
+    def of(
+        cls,
+        kept: Sequence[Rows | None],
+        written: Sequence[Element],
+        previous: Stored | None,
+        graph: Graph,
+    ) -> _Elements:
+        """By their communities: the previous rows of those that are `kept`, and those that were written."""
+        count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
+        found = [(label, row) for label, rows in enumerate(kept) if rows is not None for row in rows.tolist()]
+        found += [(each.about.label, -1) for each in written]
+        ordered = np.array(sorted(found, key=itemgetter(0)), np.int64).reshape(-1, 2)
+        labels, before = ordered[:, 0], ordered[:, 1]
+        titles = np.where(before >= 0, before + count, -1)
+        return cls(
+            KeptNodes.of(before, [each.node for each in written], previous, graph.before),
+            KeptNodes.of(titles, [each.overview for each in written], previous, graph.before),
+            labels,
+        )
+
+
+async def _fresh_vectors(
+    attributes: KeptNodes,
+    plans: Sequence[Plan],
+    written: Sequence[Element],
     units: Vectors,
     inputs: BuildInputs,
     carry: CarryOver,
-) -> Vectors:
-    """Vectors of attributes, then of high-level elements, whose members are units and attributes."""
-    places = {identity: row for row, identity in enumerate(inputs.ids[inputs.first_unit :])}
-    of_attributes = [_known(node, places) for node in attributes]
+) -> tuple[Vectors, Vectors]:
+    """Vectors of the attributes and elements that were made: of units, and of units and attributes."""
+    first = inputs.first_unit
+    of_attributes = [[row - first for row in plan.rows if row >= first] for plan in plans]
     stage = "embed attributes and elements"
-    first = await group_vectors(attributes, of_attributes, units, stage=stage, carry=carry)
-    places |= {node.id: len(units) + row for row, node in enumerate(attributes)}
-    nodes = [each.node for each in elements]
-    below, of_elements = np.concatenate([units, first]), [_known(node, places) for node in nodes]
-    return np.concatenate([first, await group_vectors(nodes, of_elements, below, stage=stage, carry=carry)])
-
-
-def _known(node: Node, places: Mapping[str, int]) -> list[int]:
-    """Where the members of a node are, of those that have a place."""
-    return [places[member] for member in node.extra["members"] if member in places]
+    made = await group_vectors(attributes.fresh, of_attributes, units, stage=stage, carry=carry)
+    below = np.concatenate([units, attributes.vectors(VECTORS, made)])
+    of_elements = [
+        [
+            *(len(units) + place for place in each.about.attributes),
+            *(row - first for row in each.about.rows if row >= first),
+        ]
+        for each in written
+    ]
+    nodes = [each.node for each in written]
+    return made, await group_vectors(nodes, of_elements, below, stage=stage, carry=carry)
 
 
 def _edges_of_decomposition(graph: Graph) -> Rows:
@@ -134,76 +187,123 @@ def _edges_of_decomposition(graph: Graph) -> Rows:
 
 def _community_keys(inputs: BuildInputs, important: Rows) -> Keys:
     """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
-    return np.concatenate(
-        [inputs.keys, keys_of("attribute", (inputs.ids[row] for row in important.tolist()))]
-    )
+    return np.concatenate([inputs.keys, keys_of("attribute", inputs.ids(important.tolist()).values())])
 
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the heterograph consists of. `vectors` are those of attributes and elements, titles have none."""
+    """What the heterograph consists of. `fresh` are the vectors of attributes and elements that were made."""
 
     corpus: Corpus
     graph: Graph
     important: Important
-    attributes: Sequence[Node]
-    elements: Sequence[Element]
+    attributes: KeptNodes
+    elements: _Elements
     labels: Rows
-    vectors: Vectors
+    fresh: tuple[Vectors, Vectors]
     units: Vectors
 
     @property
     def layout(self) -> Layout:
         """Where each type of node begins."""
-        many = len(self.elements)
+        many = len(self.elements.nodes)
         return Layout.of(self.corpus.size, self.graph, len(self.attributes), many, many)
 
+    @property
+    def before(self) -> Rows:
+        """The previous row of each attribute, element and title, or -1."""
+        return np.concatenate(
+            [self.attributes.before, self.elements.nodes.before, self.elements.titles.before]
+        )
 
-def _arrays(contents: _Contents, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
-    """What a search reads."""
-    layout = contents.layout
-    edges = EdgeList.of(_structure(contents, layout, config))
+    def vectors(self) -> Vectors:
+        """Of attributes and elements; titles have none."""
+        attributes, elements = self.fresh
+        return np.concatenate(
+            [
+                self.attributes.vectors(VECTORS, attributes),
+                self.elements.nodes.vectors(VECTORS, elements),
+            ]
+        )
+
+
+def _arrays(
+    contents: _Contents, config: NodeRAGConfig, previous: Stored | None, settled: Stored | None
+) -> dict[str, NDArray[Any]]:
+    """What a search reads; edges by meaning go on from those of `settled`."""
+    layout, vectors = contents.layout, contents.vectors()
+    entries = np.concatenate([contents.units, vectors])
+    moved = Moved.of(contents.graph, layout, contents.before, settled)
+    cells = entry_cells(entries, layout, moved, config)
+    edges = EdgeList.of(_structure(contents, layout, cells))
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
-    entries = np.concatenate([contents.units, contents.vectors])
-    links = semantic_links(
-        nodes, np.concatenate([contents.corpus.vectors, entries]), config.links, config.seed
-    )
+    everything = np.concatenate([contents.corpus.vectors, entries])
+    links = entry_links(nodes, everything, moved, config)
     merged, semantic = edges.with_semantic(links)
-    titles = [each.overview.text for each in contents.elements]
-    no_vectors = np.zeros((len(titles), entries.shape[1]), np.float32)
+    titles = contents.elements.titles.texts()
+    parts = [contents.attributes, contents.elements.nodes]
     return {
         **edge_arrays(merged, semantic, layout),
         **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
-        VECTORS: np.concatenate([contents.vectors, no_vectors]),
-        ENTRY_VECTORS: entries,
+        **_carried_vectors(contents, vectors, entries, previous),
+        VECTOR_KEYS: np.concatenate(
+            [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
+        ),
+        BY_MODEL: np.concatenate(
+            [
+                each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
+                for each in [*parts, contents.elements.titles]
+            ]
+        ),
+        CELLS: cells.astype(np.int32),
         **Nearest.index(entries, "entries"),
     }
 
 
-def _structure(contents: _Contents, layout: Layout, config: NodeRAGConfig) -> list[tuple[Kind, Rows]]:
+def _carried_vectors(
+    contents: _Contents, vectors: Vectors, entries: Vectors, previous: Stored | None
+) -> dict[str, NDArray[Any]]:
+    """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
+    own = contents.before
+    all_vectors = np.concatenate([vectors, np.zeros((len(own) - len(vectors), vectors.shape[1]), np.float32)])
+    if previous is None or contents.graph.before is None:
+        return {VECTORS: all_vectors, ENTRY_VECTORS: entries}
+    before = Layout(np.asarray(previous.arrays["layout"]))
+    first = before.first("S") - before.first("N")
+    units = contents.graph.before.origin[contents.graph.entities + contents.graph.relations :]
+    of_entries = np.concatenate(
+        [np.where(units >= 0, units - first, -1), np.where(own >= 0, own + before.count("S"), -1)]
+    )[: len(entries)]
+    same = contents.graph.before.same[contents.graph.entities + contents.graph.relations :]
+    of_entries[: len(same)][~same] = -1
+    found = {
+        VECTORS: CarriedVectors(previous.arrays[VECTORS], own, all_vectors[own < 0]),
+        ENTRY_VECTORS: CarriedVectors(previous.arrays[ENTRY_VECTORS], of_entries, entries[of_entries < 0]),
+    }
+    return cast(dict[str, NDArray[Any]], found)
+
+
+def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:
     """All edges but those of similarity."""
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
-    numbers = np.arange(len(contents.elements))
+    numbers = np.arange(len(contents.elements.nodes))
     entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [
         *decomposition(contents.graph, layout),
         (Kind.ENTITY_ATTRIBUTE, owned),
-        (Kind.ELEMENT_MATCH, _matched(contents, layout, config)),
+        (Kind.ELEMENT_MATCH, _matched(contents, layout, cells)),
         (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
         (Kind.TEXT_UNIT, text_edges(contents.graph, layout)),
         (Kind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
     ]
 
 
-def _matched(contents: _Contents, layout: Layout, config: NodeRAGConfig) -> Rows:
+def _matched(contents: _Contents, layout: Layout, cells: Rows) -> Rows:
     """Semantic matching within communities, over S, A and H (2.3)."""
-    graph, many = contents.graph, len(contents.elements)
+    graph, many = contents.graph, len(contents.elements.nodes)
     rows = graph.entities + graph.relations
-    labels = np.array([each.label for each in contents.elements], np.int64)
     spans = [(layout.first(kind), layout.count(kind)) for kind in "SAH"]
     nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
-    communities = np.concatenate([contents.labels[rows:], labels])
-    vectors = np.concatenate([contents.units, contents.vectors])
-    clusters = spherical_kmeans(vectors, max(1, round(math.sqrt(len(nodes)))), config.seed)
-    return matches(nodes, communities, clusters, np.arange(len(nodes) - many, len(nodes)))
+    communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
+    return matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes)))

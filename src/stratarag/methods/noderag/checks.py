@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.methods.noderag.heterograph import Kind, Layout
+from stratarag.methods.noderag.matching import CELLS
+from stratarag.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, SETTINGS
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -40,6 +43,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("titles.lengths", np.uint16, (layout.count("O"),))
         checks.nearest("entries", rich, dimension)
         _check_history(checks, graph)
+        if BY_MODEL in arrays:  # not in indexes of an earlier version
+            _check_unchanged(checks, graph, layout)
 
 
 def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
@@ -63,3 +68,18 @@ def _check_history(checks: Checks, graph: Graph) -> None:
     checks.of("communities.labels", np.int32, keys.shape)
     checks.of("important.keys", np.uint64, (None,))
     checks.of("important.sources", np.uint64, (None,))
+
+
+def _check_unchanged(checks: Checks, graph: Graph, layout: Layout) -> None:
+    """By what the next update finds what is as it was."""
+    attributes = layout.count("A")
+    rows = graph.entities + graph.relations + graph.units
+    checks.of(BY_MODEL, np.bool_, (layout.size - layout.first("A"),))
+    checks.of(SETTINGS, np.int64, (None,))
+    checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
+    members = checks.rows(MEMBERS, rows, (None,))
+    borders = checks.of(BORDERS, np.int64, (attributes + 1,))
+    if borders[0] != 0 or borders[-1] != len(members) or (np.diff(borders) < 1).any():
+        raise ValueError(f"array '{BORDERS}' does not divide the {len(members)} members of attributes")
+    entries = layout.first("O") - layout.first("S")
+    checks.rows(CELLS, entries, (entries,), dtype=np.int32, start=-1)

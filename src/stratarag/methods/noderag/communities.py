@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
 from stratarag.pipeline.drift import Drift, communities_drifted, first_settled
+from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
@@ -92,6 +93,8 @@ class Community:
         Names of the entities that its units mention most.
     texts, members
         Texts and ids of its attributes, then of its `rows`.
+    sources
+        The chunk rows of its attributes.
     """
 
     digest: str
@@ -101,17 +104,30 @@ class Community:
     names: Sequence[str]
     texts: Sequence[str]
     members: Sequence[str]
+    sources: Collection[int]
 
 
 def large_communities(
-    labels: Rows, attributes: Sequence[Node], inputs: BuildInputs, config: NodeRAGConfig
+    labels: Rows,
+    made: NDArray[np.bool_],
+    attributes: KeptNodes,
+    inputs: BuildInputs,
+    config: NodeRAGConfig,
 ) -> list[Community]:
-    """The communities that are large enough to have high-level elements, by their labels."""
-    own = labels[len(inputs.ids) :]
-    rows = _rows_by_label(labels, inputs)
+    """The communities that are large enough to have high-level elements, by their labels.
+
+    Parameters
+    ----------
+    labels
+        Of the rows of the graph, then of the attributes.
+    made
+        Whether the elements of a community are made, by labels; the others are left out.
+    """
+    own = labels[inputs.size :]
+    rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)
     places: dict[int, list[int]] = {}
-    for place, label in enumerate(own.tolist()):
-        places.setdefault(label, []).append(place)
+    for place in np.flatnonzero(made[own]).tolist():
+        places.setdefault(int(own[place]), []).append(place)
     large = [
         label
         for label in sorted({*rows, *places})
@@ -120,14 +136,17 @@ def large_communities(
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
     names = inputs.names([row for found in named.values() for row in found])
     texts = inputs.texts(row for label in large for row in rows.get(label, ()))
+    ids = inputs.ids(row for label in large for row in rows.get(label, ()))
+    chosen = [place for label in large for place in places.get(label, ())]
+    nodes = dict(zip(chosen, attributes.read(chosen), strict=True))
     return [
         _community(
             label,
             rows.get(label, []),
-            [(place, attributes[place]) for place in places.get(label, ())],
+            [(place, nodes[place]) for place in places.get(label, ())],
             telling((names[row] for row in named[label]), _NAMES),
             texts,
-            inputs,
+            ids,
             config,
         )
         for label in large
@@ -135,14 +154,14 @@ def large_communities(
 
 
 def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
-    """The units of each community, or its relations where it has no units."""
+    """The units of each community, or its relations where it has no units; none of label -1."""
     found: dict[int, list[int]] = {}
-    total, first = len(inputs.ids), inputs.first_unit
-    for row, label in enumerate(labels[first:total].tolist(), first):
-        found.setdefault(label, []).append(row)
+    total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
+    for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
+        found.setdefault(int(labels[row]), []).append(row)
     with_units = frozenset(found)
-    entities = inputs.graph.entities
-    for row, label in enumerate(labels[entities:first].tolist(), entities):
+    for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
+        label = int(labels[row])
         if label not in with_units:
             found.setdefault(label, []).append(row)
     return found
@@ -167,11 +186,12 @@ def _community(
     attributes: Sequence[tuple[int, Node]],
     names: Sequence[str],
     texts_by_row: Mapping[int, str],
-    inputs: BuildInputs,
+    ids_by_row: Mapping[int, str],
     config: NodeRAGConfig,
 ) -> Community:
     texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
-    members = [*(node.id for _, node in attributes), *(inputs.ids[row] for row in rows)]
+    members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
     settings = ("noderag", "community", str(config.element_tokens), str(config.elements))
     digest = content_id(*settings, *names, "", *members, "", *texts)
-    return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members)
+    sources = {source for _, node in attributes for source in node.sources}
+    return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

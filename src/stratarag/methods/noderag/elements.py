@@ -39,11 +39,11 @@ class ElementsSchema(BaseModel):
 
 
 class Element(NamedTuple):
-    """A high-level element, the node of its title, and the label of the community it is about."""
+    """A high-level element, the node of its title, and the community it is about."""
 
     node: Node
     overview: Node
-    label: int
+    about: Community
 
 
 class _Insight(NamedTuple):
@@ -54,7 +54,6 @@ class _Insight(NamedTuple):
 
 async def write_elements(
     found: Sequence[Community],
-    attributes: Sequence[Node],
     carry: CarryOver,
     inputs: BuildInputs,
     gate: Gate,
@@ -66,13 +65,11 @@ async def write_elements(
     with gate.stage(STAGE, len(missing)):
         answers: list[ElementsSchema | None] = [None] * len(missing)
         if gate.has_llm and missing:
-            items = [_item(each, attributes, inputs, gate, config) for each in missing]
+            items = [_item(each, inputs, gate, config) for each in missing]
             answers = await gate.map(_task(config), items)
         for each, answer in zip(missing, answers, strict=True):
             insights[each.digest] = await _insights(each, answer, gate, config)
-    return [
-        element for each in found for element in _elements(each, insights[each.digest], attributes, inputs)
-    ]
+    return [element for each in found for element in _elements(each, insights[each.digest], inputs)]
 
 
 def _known_insights(
@@ -109,9 +106,7 @@ def _placeholder(values: Mapping[str, str], tokens: int) -> ElementsSchema:
     return ElementsSchema(elements=[ElementSchema(title=values["names"] or "title", text=text)])
 
 
-def _item(
-    each: Community, attributes: Sequence[Node], inputs: BuildInputs, gate: Gate, config: NodeRAGConfig
-) -> CallItem:
+def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
     share = max(1, MEMBER_TOKENS // len(each.texts))
     values = {
         "passages": "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in each.texts),
@@ -119,7 +114,7 @@ def _item(
         "elements": str(config.elements),
         "words": str(max(10, config.element_tokens * 3 // 4)),
     }
-    sources = inputs.corpus.ids(_sources(each, attributes, inputs))
+    sources = inputs.corpus.ids(_sources(each, inputs))
     return CallItem(values, values["names"] or each.members[0], sources)
 
 
@@ -143,10 +138,8 @@ def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConf
         yield _Insight(own or title, text, MODEL)
 
 
-def _elements(
-    each: Community, insights: Sequence[_Insight], attributes: Sequence[Node], inputs: BuildInputs
-) -> Iterator[Element]:
-    sources = _sources(each, attributes, inputs)
+def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs) -> Iterator[Element]:
+    sources = _sources(each, inputs)
     for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
         extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
@@ -159,13 +152,12 @@ def _elements(
             sources,
             {"by": insight.by, "title": insight.title, "members": [identity]},
         )
-        yield Element(node, title, each.label)
+        yield Element(node, title, each)
 
 
 def _id(digest: str, number: int) -> str:
     return content_id("noderag", "element", digest, str(number))
 
 
-def _sources(each: Community, attributes: Sequence[Node], inputs: BuildInputs) -> list[int]:
-    own = {source for place in each.attributes for source in attributes[place].sources}
-    return sorted(own.union(inputs.sources(each.rows)))
+def _sources(each: Community, inputs: BuildInputs) -> list[int]:
+    return sorted({*each.sources, *inputs.sources(each.rows)})

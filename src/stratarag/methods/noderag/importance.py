@@ -59,7 +59,7 @@ def important_entities(
             rows = np.flatnonzero(before & _repeated(inputs))
             return Important(rows, np.asarray(previous.arrays["important.sources"]))
     sample = _sample(inputs.keys, config, previous)
-    found = centrality(ends, len(inputs.keys), sample)
+    found = centrality(ends, inputs.size, sample)
     chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])
     rows = np.flatnonzero(chosen & _repeated(inputs))
     return Important(rows.astype(np.int64), inputs.keys[sample])

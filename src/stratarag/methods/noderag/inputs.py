@@ -1,4 +1,4 @@
-"""What a build reads of the corpus' graph, once: ids, keys, and the texts of semantic units."""
+"""What a build reads of the corpus' graph: keys of all rows, and ids and texts of those that it asks for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stratarag.methods.base import Corpus, Graph
+from stratarag.methods.base import Corpus, Graph, Stored
+from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import Keys, keys_of
 from stratarag.protocols import Rows
-from stratarag.records import Node
 
+COMMUNITY_KEYS = "communities.keys"
+"""The array of the keys of the rows of the graph, then of the attributes."""
 _BATCH = 4096
 
 
@@ -21,49 +23,51 @@ class BuildInputs:
 
     Attributes
     ----------
-    ids
-        Of all rows.
     keys
         The key of each row's id, shape (rows,).
-    units
-        The texts of the units.
     """
 
     corpus: Corpus
     graph: Graph
-    ids: Sequence[str]
     keys: Keys
-    units: Sequence[str]
 
     @classmethod
-    def read(cls, corpus: Corpus, graph: Graph) -> BuildInputs:
-        """Read a graph's nodes, a batch at a time."""
-        first = graph.entities + graph.relations
-        ids: list[str] = []
-        units: list[str] = []
-        for start in range(0, first + graph.units, _BATCH):
-            end = min(start + _BATCH, first + graph.units)
-            ids += graph.stored.ids(range(start, end))
-            units += graph.stored.texts(range(max(first, start), max(first, end)))
-        return cls(corpus, graph, ids, keys_of("graph", ids), units)
+    def read(cls, corpus: Corpus, graph: Graph, previous: Stored | None) -> BuildInputs:
+        """Of a graph; keys that the previous index has are not made again."""
+
+        def made(rows: Sequence[int]) -> Keys:
+            batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+            return keys_of("graph", (identity for batch in batches for identity in graph.stored.ids(batch)))
+
+        if previous is None or graph.before is None:
+            return cls(corpus, graph, made(range(graph.entities + graph.relations + graph.units)))
+        return cls(corpus, graph, carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made))
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.keys)
 
     @property
     def first_unit(self) -> int:
         """The row of the first unit."""
         return self.graph.entities + self.graph.relations
 
+    def ids(self, rows: Iterable[int]) -> dict[int, str]:
+        """Ids by row."""
+        distinct = sorted(set(rows))
+        return dict(zip(distinct, self.graph.stored.ids(distinct), strict=True))
+
     def texts(self, rows: Iterable[int]) -> dict[int, str]:
         """Texts of relations and units by row."""
-        rows = list(rows)
-        relations = self._nodes(row for row in rows if row < self.first_unit)
-        return {
-            row: relations[row].text if row in relations else self.units[row - self.first_unit]
-            for row in rows
-        }
+        distinct = sorted(set(rows))
+        return dict(zip(distinct, self.graph.stored.texts(distinct), strict=True))
 
     def names(self, entities: Iterable[int]) -> dict[int, str]:
         """Names of entities by row."""
-        return {row: str(node.extra["name"]) for row, node in self._nodes(entities).items()}
+        distinct = sorted(set(entities))
+        nodes = self.graph.stored.nodes(distinct)
+        return {row: str(node.extra["name"]) for row, node in zip(distinct, nodes, strict=True)}
 
     def sources(self, rows: Iterable[int]) -> list[int]:
         """The chunks that any of some rows came from, ascending."""
@@ -80,7 +84,3 @@ class BuildInputs:
     def chunk_ids(self, rows: Iterable[int]) -> list[str]:
         """Ids of the chunks that any of some rows came from."""
         return self.corpus.ids(self.sources(rows))
-
-    def _nodes(self, rows: Iterable[int]) -> dict[int, Node]:
-        distinct = sorted(set(rows))
-        return dict(zip(distinct, self.graph.stored.nodes(distinct), strict=True))

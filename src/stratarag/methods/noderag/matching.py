@@ -2,16 +2,90 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.hamming import native_available
-from stratarag.kernels.knn import knn_graph
+from stratarag.kernels.knn import knn_graph, nearest_of
 from stratarag.kernels.ranges import ranges
+from stratarag.kernels.spherical_kmeans import assigned, spherical_kmeans
+from stratarag.methods.base import Graph, Stored
+from stratarag.methods.noderag.config import NodeRAGConfig
+from stratarag.methods.noderag.heterograph import Layout
 from stratarag.protocols import Rows, Vectors
 
+CELLS = "matching.cells"
+"""The array of the clusters of S, A and H within which they are matched, or -1."""
 _CANDIDATES = 40
+_MANY = 16
+"""Where more than one in so many nodes are new, edges by meaning are found anew: that is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The previous heterograph, seen from the nodes of the present one.
+
+    Parameters
+    ----------
+    origin
+        The number that each node had, or -1.
+    now
+        The number that each previous node has, or -1.
+    before
+        The layout of the previous heterograph.
+    arrays
+        Its arrays.
+    """
+
+    origin: Rows
+    now: Rows
+    before: Layout
+    arrays: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def of(cls, graph: Graph, layout: Layout, own: Rows, previous: Stored | None) -> Moved | None:
+        """None if edges by meaning are to be found anew; `own` are the previous rows of A, H and O."""
+        if previous is None or graph.before is None or CELLS not in previous.arrays:
+            return None
+        before = Layout(np.asarray(previous.arrays["layout"]))
+        parts = [(graph.before.chunks, "T"), (graph.before.origin, "N"), (own, "A")]
+        origin = np.concatenate([np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts])
+        now = np.full(before.size, -1, np.int64)
+        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        found = cls(origin, now, before, previous.arrays)
+        return found if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
+
+
+def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
+    """The clusters of S, A and H by their vectors; what was in one stays there."""
+    if moved is None:
+        return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
+    first = layout.first("S")
+    origin = moved.origin[first : first + len(entries)] - moved.before.first("S")
+    cells = np.where(origin >= 0, moved.arrays[CELLS][np.maximum(origin, 0)], -1)
+    return assigned(entries, cells.astype(np.int64))
+
+
+def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
+    """Edges by meaning among T, S, A and H; new nodes and those that lost one look for their nearest."""
+    if moved is None or not config.links:
+        return semantic_links(nodes, vectors, config.links, config.seed)
+    pairs = moved.now[moved.arrays["edges.ends"][moved.arrays["edges.semantic"]]]
+    whole = (pairs >= 0).all(axis=1)
+    looking = moved.origin < 0
+    left = pairs[~whole].ravel()
+    looking[left[left >= 0]] = True
+    places = np.flatnonzero(looking[nodes])
+    if _MANY * len(places) > len(nodes):
+        return semantic_links(nodes, vectors, config.links, config.seed)
+    near = nearest_of(np.asarray(vectors, np.float32), places, config.links)
+    return np.concatenate([pairs[whole], nodes[near]])
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:
