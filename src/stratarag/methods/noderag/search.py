@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,20 @@ PASSAGES = 10
 """Passages that share it."""
 
 _Mass = NDArray[np.float32]
+
+
+class _Candidates(NamedTuple):
+    """Nodes that may be retrieved, with what ranks them; all but `rests` of shape (nodes,).
+
+    `rests` tells which passages each came from, shape (nodes, passages).
+    """
+
+    nodes: Rows
+    mass: _Mass
+    gained: _Mass
+    kinds: NDArray[np.int8]
+    scores: _Mass
+    rests: NDArray[np.bool_]
 
 
 class HeterographSearcher:
@@ -70,6 +84,15 @@ class HeterographSearcher:
         entries = question.once(self, "entries", lambda: self._entries.search(question, options))
         if not len(entries.nodes):
             return concatenate([])
+        found = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
+        shares = {TYPES.index(kind): SHARES[kind] for kind in options.types or RETRIEVABLE}
+        order = diverse(found.scores, found.kinds, shares, found.rests, question.k)
+        measured = zip(found.mass[order].tolist(), found.gained[order].tolist(), strict=True)
+        told = [{"mass": mass, "received": gained} for mass, gained in measured]
+        return self._found(entries, found.nodes[order], np.minimum.accumulate(found.scores[order]), told)
+
+    def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
+        """What may be retrieved, whatever the number of results."""
         nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
         kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
         nodes, mass = nodes[kept], mass[kept]
@@ -80,12 +103,8 @@ class HeterographSearcher:
             chosen.append(best(np.flatnonzero(_of(kinds, kind) & ~entered), nodes, gained, limit))
         places = np.sort(np.concatenate(chosen))
         nodes, gained, kinds = nodes[places], gained[places], kinds[places]
-        similarity = self._similarity.of(nodes, question.vector)
-        scores = blended(gained, similarity, kinds)
-        shares = {TYPES.index(kind): SHARES[kind] for kind in options.types or RETRIEVABLE}
-        order = diverse(scores, kinds, shares, self._support.rests(nodes), question.k)
-        told = [{"mass": float(mass[places[at]]), "received": float(gained[at])} for at in order.tolist()]
-        return self._found(entries, nodes[order], np.minimum.accumulate(scores[order]), told)
+        scores = blended(gained, self._similarity.of(nodes, question.vector), kinds)
+        return _Candidates(nodes, mass[places], gained, kinds, scores, self._support.rests(nodes))
 
     def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
         """Dual search alone: what the question names first, then what is similar to it."""

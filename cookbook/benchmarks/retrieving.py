@@ -1,0 +1,91 @@
+"""What a retrieval costs beside the model: CPU by method and view.
+
+    python cookbook/benchmarks/retrieving.py FOLDER [FOLDER ...] [--passages 20000] [--index FOLDER]
+        [--questions 100] [--k 10] [--methods lshtree,archrag,noderag,hirag] [--views nodes,chunks,default]
+
+FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
+about 500 characters, each a document of its own, as in `updates.py`. An index without a model, over hashed
+vectors of 384 dimensions, is built in `--index` once and opened after that. Each question is embedded before,
+and asked three times in each view; the least CPU of the asking thread counts, so that other work on the
+machine shows as little as it can. Printed are the median and the 95th percentile in milliseconds.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from updates import passages
+
+import stratarag as sr
+from stratarag._reader import Answering
+from stratarag._search_options import check_search_options
+from stratarag.eval import load_dataset
+from stratarag.methods import NAMES
+from stratarag.question import Question
+
+WARM, ROUNDS = 10, 3
+
+
+def opened(folder: Path, corpora: Sequence[str], count: int, methods: Sequence[str]) -> sr.Index:
+    """The index in a folder, built where there is none."""
+    embedder = sr.HashingEmbedder(384)
+    if (folder / "CURRENT").exists():
+        return sr.open_index(folder, embedder=embedder)
+    documents = passages(corpora, count)
+    return sr.build_index(documents, methods, path=folder, embedder=embedder, progress=False)
+
+
+def measured(reader: Answering, asked: Sequence[Question]) -> list[float]:
+    """The least CPU of some runs of each question, in milliseconds."""
+    for question in asked[:WARM]:
+        reader.search(question)
+    least = []
+    for question in asked:
+        spent = []
+        for _ in range(ROUNDS):
+            began = time.thread_time()
+            reader.search(replace(question, _found={}))
+            spent.append(1e3 * (time.thread_time() - began))
+        least.append(min(spent))
+    return least
+
+
+def main() -> None:
+    """Print a line for each method and view."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--passages", type=int, default=20_000)
+    parser.add_argument("--index", type=Path)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--methods", default=",".join(NAMES))
+    parser.add_argument("--views", default="nodes,chunks,default")
+    given = parser.parse_args()
+    everything = [each.question for folder in given.folders for each in load_dataset(folder).questions]
+    questions = everything[:: max(1, len(everything) // given.questions)][: given.questions]
+    methods = given.methods.split(",")
+    folder = given.index or Path(tempfile.mkdtemp(prefix="retrieving-"))
+    with opened(folder, given.folders, given.passages, methods) as index:
+        embedder = sr.HashingEmbedder(384)
+        vectors = np.asarray([embedder.embed_query(each) for each in questions], np.float32)
+        print(f"{index.stats()['chunks']:,} passages, {len(questions)} questions, k = {given.k}")
+        for view in given.views.split(","):
+            for method in methods:
+                options, how = check_search_options(method, {}), None if view == "default" else view
+                asked = [
+                    Question(text, vector, given.k, how, method, options)
+                    for text, vector in zip(questions, vectors, strict=True)
+                ]
+                spent = measured(index._reader, asked)
+                median, high = np.percentile(spent, [50, 95])
+                print(f"{view:8} {method:8} p50 {median:6.2f}  p95 {high:6.2f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()
