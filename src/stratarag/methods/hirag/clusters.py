@@ -2,7 +2,9 @@
 
 A refitted mixture changes nearly all clusters, and every changed cluster is summarised again. So an update
 keeps the previous clusters: members that still exist stay, empty clusters are dropped, and a new member joins
-a cluster that it is as similar to as the members are, or forms new clusters with other new members.
+a cluster that it is as similar to as the members are, or forms new clusters with other new members. There are
+as many of these as keep the number of members to a cluster what it was; others join the nearest cluster,
+unless they are farther from it than its members are.
 """
 
 from __future__ import annotations
@@ -195,13 +197,30 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
     left = [row for row in new.tolist() if not fit.join(row, groups, fit.typical, config)]
     founded: list[Rows] = []
     if left:
-        rows = np.array(left, np.int64)
-        for group in _mixture(vectors[rows], config):
-            if len(group) > 1 or not fit.join(int(rows[group[0]]), groups, fit.least, config):
-                founded.append(rows[group])
+        rows, most = np.array(left, np.int64), _new_clusters(previous, keys, new)
+        placed = np.zeros(len(keys), np.bool_)
+        for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
+            apart = rows[group]
+            if len(group) == 1 or len(founded) >= most:
+                own = [row for row in apart.tolist() if not placed[row]]
+                apart = np.array(
+                    [row for row in own if not fit.join(row, groups, fit.least, config)], np.int64
+                )
+            if len(apart):
+                founded.append(apart)
+            placed[rows[group]] = True
     lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
     members = [np.array(sorted(rows), np.int64) for rows in groups] + founded
     return _in_order(members, lineages)
+
+
+def _new_clusters(previous: Clusters, keys: Keys, new: Rows) -> int:
+    """How many clusters new members may form: their share of those that there are.
+
+    Rounded up or down by a hash of what is new, so that many small updates make as many as one large.
+    """
+    wanted = len(previous.members) * len(new) / (len(keys) - len(new))
+    return int(wanted + int(keys[new].min()) / 2**64)
 
 
 class _Fit:
