@@ -26,7 +26,7 @@ from stratarag._gates import Models
 from stratarag._origins import documents_of
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
-from stratarag.errors import Damaged, IndexExists
+from stratarag.errors import Damaged, IndexExists, VectorStoreError
 from stratarag.methods import NAMES, get_method
 from stratarag.models.gate import ModelGate
 from stratarag.models.log import logger
@@ -48,6 +48,7 @@ T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
 TAKING = ("build", "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
+RESTORE = "restore vectors"
 NO_VECTOR = "texts without a vector, not found by similarity"
 NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
@@ -100,9 +101,10 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the folder's next generation."""
-    async with entered(
-        target.folder.writer(change.operation, compact=change.operation == REGROUP)
-    ) as staging:
+    writer = target.folder.writer(
+        change.operation, compact=change.operation == REGROUP, restore=change.operation == RESTORE
+    )
+    async with entered(writer) as staging:
         with stoppable() as stop:
             return await _Update(target, change, staging, stop).run()
 
@@ -125,6 +127,11 @@ class _Update:
         self._seen: Before | None = None
         self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
 
+    @property
+    def _restores(self) -> bool:
+        """Whether all vectors are made anew, since the vector store has lost them."""
+        return self._change.operation == RESTORE
+
     def _embedded_units(self) -> bool:
         """Whether semantic units get vectors."""
         methods = map(get_method, self._methods)
@@ -140,7 +147,9 @@ class _Update:
         if change.operation == "build":
             return tuple(change.methods), change.config
         present = before.manifest.methods
-        if change.operation == REGROUP:
+        if change.operation == RESTORE:
+            self._require_writers(before.manifest)
+        if change.operation in (REGROUP, RESTORE):
             return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
@@ -260,12 +269,25 @@ class _Update:
             )
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
-        if self._change.operation == REGROUP:
+        if self._change.operation in (REGROUP, RESTORE) or self._moves(before.manifest):
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config
         return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
+
+    def _moves(self, manifest: Manifest) -> bool:
+        """Whether vectors go to a store from the folder."""
+        return self._target.folder.table is not None and not manifest.vectors
+
+    def _require_writers(self, manifest: Manifest) -> None:
+        """What is made anew must be asked for again, mostly of the cache of calls."""
+        if manifest.spent and not self._gate.has_llm:
+            raise VectorStoreError(
+                f"the vectors are lost, and making them again needs the model that wrote the summaries "
+                f"({', '.join(manifest.spent)}): open the index with llm=...; its answers are taken from the "
+                "folder's cache"
+            )
 
     def _is_complete(self, manifest: Manifest) -> bool:
         """Whether the model, if there is one, has nothing to make or to try again."""
@@ -286,7 +308,9 @@ class _Update:
         fresh[staging.known_rows()[0]] = False
         rows = np.flatnonzero(fresh)
         vectors = None
-        if self._before is not None:
+        if self._restores:
+            rows = np.arange(staging.size)
+        elif self._before is not None:
             vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
         with self._gate.stage("embed chunks", len(rows)):
             for start in range(0, len(rows), _EMBED_ROWS):
@@ -294,7 +318,9 @@ class _Update:
                 texts = await in_thread(staging.texts, batch.tolist())
                 embedded = await self._vectors(batch.tolist(), texts)
                 if vectors is None:
-                    vectors = await in_thread(staging.create_vectors, embedded.shape[1])
+                    vectors = await in_thread(
+                        staging.create_vectors, embedded.shape[1], copy_known=not self._restores
+                    )
                 vectors[batch] = embedded
 
     async def _vectors(self, rows: Sequence[int], texts: Sequence[str]) -> Vectors:
@@ -341,12 +367,12 @@ class _Update:
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:
-        before = self._before
+        before = None if self._restores and name != EXTRACTION else self._before
         return before.part(name) if before is not None and name in before.manifest.parts else None
 
     def _kept(self) -> Kept | None:
         """The chunks that the previous generation has too."""
-        if self._before is None:
+        if self._before is None or self._restores:
             return None
         now, before = self._staging.known_rows()
         gone = _Gone(self._before, before)

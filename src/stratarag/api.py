@@ -13,13 +13,15 @@ from stratarag._build import Change, settings_of
 from stratarag._documents import Documents
 from stratarag._gates import Models
 from stratarag._sync import in_thread
+from stratarag._vector_tables import as_table
 from stratarag.config import Config, as_config
+from stratarag.errors import Damaged
 from stratarag.index import Index, method_names
 from stratarag.models.budget import Budget, Limits, Prices
 from stratarag.models.estimate import Estimate
 from stratarag.pipeline.entity_resolution import Rule
 from stratarag.pipeline.extraction.stage import Given
-from stratarag.protocols import Progress
+from stratarag.protocols import Progress, VectorTable
 from stratarag.store.cached import CachedFolder
 from stratarag.store.checksums import Check
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
@@ -41,11 +43,15 @@ async def abuild_index(
     progress: bool | Progress = True,
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
+    vectors: Any = None,
 ) -> Index:
     """Build an index; see `build_index`."""
     methods = method_names(method)
     settings = as_config(config)
-    folder = await in_thread(IndexFolder.create, None if path is None else _local(path))
+    table = as_table(vectors, settings.limits.store_timeout)
+    if table is not None and path is None:
+        raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
+    folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
         models = Models(
@@ -80,6 +86,7 @@ def build_index(
     progress: bool | Progress = True,
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
+    vectors: Any = None,
 ) -> Index:
     """Build an index of documents and return it, open.
 
@@ -118,6 +125,10 @@ def build_index(
     resolve_rule
         Decides over each pair of entities that may be one (see `pipeline.entity_resolution.Candidate`), where
         `ExtractionConfig.resolve` is on; None: their descriptions must be alike. Not kept in the folder.
+    vectors
+        A vector store of LangChain or LlamaIndex (or an object as `protocols.VectorTable`), in which
+        vectors are kept and searched instead of in the folder. Over an index that holds its vectors
+        itself, the same call moves them there.
 
     Raises
     ------
@@ -127,6 +138,8 @@ def build_index(
         If the folder holds an index of something else.
     NotAnIndex
         If the folder holds other files.
+    VectorStoreError
+        If the vector store refuses, does not answer, or cannot do what is needed.
     BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         As `errors` tells. What was done is kept in the folder's cache.
     """
@@ -143,6 +156,7 @@ def build_index(
             progress,
             extraction,
             resolve_rule,
+            vectors,
         )
     )
 
@@ -286,9 +300,13 @@ async def aopen_index(
     spacy: str | None = None,
     partial: bool = False,
     cache_dir: StrPath | None = None,
+    vectors: Any = None,
+    repair: bool = False,
 ) -> Index:
     """Open an index; see `open_index`."""
-    folder = await in_thread(_opened, path, check, partial, cache_dir)
+    running = limits or Limits()
+    table = as_table(vectors, running.store_timeout)
+    folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
     try:
         manifest = folder.snapshot().manifest
         models = Models(
@@ -302,7 +320,9 @@ async def aopen_index(
             spacy=spacy,
         )
         models.check_embedder(manifest, folder.url or folder.path)
-        index = Index(folder, models, settings_of(manifest, Config(limits=limits or Limits())))
+        index = Index(folder, models, settings_of(manifest, Config(limits=running)))
+        if repair and (left := await index.averify(repair=True)):
+            raise Damaged("; ".join(left))
         index._serve()
         return index
     except BaseException:
@@ -324,6 +344,8 @@ def open_index(
     spacy: str | None = None,
     partial: bool = False,
     cache_dir: StrPath | None = None,
+    vectors: Any = None,
+    repair: bool = False,
 ) -> Index:
     """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
 
@@ -343,6 +365,9 @@ def open_index(
     `cache_dir`, where it serves the next time and other processes, too, for as long as it is what the URL
     holds. `Index.reload` fetches what was published since.
 
+    `vectors` is the vector store of an index that was built with one. `repair` mends that store first
+    where it is not what the folder's generation needs, as `Index.verify` does.
+
     Raises
     ------
     NotAnIndex, FormatTooNew, Damaged
@@ -351,6 +376,8 @@ def open_index(
         If a shard is not there, or differs from the others in its settings.
     EmbedderMismatch
         If the embedder is not the one that the index was built with.
+    VectorStoreError, VectorStoreStale
+        If the vector store is not given, does not answer, or has not the rows of the folder's generation.
     RemoteError, MissingExtra
         If the storage behind a URL refuses or does not answer, or the package for it is not installed.
     """
@@ -368,13 +395,24 @@ def open_index(
             spacy=spacy,
             partial=partial,
             cache_dir=cache_dir,
+            vectors=vectors,
+            repair=repair,
         )
     )
 
 
 def _opened(
-    given: StrPath, check: Check, partial: bool, cache_dir: StrPath | None
+    given: StrPath,
+    check: Check,
+    partial: bool,
+    cache_dir: StrPath | None,
+    table: VectorTable | None,
+    repair: bool,
 ) -> IndexFolder | ShardedFolder:
+    if table is not None and (is_url(given) or is_sharded(Path(given))):
+        raise ValueError(
+            "vectors= is for one index in a local folder, not for shards or an index behind a URL"
+        )
     if is_url(given):
         return CachedFolder.at(os.fspath(given), None if cache_dir is None else Path(cache_dir), check)
     if cache_dir is not None:
@@ -382,7 +420,7 @@ def _opened(
     path = Path(given)
     if is_sharded(path):
         return ShardedFolder.open(path, check, partial=partial)
-    return IndexFolder.open(path, check)
+    return IndexFolder.open(path, check, table, stale_ok=repair)
 
 
 async def aestimate(

@@ -22,6 +22,8 @@
         ├── ShardMismatch         shards have different settings
         ├── ReadOnly              the index was opened from a URL, where nothing can be changed
         ├── RemoteError           the storage behind a URL refused, or did not answer
+        ├── VectorStoreError      the vector store that holds the vectors refused, or did not answer
+        │   └── VectorStoreStale  it does not hold what the folder's generation needs
         └── Damaged               a file is missing, cut short or altered
 
 Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as everywhere in Python.
@@ -128,6 +130,14 @@ class ReadOnly(StoreError):
 
 class RemoteError(StoreError):
     """The storage behind a URL refused, or did not answer; the message holds its own error."""
+
+
+class VectorStoreError(StoreError):
+    """The vector store refused, did not answer in time, or cannot do what an index needs of it."""
+
+
+class VectorStoreStale(VectorStoreError):
+    """The vector store has rows of another generation, or lacks some; `verify(repair=True)` mends it."""
 
 
 class Damaged(StoreError):

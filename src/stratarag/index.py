@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stratarag import _sync, viz
 from stratarag._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
 from stratarag._browsing import MOST, TABLES
-from stratarag._build import Change, settings_of
+from stratarag._build import RESTORE, Change, settings_of
 from stratarag._documents import Documents
 from stratarag._gates import Folder, Models, RecentVectors
 from stratarag._inspection import inspected
@@ -46,6 +46,7 @@ from stratarag.records import (
     MethodNode,
 )
 from stratarag.results import Answer, AnswerStream, Picture, Retrieval
+from stratarag.store.folder import IndexFolder
 from stratarag.store.remote import is_url
 
 if TYPE_CHECKING:
@@ -95,6 +96,14 @@ class Index:
     def url(self) -> str | None:
         """The URL that it was opened from, without a password; None for a local folder."""
         return self._folder.url
+
+    @property
+    def vectors(self) -> dict[str, str] | None:
+        """The `store` that has the vectors, and under which `identity`; None: the folder has them.
+
+        The identity is what stands in the field `stratarag_index` of the index's rows.
+        """
+        return dict(self._serve().snapshot.manifest.vectors) or None
 
     @property
     def has_llm(self) -> bool:
@@ -707,7 +716,8 @@ class Index:
         operations that changed it, with what they paid before they were stopped and resumed (the cost is None
         if a price is not known). Of a method, `changed` counts the members that came, went or were linked
         otherwise since its groups were last compared with new ones: `regroup` makes these anew. Of shards
-        also how many there are, and the names of those that are missing.
+        also how many there are, and the names of those that are missing. `vectors` tells in which vector
+        store they are, as the property of that name.
         """
         reader = self._serve()
         manifest = reader.snapshot.manifest
@@ -724,6 +734,7 @@ class Index:
             "dimension": manifest.dimension,
             "tokenizer": manifest.tokenizer,
             "bytes": self._folder.bytes_on_disk(),
+            "vectors": self.vectors,
             "interrupted": self._folder.interrupted(),
             "spent": self._models.spent(manifest),
             **shards_of(reader.snapshot),
@@ -733,18 +744,38 @@ class Index:
         """See `stats`."""
         return await asyncio.to_thread(self.stats)
 
-    def verify(self) -> list[str]:
+    def verify(self, repair: bool = False) -> list[str]:
         """Check every file of the index against its checksum and its meaning.
 
         Where all files are as they were written, also whether settings are valid, arrays lead somewhere,
-        every node can be read, and each method answers. Returns the problems found, one readable line each;
-        an empty list means the index is sound.
-        """
-        return self._folder.verify(inspected)
+        every node can be read, and each method answers; where vectors are in a vector store, whether each row
+        is there and as it was written. Returns the problems found, one readable line each; an empty list
+        means the index is sound.
 
-    async def averify(self) -> list[str]:
+        Parameters
+        ----------
+        repair
+            Mend the vector store: remove what an update left there, and where rows are missing make all
+            vectors anew (texts are embedded again, answers of models come from the cache) and write them
+            as the next generation. Returned are the problems that remain. Files are not mended.
+
+        Raises
+        ------
+        VectorStoreError
+            If the store does not answer, or a model is needed for the repair and none was given.
+        """
+        return _sync.run(self.averify(repair))
+
+    async def averify(self, repair: bool = False) -> list[str]:
         """See `verify`."""
-        return await asyncio.to_thread(self.verify)
+        found = await asyncio.to_thread(self._folder.verify, inspected)
+        if not (found and repair) or not isinstance(self._folder, IndexFolder) or self._folder.table is None:
+            return found
+        if await asyncio.to_thread(self._folder.lacks_rows):
+            await self._update(Change(RESTORE, config=self._config))
+        else:
+            await asyncio.to_thread(self._folder.settle)
+        return await asyncio.to_thread(self._folder.verify, inspected)
 
     def _serve(self) -> Answering:
         """The reader of the current generation; made when first asked for."""

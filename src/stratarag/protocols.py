@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.records import Chunk, Node, Usage
+from stratarag.records import Chunk, Node, Usage, VectorRow
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -180,6 +180,50 @@ class Stored(Protocol):
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
+        ...
+
+
+@runtime_checkable
+class VectorTable(Protocol):
+    """Where an index keeps its vectors outside of its folder: rows of an id, a vector and a few texts.
+
+    Vector stores of LangChain and LlamaIndex are adapted to this; anything else that has these methods can be
+    given, too. Rows that others put there are no concern of an index: it names every row it means, and passes
+    over those that it did not ask for. May be called from several threads.
+
+    Attributes
+    ----------
+    name
+        What it is called in messages.
+    filters
+        Whether `search` obeys `where`. If not, more rows are asked for, and those that do not fit left out.
+    """
+
+    name: str
+    filters: bool
+
+    def put(self, rows: Sequence[VectorRow]) -> None:
+        """Add rows; one whose id is there already is replaced."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> Mapping[str, Any]:
+        """Of those rows that are there, by id: the text in their field `records.VECTOR_FIELD`.
+
+        A store that keeps vectors as they are given may return them instead, as numbers.
+        """
+        ...
+
+    def search(
+        self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
+    ) -> Sequence[tuple[str, Any]]:
+        """The `k` rows most like a unit vector, best first: the id of each, and what `get` returns of it.
+
+        `where` names fields, and the values one of which each must have.
+        """
+        ...
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows that are there."""
         ...
 
 

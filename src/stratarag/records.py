@@ -317,6 +317,32 @@ class CarriedVectors:
         return found if dtype is None else found.astype(dtype)
 
 
+INDEX_FIELD, KIND_FIELD, DOCUMENT_FIELD, VECTOR_FIELD = (
+    f"stratarag_{name}" for name in ("index", "kind", "document", "vector")
+)
+"""Fields of a row in a vector store: whose it is, what the vector is of, a key of the one document that it
+comes from, and the vector itself as it was written (float16, base64), since stores round and rescale."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRow:
+    """A vector of an index, as it is put in a vector store.
+
+    Attributes
+    ----------
+    id
+        A UUID, made of the index's identity and a hash of all else.
+    vector
+        Of unit length.
+    fields
+        Short texts without any of the documents' own.
+    """
+
+    id: str
+    vector: Sequence[float]
+    fields: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """What a stage or a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together.

@@ -6,6 +6,7 @@ from stratarag.errors import MissingExtra
 
 try:
     from langchain_stratarag._export import to_graph_documents
+    from langchain_stratarag._vectors import PreparedVectors
     from langchain_stratarag.document_index import StrataDocumentIndex
     from langchain_stratarag.retrievers import (
         BridgeRetriever,
@@ -24,6 +25,7 @@ __all__ = [
     "DualSearchRetriever",
     "HierarchicalRetriever",
     "PPRRetriever",
+    "PreparedVectors",
     "StrataDocumentIndex",
     "TreeRetriever",
     "to_graph_documents",

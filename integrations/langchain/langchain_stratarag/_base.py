@@ -139,6 +139,7 @@ class IndexRetriever(UpdatingRetriever):
         progress: Any = False,
         callbacks: Callbacks = None,
         shards: int | str | None = None,
+        vectors: Any = None,
         **settings: Any,
     ) -> Self:
         """Build an index of documents and return a retriever on it.
@@ -160,6 +161,10 @@ class IndexRetriever(UpdatingRetriever):
         shards
             Build shards in the folder: so many, or one for each value of this metadata key; see
             `stratarag.build_shards`.
+        vectors
+            A vector store of LangChain (`QdrantVectorStore`, `PGVector`, `Chroma` ...) in which vectors
+            are kept and searched instead of in the folder; it needs a `path`. What the store embeds by is
+            not used.
         **settings
             Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's own.
 
@@ -182,8 +187,9 @@ class IndexRetriever(UpdatingRetriever):
                 "progress": progress,
             }
             if shards is None:
-                index = build_index(chunks, path=path, **given)
+                index = build_index(chunks, path=path, vectors=vectors, **given)
             else:
+                _refuse_vectors(vectors)
                 index = build_shards(chunks, *_spread(path, shards), **given)
         return cls._over(index, settings)
 
@@ -201,6 +207,7 @@ class IndexRetriever(UpdatingRetriever):
         progress: Any = False,
         callbacks: Callbacks = None,
         shards: int | str | None = None,
+        vectors: Any = None,
         **settings: Any,
     ) -> Self:
         """The async twin of `from_documents`."""
@@ -217,8 +224,9 @@ class IndexRetriever(UpdatingRetriever):
                 "progress": progress,
             }
             if shards is None:
-                index = await abuild_index(chunks, path=path, **given)
+                index = await abuild_index(chunks, path=path, vectors=vectors, **given)
             else:
+                _refuse_vectors(vectors)
                 index = await abuild_shards(chunks, *_spread(path, shards), **given)
         return cls._over(index, settings)
 
@@ -293,11 +301,13 @@ class IndexRetriever(UpdatingRetriever):
         llm: LLM = None,
         embedding: Embedding = None,
         spacy: str | None = None,
+        vectors: Any = None,
         **settings: Any,
     ) -> Self:
         """Open an index folder, whoever wrote it. `llm` is needed for `add_documents` and `delete` only.
 
-        So is `spacy`, the pipeline that the folder's settings name, if they name one.
+        So is `spacy`, the pipeline that the folder's settings name, if they name one. `vectors` is the
+        vector store of an index that was built with one.
 
         Raises
         ------
@@ -305,7 +315,9 @@ class IndexRetriever(UpdatingRetriever):
             If the folder does not hold this retriever's method; and as `stratarag.open_index` does.
         """
         cls._check(settings)
-        return cls._over(open_index(path, to_chat_model(llm), embedding, spacy=spacy), settings)
+        return cls._over(
+            open_index(path, to_chat_model(llm), embedding, spacy=spacy, vectors=vectors), settings
+        )
 
     @classmethod
     async def aload(
@@ -315,11 +327,12 @@ class IndexRetriever(UpdatingRetriever):
         llm: LLM = None,
         embedding: Embedding = None,
         spacy: str | None = None,
+        vectors: Any = None,
         **settings: Any,
     ) -> Self:
         """The async twin of `load`."""
         cls._check(settings)
-        core = await aopen_index(path, to_chat_model(llm), embedding, spacy=spacy)
+        core = await aopen_index(path, to_chat_model(llm), embedding, spacy=spacy, vectors=vectors)
         return cls._over(core, settings)
 
     @classmethod
@@ -333,6 +346,7 @@ class IndexRetriever(UpdatingRetriever):
         budget: Any = None,
         cache: StrPath | None = None,
         progress: Any = False,
+        vectors: Any = None,
         **settings: Any,
     ) -> StrataDocumentIndex:
         """What `langchain_core.indexing.index` writes into: a folder that is there, or will be.
@@ -350,9 +364,10 @@ class IndexRetriever(UpdatingRetriever):
                 cache=cache,
                 progress=progress,
                 spacy=as_config(config).extraction.spacy,
+                vectors=vectors,
             )
         except NotAnIndex:
-            more = {"cache": cache, "progress": progress, **settings}
+            more = {"cache": cache, "progress": progress, "vectors": vectors, **settings}
             return StrataDocumentIndex.beginning(cls, {**building, **more})
         return cls._over(core, settings).as_document_index()
 
@@ -484,6 +499,11 @@ def with_where(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("where") is not None:
         raise ValueError("give a filter as `where` or as `filter`, not both")
     return {**given, "where": found}
+
+
+def _refuse_vectors(vectors: Any) -> None:
+    if vectors is not None:
+        raise ValueError("vectors= is for one index, not for shards")
 
 
 def _spread(path: StrPath | None, shards: int | str) -> tuple[StrPath, int | None, str | None]:

@@ -63,6 +63,10 @@ class StrataIndex(UpdatingIndex):
     shards
         Build shards in the folder: so many, or one for each value of this metadata key; see
         `stratarag.build_shards`.
+    vectors
+        A vector store of LlamaIndex (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) in which
+        vectors are kept and searched instead of in the folder; it needs a `path`. Persisting such an index
+        copies nothing: what is persisted names the folder, and is loaded with the same `vectors`.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
         As in `BaseIndex`.
 
@@ -96,6 +100,7 @@ class StrataIndex(UpdatingIndex):
         budget: Any = None,
         cache: StrPath | None = None,
         shards: int | str | None = None,
+        vectors: Any = None,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,
@@ -103,7 +108,9 @@ class StrataIndex(UpdatingIndex):
         transformations: list[TransformComponent] | None = None,
         show_progress: bool = False,
     ) -> None:
-        self._setup = Setup(self.method, llm, embed_model, path, config, budget, cache, show_progress, shards)
+        self._setup = Setup(
+            self.method, llm, embed_model, path, config, budget, cache, show_progress, shards, vectors
+        )
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
         if core is not None:
@@ -359,6 +366,6 @@ def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
 
 def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     """A constructor's arguments, as far as they concern the folder."""
-    names = ("llm", "embed_model", "path", "config", "budget", "cache", "shards")
+    names = ("llm", "embed_model", "path", "config", "budget", "cache", "shards", "vectors")
     given = {name: arguments.get(name) for name in names}
     return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

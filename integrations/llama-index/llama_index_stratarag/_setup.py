@@ -38,6 +38,7 @@ class Setup:
     cache: StrPath | None = None
     progress: bool = False
     shards: int | str | None = None
+    vectors: Any = None
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder; one that holds these very texts by the same settings gets the new node ids."""
@@ -92,7 +93,10 @@ class Setup:
     def _sharded(self) -> dict[str, Any]:
         if self.path is None:
             raise ValueError("shards need a folder: give path=...")
-        return self._building() | {"by" if isinstance(self.shards, str) else "shards": self.shards}
+        if self.vectors is not None:
+            raise ValueError("vectors= is for one index, not for shards")
+        building = {name: value for name, value in self._building().items() if name != "vectors"}
+        return building | {"by" if isinstance(self.shards, str) else "shards": self.shards}
 
     def _opening(self) -> dict[str, Any]:
         return {
@@ -101,4 +105,5 @@ class Setup:
             "budget": self.budget,
             "cache": self.cache,
             "progress": self.progress,
+            "vectors": self.vectors,
         }

@@ -84,7 +84,12 @@ class FolderStore:
 
 
 def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> FolderStruct:
-    """Copy a folder into a persist directory; the struct returned names the copy."""
+    """Copy a folder into a persist directory; the struct returned names the copy.
+
+    A folder whose vectors are in a vector store stays where it is, and is named.
+    """
+    if core.vectors:
+        return struct  # a copy would share the rows of its vectors with this one
     target = f"{directory}/{NAMESPACE}/{_file_name(struct.index_id)}"
     if remote is not None:
         if remote.exists(target):
@@ -101,11 +106,11 @@ def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> F
 def _remove_others(directory: str, named: Collection[str], remote: Any) -> None:
     """Remove index folders that nothing names any more; what is no index folder stays."""
     if remote is not None:
-        for entry in remote.ls(directory, detail=False):
+        for entry in remote.ls(directory, detail=False) if remote.exists(directory) else []:
             if PurePosixPath(entry).name not in named and remote.exists(f"{entry}/{_MARKER}"):
                 remote.rm(entry, recursive=True)
         return
-    for place in Path(directory).iterdir():
+    for place in Path(directory).iterdir() if Path(directory).is_dir() else []:
         if place.name not in named and not place.is_symlink() and (place / _MARKER).is_file():
             with tempfile.TemporaryDirectory(prefix=".removed-", dir=directory) as aside:
                 place.rename(Path(aside) / "index")  # at one moment: nobody opens half of it

@@ -66,6 +66,8 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
         If a vector that might be among the results, or the query, is not of finite numbers.
     """
     _check(vectors, query, k, mask)
+    if isinstance(vectors, Searched):
+        return vectors.top_k(query, k, mask)
     rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
     return _best(vectors, query, k, rows)
 
@@ -123,6 +125,15 @@ class Segmented(Protocol):
         ...
 
 
+@runtime_checkable
+class Searched(Protocol):
+    """Vectors that lie elsewhere, where they are searched."""
+
+    def top_k(self, query: Matrix, k: int, mask: Mask | None) -> TopK:
+        """As the function `top_k`, as far as what searches them finds all that it should."""
+        ...
+
+
 @lru_cache(maxsize=8)
 def _planes(dimension: int) -> Matrix:
     """Normals of the sketch's hyperplanes as rows, the same in every process."""
@@ -165,6 +176,8 @@ class Sketch:
         _check(vectors, query, k, mask)
         if len(self.codes) != len(vectors):
             raise ValueError(f"a sketch of {len(self.codes)} vectors does not fit {len(vectors)} vectors")
+        if isinstance(vectors, Searched):
+            return vectors.top_k(query, k, mask)
         admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))
         size = max(SHORTLIST, _PER_RESULT * k)
         if admitted <= max(SCAN_LIMIT, size):

@@ -36,6 +36,8 @@ class Limits:
         Seconds that one pause between attempts may take; a service that asks for more ends the unit.
     embed_batch, embed_concurrency
         Texts per embedding request, and embedding requests under way at the same time.
+    store_timeout
+        Seconds until a call of a vector store counts as lost (`vectors=`).
     grace
         Seconds that a cancelled operation waits for answers that are already being paid for.
     """
@@ -48,6 +50,7 @@ class Limits:
     longest_wait: float = 60.0
     embed_batch: int = 64
     embed_concurrency: int = 4
+    store_timeout: float = 30.0
     grace: float = 8.0
 
     def __post_init__(self) -> None:
@@ -59,6 +62,7 @@ class Limits:
             longest_wait=self.longest_wait,
             embed_batch=self.embed_batch,
             embed_concurrency=self.embed_concurrency,
+            store_timeout=self.store_timeout,
         )
         if self.retries < 0 or self.grace < 0:
             raise ValueError(f"retries and grace must be 0 or more, got {self.retries} and {self.grace}")

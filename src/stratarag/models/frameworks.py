@@ -1,7 +1,8 @@
-"""Models of LangChain and LlamaIndex, by way of the packages that adapt them.
+"""Models and vector stores of LangChain and LlamaIndex, by way of the packages that adapt them.
 
 No framework is imported here: an object's classes tell where it comes from, and only then is the adapter
-looked up. An adapter's module has `to_chat_model(object)` and `to_embedder(object)`.
+looked up. An adapter's module `_models` has `to_chat_model(object)` and `to_embedder(object)`, its module
+`_vectors` has `to_table(object)`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ _MAKERS = {
     "embedder": ("langchain.embeddings", "init_embeddings"),
 }
 _ADAPTERS = {
-    "langchain_core": ("langchain_stratarag._models", "langchain"),
-    "llama_index": ("llama_index_stratarag._models", "llama-index"),
+    "langchain_core": ("langchain_stratarag", "langchain"),
+    "llama_index": ("llama_index_stratarag", "llama-index"),
 }
 
 
-def adapter_of(value: object) -> Any | None:
+def adapter_of(value: object, what: str = "_models") -> Any | None:
     """The module that adapts an object of a framework; None if it is of none.
+
+    `what` is `_models` or `_vectors`.
 
     Raises
     ------
@@ -30,10 +33,10 @@ def adapter_of(value: object) -> Any | None:
         If the framework's adapter cannot be imported.
     """
     roots = {base.__module__.split(".")[0] for base in type(value).__mro__}
-    for root, (module, extra) in _ADAPTERS.items():
+    for root, (package, extra) in _ADAPTERS.items():
         if root in roots:
             try:
-                return import_module(module)
+                return import_module(f"{package}.{what}")
             except ImportError as error:
                 raise MissingExtra(f"what {type(value).__name__} needs ({error.name})", extra) from error
     return None

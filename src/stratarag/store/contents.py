@@ -17,11 +17,13 @@ from stratarag.errors import Damaged
 from stratarag.store import node_records, pool
 from stratarag.store.arrays import SUFFIX, Arrays, open_arrays, open_npy
 from stratarag.store.checksums import Check, problem
+from stratarag.store.external import ExternalPool
 from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import Records
 from stratarag.store.pool import Pool
+from stratarag.store.rows import TableRows
 from stratarag.store.segments import segment_order
 from stratarag.store.view import INDICES, INDPTR
 
@@ -105,11 +107,13 @@ class Contents:
             return False
         return True
 
-    def pool(self, dimension: int) -> Pool | None:
-        """The vectors; None in a folder of an earlier format."""
+    def pool(self, dimension: int, rows: TableRows | None) -> Pool | None:
+        """The vectors, in `rows` if they are not in the folder; None in a folder of an earlier format."""
         if VECTOR_SLOTS not in self.corpus:
             return None
         files = sorted(self.vectors, key=segment_order)
+        if rows is not None:
+            return ExternalPool(files, [self.vectors[file] for file in files], rows)
         return Pool(files, [self.vectors[file] for file in files], dimension)
 
     def records(self, part: str, held: int | None = None) -> Records | None:
@@ -167,7 +171,10 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """What is wrong with segments, and with what says where in them something is."""
     for file, arrays in contents.vectors.items():
         halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
-        if halves is None or halves.dtype != np.float16 or halves.shape[1:] != (manifest.dimension,):
+        if manifest.vectors:
+            if hashes is None or hashes.dtype != np.uint64 or hashes.ndim != 1 or halves is not None:
+                yield f"{pool.FOLDER}/{file}: does not hold hashes of vectors, and nothing else"
+        elif halves is None or halves.dtype != np.float16 or halves.shape[1:] != (manifest.dimension,):
             yield f"{pool.FOLDER}/{file}: holds no vectors of {manifest.dimension} float16"
         elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
             yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Self
 
 from stratarag._locks import Lock
-from stratarag.errors import ClosedIndex, Damaged, Locked, ReadOnly, StoreError
+from stratarag.errors import ClosedIndex, Damaged, Locked, ReadOnly, StoreError, VectorStoreError
+from stratarag.protocols import VectorTable
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, as_check
 from stratarag.store.copying import copy_index, opened_files, unclaim
+from stratarag.store.external import ExternalPool
+from stratarag.store.external_writer import require_current, settled
 from stratarag.store.journal import Journal, Operation, begun
 from stratarag.store.layout import ORIGIN, Layout, found_layout, made_layout
 from stratarag.store.lock import WriterLock
@@ -40,21 +43,32 @@ class IndexFolder:
         The folder's private cache of model calls.
     journal
         What the unfinished operation has done; keeps its vectors.
+    table
+        Where the vectors are, if not in the folder.
     closed
         Whether `close` was called.
     """
 
     def __init__(
-        self, layout: Layout, *, private: bool = False, made: bool = False, check: Check = DEFAULT_CHECK
+        self,
+        layout: Layout,
+        *,
+        private: bool = False,
+        made: bool = False,
+        check: Check = DEFAULT_CHECK,
+        table: VectorTable | None = None,
     ) -> None:
         self.path = layout.path
         self.calls = SqliteCalls.of(layout.root)
         self.journal = Journal(layout.root)
         self.closed = False
         self._layout = layout
+        self.table = table
         self._made = made
         self._check = check
         self._last = 0
+        self._moving = False
+        self._stale_ok = False
         self._snapshot: tuple[int, Snapshot] | None = None
         self._opening = Lock()
         self._finalizer = (
@@ -64,14 +78,17 @@ class IndexFolder:
         )
 
     @classmethod
-    def create(cls, path: Path | None) -> IndexFolder:
+    def create(cls, path: Path | None, table: VectorTable | None = None) -> IndexFolder:
         """Make a folder for an index, or take one that is an index already, finished or not.
 
         None makes a private temporary folder, which is removed when the object is closed or forgotten,
-        or at the interpreter's exit.
+        or at the interpreter's exit. Vectors go to `table`, if one is given; what a generation that is there
+        holds itself is moved there by the next.
 
         Raises
         ------
+        VectorStoreError
+            If vectors are in a store, and it is not given, or has not the rows of this generation.
         NotAnIndex
             If the path is a file, or a folder that holds something else.
         FormatTooNew, Damaged
@@ -80,11 +97,23 @@ class IndexFolder:
         if path is None:
             return cls(made_layout(Path(tempfile.mkdtemp(prefix="stratarag-"))), private=True)
         made = not path.exists()
-        return cls(made_layout(path), made=made)._opened()
+        folder = cls(made_layout(path), made=made, table=table)
+        folder._moving = table is not None
+        return folder._opened()
 
     @classmethod
-    def open(cls, path: Path, check: str = DEFAULT_CHECK) -> IndexFolder:
+    def open(
+        cls,
+        path: Path,
+        check: str = DEFAULT_CHECK,
+        table: VectorTable | None = None,
+        *,
+        stale_ok: bool = False,
+    ) -> IndexFolder:
         """Open the index in a folder, creating no file there.
+
+        `table` is where its vectors are, if not in the folder; `stale_ok` opens it also if the rows there are
+        not those of its generation, to be mended.
 
         `check` is `"sizes"`, `"sampled"` or `"full"`, and says how much of large files is held against
         their checksums, now and whenever a later generation is opened; see `checksums.Check`.
@@ -99,8 +128,12 @@ class IndexFolder:
             If there is no folder, no index in it, or only one whose first build never finished.
         FormatTooNew, Damaged
             If it cannot be read; the message names the file.
+        VectorStoreError
+            If vectors are in a store, and it is not given, or has not the rows of this generation.
         """
-        return cls(found_layout(path), check=as_check(check))._opened()
+        folder = cls(found_layout(path), check=as_check(check), table=table)
+        folder._stale_ok = stale_ok
+        return folder._opened()
 
     def _opened(self) -> Self:
         try:
@@ -157,18 +190,33 @@ class IndexFolder:
                     return self._snapshot[1]
                 try:
                     with self._layout.generation(number) as directory:
-                        self._snapshot = number, Snapshot(self.path, directory, number, self._check)
-                    return self._snapshot[1]
+                        snapshot = Snapshot(
+                            self.path, directory, number, self._check, self.table, moving=self._moving
+                        )
+                    if isinstance(snapshot.pool, ExternalPool):
+                        self._require_current(snapshot, snapshot.pool)
+                    self._snapshot = number, snapshot
+                    return snapshot
                 except FileNotFoundError as error:
                     if self._layout.current() == number:
                         raise Damaged(f"{error.filename}: missing") from error
         raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
 
+    def _require_current(self, snapshot: Snapshot, pool: ExternalPool) -> None:
+        """Refuse a vector store with other rows, unless an update is only to be finished there."""
+        try:
+            if not (self._stale_ok or self.journal.touched()):
+                require_current(snapshot.manifest, pool.rows)
+        except BaseException:
+            snapshot.close()
+            raise
+
     @contextmanager
-    def writer(self, operation: str, *, compact: bool = False) -> Iterator[Staging]:
+    def writer(self, operation: str, *, compact: bool = False, restore: bool = False) -> Iterator[Staging]:
         """The right to publish the next generation, for the length of a `with` block.
 
-        It shares files with the generation before it, unless `compact` asks for all to be written anew.
+        It shares files with the generation before it, unless `compact` asks for all to be written anew. With
+        `restore` it takes no vectors from it, since the vector store that should have them has not.
 
         What a killed writer left is finished or removed first. Leaving the block without `publish`
         discards what was staged; leaving it by an error keeps the journal, so that the same operation
@@ -187,9 +235,13 @@ class IndexFolder:
             self._recover()
             earlier = self.journal.operation()
             base = self.snapshot() if self.generation else None
+            if base is not None and isinstance(base.pool, ExternalPool) and not restore:
+                require_current(base.manifest, base.pool.rows)
             number = self._layout.next_number()
             finish = self._clean_up
-            staging = Staging(self._layout, number, base, self.journal, self.calls, finish, compact)
+            staging = Staging(
+                self._layout, number, base, self.journal, self.calls, finish, compact, self.table, restore
+            )
             try:
                 self.journal.begin(begun(operation, number))
                 yield staging
@@ -218,12 +270,12 @@ class IndexFolder:
         if self.journal.exists():
             operation = self.journal.operation()
             published = operation is not None and operation.generation <= self.generation
-            self.journal.settle(purged=self._purge(), finished=published)
+            self.journal.settle(purged=self._purge(), finished=published, rows=self._settled_rows())
 
     def _forget(self, earlier: Operation | None) -> None:
         """After an operation that had nothing to do: what was interrupted before it still is."""
         if earlier is None:
-            self.journal.settle(purged=False, finished=True)
+            self.journal.settle(purged=False, finished=True, rows=False)
         else:
             self.journal.begin(earlier)
 
@@ -233,7 +285,7 @@ class IndexFolder:
         The journal goes last: while it is there, whoever opens the folder finishes this.
         """
         self._layout.sweep()
-        self.journal.settle(purged=self._purge(), finished=True)
+        self.journal.settle(purged=self._purge(), finished=True, rows=self._settled_rows())
 
     def _purge(self) -> bool:
         """Do the purges that are due; False (and a warning) if they must wait for the next writer."""
@@ -250,6 +302,34 @@ class IndexFolder:
             )
             return False
         return True
+
+    def _settled_rows(self) -> bool:
+        """Remove from the vector store what the generation does not need."""
+        if not self.journal.touched():
+            return True
+        pool = self.snapshot().pool if self.generation else None
+        return settled(
+            self.journal, self.table, pool if isinstance(pool, ExternalPool) else None, self.generation
+        )
+
+    def lacks_rows(self) -> bool:
+        """Whether the vector store lacks rows of the generation, or holds others in their places."""
+        pool = self.snapshot().pool
+        return isinstance(pool, ExternalPool) and pool.wrong_rows() > 0
+
+    def settle(self) -> None:
+        """Finish what an update left undone in the vector store.
+
+        Raises
+        ------
+        Locked
+            If someone is writing.
+        """
+        with WriterLock(self._layout.root, "repair"):
+            self._recover()
+            pool = self.snapshot().pool
+            if isinstance(pool, ExternalPool):
+                pool.rows.set_mark(self.generation)
 
     def interrupted(self) -> str | None:
         """The operation that was begun and never finished, and when; None if there is none.
@@ -284,7 +364,7 @@ class IndexFolder:
         What searches and settings ask of a generation beyond that is for `inspect` to say.
         """
         self._require_open()
-        return verify(self._layout, self.calls, inspect)
+        return verify(self._layout, self.calls, inspect, self.table)
 
     def copy_to(self, path: Path) -> None:
         """Copy the generation that is published now, and the cache of calls, to another folder.
@@ -300,15 +380,25 @@ class IndexFolder:
             If someone is writing in the earlier copy.
         """
         self._require_open()
+        self._require_own_vectors()
         copy_index(self._layout, Path(path))
 
     def publish_to(self, url: str) -> None:
         """Copy the generation that is published now to a URL; see `remote.publish`."""
         self._require_open()
+        self._require_own_vectors()
         self._layout.root.require_in_place()
         self._layout.require()
         with opened_files(self._layout) as (manifest, files):
             publish(Remote.at(url), manifest, files)
+
+    def _require_own_vectors(self) -> None:
+        if self.table is not None and self.snapshot().manifest.vectors:
+            raise VectorStoreError(
+                f"the vectors of {str(self.path)!r} are in {self.table.name}; a copy would share its rows: "
+                "one that is changed takes them from the other. Build the copy from the documents, with a "
+                "store of its own or without one (extractions are taken from cache=...)"
+            )
 
     def abandon(self) -> None:
         """Close a folder whose first build failed, leaving nothing behind if nothing was kept.

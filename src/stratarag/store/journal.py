@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratarag._locks import Lock
 from stratarag.errors import Damaged
@@ -49,6 +50,9 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS spent (
     model TEXT PRIMARY KEY, calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS touched (
+    identity TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (identity, key)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -151,7 +155,8 @@ class Journal:
 
     def holds_work(self) -> bool:
         """Whether something that was computed or paid for is kept for the next try."""
-        return bool(self._read("SELECT 1 FROM vectors LIMIT 1")) or bool(self.spent())
+        kept = (self._read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("vectors", "touched"))
+        return any(kept) or bool(self.spent())
 
     def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
         """Keep what an operation was given; without `documents` those that are kept stay."""
@@ -207,14 +212,33 @@ class Journal:
         """The chunks whose calls must go now that this generation is the current one."""
         return [row[0] for row in self._read("SELECT chunk FROM purges WHERE generation <= ?", (generation,))]
 
-    def settle(self, *, purged: bool, finished: bool) -> None:
+    def touch(self, rows: Mapping[str, NDArray[np.uint64]]) -> None:
+        """Record which rows of a vector store come or go, by identity of the index; kept when it returns."""
+        with self._open().transaction() as connection:
+            for identity, keys in rows.items():
+                connection.executemany(
+                    "INSERT OR IGNORE INTO touched VALUES (?, ?)",
+                    ((identity, key) for key in keys.view(np.int64).tolist()),
+                )
+
+    def touched(self) -> dict[str, NDArray[np.uint64]]:
+        """The rows that came or went, and so may be there though they should not, by identity."""
+        found: dict[str, list[int]] = {}
+        for identity, key in self._read("SELECT identity, key FROM touched"):
+            if not isinstance(identity, str) or type(key) is not int:
+                raise Damaged(f"{self.path}: {identity!r}, {key!r} is no row of a vector store")
+            found.setdefault(identity, []).append(key)
+        return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in found.items()}
+
+    def settle(self, *, purged: bool, finished: bool, rows: bool) -> None:
         """Forget what is done, and remove the file when nothing is left in it."""
-        statements: list[tuple[Any, ...]] = [("DELETE FROM purges",)] if purged else []
+        done = {"purges": purged, "touched": rows}
+        statements: list[tuple[Any, ...]] = [(f"DELETE FROM {table}",) for table in done if done[table]]
         if finished:
             finished_with = ("operation", "vectors", "spent", "inputs", "outcomes")
             statements += [(f"DELETE FROM {table}",) for table in finished_with]
         self._write(statements)
-        if self.operation() is None and not self._read("SELECT 1 FROM purges LIMIT 1"):
+        if self.operation() is None and not any(self._read(f"SELECT 1 FROM {each} LIMIT 1") for each in done):
             self.remove()
 
     def remove(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +20,7 @@ from stratarag.store.layout import MANIFEST
 FORMAT = 3
 LONGEST = 1 << 26
 """Bytes of the longest manifest that is believed."""
+_IDENTITY = re.compile(r"[0-9a-f]{16}")
 _MOST = 1 << 48  # more than anything can be counted
 
 
@@ -71,6 +73,9 @@ class Manifest:
         Version of the package that wrote it.
     generation, documents, chunks, nodes
         Number of the generation, and counts (nodes: per part). Filled on publishing.
+    vectors
+        Where the vectors are, if not in the folder: the `identity` of the index's rows, and the name of the
+        `store`. Filled on publishing.
     files
         Every file of the generation by its path in it. Filled on publishing.
     """
@@ -89,6 +94,7 @@ class Manifest:
     documents: int = 0
     chunks: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
+    vectors: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     format: int = FORMAT
 
@@ -143,9 +149,11 @@ class Manifest:
 
     def _check(self) -> None:
         """Refuse what no writer of ours wrote, before anything is done with it."""
-        for name in ("parts", "config", "prompts", "complete", "nodes", "spent"):
+        for name in ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"):
             if not isinstance(value := getattr(self, name), dict):
                 raise ValueError(f"{name} must be a mapping, not {value!r}")
+        if self.vectors and not _IDENTITY.fullmatch(str(self.vectors.get("identity"))):
+            raise ValueError(f"the rows of its vectors cannot be those of {self.vectors!r}")
         for name in ("embedder", "tokenizer", "stratarag"):
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be text, not {value!r}")

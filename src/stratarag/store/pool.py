@@ -157,7 +157,7 @@ class PoolWriter:
         self._places: dict[int, int] = {}
         self._order: list[Rows] = []
         self._slots: dict[tuple[str, str], Rows] = {}
-        self._dimension = dimension
+        self.dimension = dimension
 
     def put(self, part: str, name: str, vectors: Vectors, order: Rows) -> Vectors:
         """Take in an array of a part. `order` sorts its new vectors, so that they lie by what they belong to.
@@ -193,7 +193,7 @@ class PoolWriter:
 
     def _interned(self, vectors: Vectors, order: Rows) -> Rows:
         halves = np.ascontiguousarray(vectors, np.float16)
-        hashes = _hashes(halves)
+        hashes = hashes_of(halves)
         slots = np.full(len(halves), -1, np.int64)
         if self._index is not None:
             slots = self._index.find(hashes)
@@ -217,18 +217,33 @@ class PoolWriter:
         for slots in self._slots.values():
             used[slots] = True
         order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
-        sizes = [] if self._base is None else [len(each) for each in self._base.segments]
+        sizes = [] if self._base is None else [len(each) for each in self._base.hashes]
         return planned(sizes, used, order, fewest=FEWEST, compact=compact)
 
-    def write(self, directory: Directory, generation: int, plan: Plan) -> dict[str, FileEntry]:
-        """Write the new segments, and return their files."""
+    def write(
+        self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False
+    ) -> dict[str, FileEntry]:
+        """Write the new segments, and return their files.
+
+        `hashes_alone` leaves out the vectors, where these lie elsewhere.
+        """
         both, files, start = _Both(self._base, self._fresh), {}, 0
         for number, size in enumerate(plan.sizes):
             halves = both.halves(plan.moved[start : start + size])
             file = segment_file(generation, number)
-            files[file] = write_arrays(directory, file, {HALVES: halves, HASHES: _hashes(halves)})
+            vectors = {} if hashes_alone else {HALVES: halves}
+            files[file] = write_arrays(directory, file, {**vectors, HASHES: hashes_of(halves)})
             start += size
         return files
+
+    def hashes(self, plan: Plan) -> Keys:
+        """The hash of each vector of the new generation, by slot."""
+        before = [] if self._base is None else self._base.hashes
+        return np.concatenate([_NONE, *before, *self._fresh.hashes])[_places(plan)]
+
+    def halves(self, plan: Plan, slots: Rows) -> Halves:
+        """Vectors of the new generation."""
+        return _Both(self._base, self._fresh).halves(_places(plan)[slots])
 
     def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
         """The slots of each array, by part and name."""
@@ -259,10 +274,18 @@ class _Both(Pool):
         return found
 
 
+def _places(plan: Plan) -> Rows:
+    """Where each slot of the new generation was, among those before it and those that came."""
+    had = np.flatnonzero(plan.slots >= 0)
+    places = np.zeros(len(had), np.int64)
+    places[plan.slots[had]] = had
+    return places
+
+
 _NONE: Keys = np.zeros(0, np.uint64)
 
 
-def _hashes(halves: Halves) -> Keys:
+def hashes_of(halves: Halves) -> Keys:
     """64 bits for each vector, from its bytes."""
     rows = np.ascontiguousarray(halves)
     return np.fromiter((key_of(row.tobytes()) for row in rows), np.uint64, len(rows))

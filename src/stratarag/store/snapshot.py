@@ -9,16 +9,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.errors import Damaged, MethodMissing
-from stratarag.protocols import Vectors
+from stratarag.errors import Damaged, MethodMissing, VectorStoreError
+from stratarag.protocols import Vectors, VectorTable
 from stratarag.store.checksums import Check
 from stratarag.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, open_contents
 from stratarag.store.database import Database, connect_frozen, require_schema
+from stratarag.store.external import ExternalPool, external
 from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import SLOTS, NodeRecords
-from stratarag.store.pool import pooled
+from stratarag.store.pool import Pool, pooled
+from stratarag.store.rows import PASSAGES, Fields, TableRows
 from stratarag.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
 from stratarag.store.view import INDPTR, CorpusView, StoredPart, TableNodes
 
@@ -48,6 +50,37 @@ def connect_corpus(directory: Directory) -> sqlite3.Connection:
     return connection
 
 
+def rows_of(
+    path: Path, manifest: Manifest, table: VectorTable | None, moving: bool = False
+) -> TableRows | None:
+    """The rows of a generation in a vector store; None if the folder holds its vectors.
+
+    While they are `moving` to the store, the generation before it may hold them still.
+
+    Raises
+    ------
+    VectorStoreError
+        If the vectors are in a store and none is given, or the other way round.
+    """
+    if not manifest.vectors:
+        if table is not None and not moving:
+            raise VectorStoreError(
+                f"index '{path}' holds its vectors in its folder, not in {table.name}: open it without "
+                "vectors=, or move them by build_index with the same documents, settings, path and vectors="
+            )
+        return None
+    if table is None:
+        raise VectorStoreError(
+            f"index '{path}' keeps its vectors in a vector store ({manifest.vectors.get('store')}): open it "
+            "with vectors= and that store"
+        )
+    return TableRows(table, manifest.vectors["identity"], manifest.dimension)
+
+
+def _array(pool: Pool, slots: NDArray[np.integer], name: str) -> Vectors:
+    return external(pool, slots, name) if isinstance(pool, ExternalPool) else pooled(pool, slots)
+
+
 class Snapshot(CorpusView):
     """One published generation. It never changes, and stays readable when later ones replace it.
 
@@ -71,15 +104,25 @@ class Snapshot(CorpusView):
         If something is not as it was written.
     """
 
-    def __init__(self, path: Path, directory: Directory, number: int, check: Check) -> None:
+    def __init__(
+        self,
+        path: Path,
+        directory: Directory,
+        number: int,
+        check: Check,
+        table: VectorTable | None = None,
+        *,
+        moving: bool = False,
+    ) -> None:
         self.path = path
         self.manifest = Manifest.read(directory, number)
+        rows = rows_of(path, self.manifest, table, moving)
         contents = open_contents(directory, self.manifest, check)
-        self.pool = contents.pool(self.manifest.dimension)
+        self.pool = contents.pool(self.manifest.dimension, rows)
         self._vectors: Vectors = (
             contents.corpus[VECTORS]
             if self.pool is None
-            else pooled(self.pool, contents.corpus[VECTOR_SLOTS])
+            else _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
         )
         self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
         corpus = directory.path / CORPUS
@@ -87,11 +130,22 @@ class Snapshot(CorpusView):
         self._corpus = Tables(database, self.manifest.chunks, self.manifest.documents)
         self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
         self._check_counts(corpus)
+        if isinstance(self.pool, ExternalPool):
+            self._describe(self.pool, contents)
+
+    def _describe(self, pool: ExternalPool, contents: Contents) -> None:
+        """Say what stands in the rows of a vector store."""
+        arrays = {PASSAGES: contents.corpus[VECTOR_SLOTS]}
+        for name in self.manifest.parts:
+            arrays |= {f"{name}.{each}": slots for each, slots in contents.slots[name].items()}
+        documents = self.document_ids(range(self.document_count))
+        pool.describe(Fields.of(len(pool), arrays, self._chunk_documents, documents))
 
     def _opened_part(self, name: str, contents: Contents) -> StoredPart:
         arrays = dict(contents.parts[name])
         if self.pool is not None:
-            arrays |= {each: pooled(self.pool, slots) for each, slots in contents.slots[name].items()}
+            slots = contents.slots[name]
+            arrays |= {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
         records = contents.records(name)
         if records is None:
             return StoredPart(name, TableNodes(name, self._corpus, len(arrays[INDPTR]) - 1), arrays)

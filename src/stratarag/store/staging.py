@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import MethodMissing
-from stratarag.protocols import Rows, Vectors
+from stratarag.protocols import Rows, Vectors, VectorTable
 from stratarag.records import Carried, Chunk, Metadata, Node
 from stratarag.store import node_records
 from stratarag.store.arrays import WritableArray, check_name, open_arrays, write_arrays
@@ -30,6 +30,8 @@ from stratarag.store.contents import (
     part_file,
     slots_file,
 )
+from stratarag.store.external import ExternalPool
+from stratarag.store.external_writer import ExternalWriter
 from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
 from stratarag.store.layout import CORPUS, GENERATIONS, MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
@@ -39,6 +41,7 @@ from stratarag.store.node_records import NodeRecords, Records, written
 from stratarag.store.nodes import compressed_sources, first_sources
 from stratarag.store.pool import FOLDER as VECTOR_FOLDER
 from stratarag.store.pool import PoolWriter
+from stratarag.store.rows import PASSAGES, Fields
 from stratarag.store.segments import segment_order
 from stratarag.store.tables import Tables
 from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
@@ -74,6 +77,8 @@ class Staging(CorpusView):
         calls: SqliteCalls,
         finish: Callable[[], None],
         compact: bool = False,
+        table: VectorTable | None = None,
+        restore: bool = False,
     ) -> None:
         self.base = base
         self.published = False
@@ -85,7 +90,10 @@ class Staging(CorpusView):
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
         self._made: Directory | None = None
-        self._compact = compact
+        external = None if base is None else base.pool if isinstance(base.pool, ExternalPool) else None
+        self._compact = compact or (base is not None and (external is None) != (table is None))
+        self._external = None if table is None else ExternalWriter(table, external, restore=restore)
+        self._restore = restore
         self._writable: WritableArray | None = None
         self._pool: PoolWriter | None = None
         self._parts: dict[str, StoredPart] = {}
@@ -138,6 +146,8 @@ class Staging(CorpusView):
         if self.base is not None:
             generation = self._layout.path / GENERATIONS / str(self.base.manifest.generation)
             previous = generation / CORPUS
+        if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
+            self.base.pool.download(self._directory.path)
         self._assembled = assemble(self._directory.path / CORPUS, scratch.path, previous)
         self._directory.unlink(SCRATCH)
 
@@ -310,7 +320,8 @@ class Staging(CorpusView):
 
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:
-            self._pool = PoolWriter(None if self.base is None else self.base.pool, dimension)
+            base = None if self.base is None or self._restore else self.base.pool
+            self._pool = PoolWriter(base, dimension)
         return self._pool
 
     def part(self, name: str) -> StoredPart:
@@ -349,6 +360,8 @@ class Staging(CorpusView):
         sealed = self._seal(manifest)
         if self._calls.exists() and (gone := self._gone()):
             self._journal.plan_purge(self._number, gone)
+        if self._external is not None:
+            self._external.write(self._journal)
         self._write_manifest(sealed)
         self._layout.adopt(self._number)
         self.published = True
@@ -378,7 +391,8 @@ class Staging(CorpusView):
             self._files[CORPUS] = fingerprint(descriptor)
         finally:
             os.close(descriptor)
-        return replace(counted, files=dict(sorted(self._files.items())))
+        vectors = {} if self._external is None else self._external.description
+        return replace(counted, vectors=vectors, files=dict(sorted(self._files.items())))
 
     def _write_vectors(self) -> None:
         """Write the vectors that the previous generation lacks, and where each array finds its own."""
@@ -386,12 +400,16 @@ class Staging(CorpusView):
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
         plan = pool.plan(compact=self._compact)
         with self._directory.make(VECTOR_FOLDER) as directory:
-            files = pool.write(directory, self._number, plan)
-            if self.base is not None and self.base.pool is not None:
+            elsewhere = self._external is not None
+            files = pool.write(directory, self._number, plan, hashes_alone=elsewhere)
+            if plan.kept and self.base is not None and self.base.pool is not None:
                 kept = [self.base.pool.files[number] for number in plan.kept]
                 self._link(VECTOR_FOLDER, directory, kept)
         self._files |= {f"{VECTOR_FOLDER}/{file}": entry for file, entry in files.items()}
         slots = pool.slots(plan)
+        if self._external is not None:
+            fields = self._fields(len(pool.hashes(plan)), slots)
+            self._external.plan(pool, plan, fields, self._number)
         corpus = {DOCUMENTS: self._corpus.chunk_documents, **slots.pop(_CORPUS)}
         self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
         with self._directory.make(SLOTS) as directory:
@@ -401,6 +419,14 @@ class Staging(CorpusView):
             directory.sync()
         self._writable = None
         self._directory.unlink(SCRATCH_VECTORS)
+
+    def _fields(self, count: int, slots: Mapping[str, Mapping[str, NDArray[np.integer]]]) -> Fields:
+        """What stands in the rows of a vector store."""
+        arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
+        for part, own in slots.items():
+            arrays |= {f"{part}.{name}": each for name, each in own.items() if part != _CORPUS}
+        documents = self.document_ids(range(self.document_count))
+        return Fields.of(count, arrays, self._corpus.chunk_documents, documents)
 
     def _gone(self) -> list[str]:
         if self.base is None:
@@ -423,6 +449,8 @@ class Staging(CorpusView):
             self._scratch.close()
         self._close_files()
         self._writable = None
+        if self.base is not None and isinstance(self.base.pool, ExternalPool):
+            self.base.pool.release()
         if self._made is not None:
             self._made.close()
             if not self.published:

@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from stratarag.errors import Damaged, Locked, StrataragError
+from stratarag.protocols import VectorTable
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
 from stratarag.store.contents import Contents, infinite, meanings, opened
 from stratarag.store.database import SIDE_FILES, named_errors
+from stratarag.store.external import ExternalPool
+from stratarag.store.external_writer import require_current
 from stratarag.store.files import Directory
 from stratarag.store.forks import inside_sqlite
 from stratarag.store.journal import Journal
@@ -35,14 +38,16 @@ _FILES = (
 _READ = 1 << 16  # nodes looked at at a time
 
 
-def verify(layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None) -> list[str]:
+def verify(
+    layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None, table: VectorTable | None = None
+) -> list[str]:
     """The problems of a folder, all of them, one readable line each, with the file's name first.
 
     A generation whose files are all as they were written is given to `inspect`.
     """
     found = [
         *_told(_kinds(layout.root)),
-        *_told(_generation(layout, inspect)),
+        *_told(_generation(layout, inspect, table)),
         *_told(iter(calls.check())),
         *_told(_journal(layout)),
     ]
@@ -100,7 +105,7 @@ def _journal(layout: Layout) -> Iterator[str]:
     yield from ()
 
 
-def _generation(layout: Layout, inspect: Inspect | None) -> Iterator[str]:
+def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | None) -> Iterator[str]:
     current = layout.current()
     if current == 0:
         yield f"{CURRENT}: missing; no generation was ever published"
@@ -121,16 +126,47 @@ def _generation(layout: Layout, inspect: Inspect | None) -> Iterator[str]:
             yield from _told(_nodes(contents, manifest))
         if CORPUS not in wrong:
             yield from _told(_tables(directory, manifest))
-        if inspect is not None and not wrong:
-            yield from _told(_inspected(layout, directory, current, inspect))
+        if wrong:
+            return
+        if manifest.vectors and table is None:
+            yield (
+                f"the vectors are in a vector store ({manifest.vectors.get('store')}), which was not given: "
+                "they were not checked, nor was what searches them"
+            )
+        else:
+            yield from _told(_inspected(layout, directory, manifest, inspect, table))
 
 
-def _inspected(layout: Layout, directory: Directory, number: int, inspect: Inspect) -> Iterator[str]:
-    snapshot = Snapshot(layout.path, directory, number, "sizes")
+def _inspected(
+    layout: Layout,
+    directory: Directory,
+    manifest: Manifest,
+    inspect: Inspect | None,
+    table: VectorTable | None,
+) -> Iterator[str]:
+    snapshot = Snapshot(layout.path, directory, manifest.generation, "sizes", table, moving=True)
     try:
-        yield from inspect(snapshot)
+        unsound = list(_told(_rows(snapshot, Journal(layout.root))))
+        yield from unsound
+        if inspect is not None and not unsound:
+            yield from inspect(snapshot)
     finally:
         snapshot.close()
+
+
+def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
+    """Whether a vector store has the rows of a generation, as they were written."""
+    pool = snapshot.pool
+    if not isinstance(pool, ExternalPool):
+        return
+    name = pool.rows.table.name
+    if wrong := pool.wrong_rows():
+        yield f"{name}: lacks {wrong} of {len(pool)} rows, or holds others in their places"
+    elif journal.touched():
+        yield f"{name}: rows of an update that was not finished are still to be removed"
+    else:
+        require_current(snapshot.manifest, pool.rows)
+    journal.close()
 
 
 def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
