@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,8 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
         If a vector that might be among the results, or the query, is not of finite numbers.
     """
     _check(vectors, query, k, mask)
-    if isinstance(vectors, Searched):
-        return vectors.top_k(query, k, mask)
+    if hasattr(vectors, "top_k"):
+        return cast(Searched, vectors).top_k(query, k, mask)
     rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
     return _best(vectors, query, k, rows)
 
@@ -125,7 +125,6 @@ class Segmented(Protocol):
         ...
 
 
-@runtime_checkable
 class Searched(Protocol):
     """Vectors that lie elsewhere, where they are searched."""
 
@@ -176,8 +175,8 @@ class Sketch:
         _check(vectors, query, k, mask)
         if len(self.codes) != len(vectors):
             raise ValueError(f"a sketch of {len(self.codes)} vectors does not fit {len(vectors)} vectors")
-        if isinstance(vectors, Searched):
-            return vectors.top_k(query, k, mask)
+        if hasattr(vectors, "top_k"):
+            return cast(Searched, vectors).top_k(query, k, mask)
         admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))
         size = max(SHORTLIST, _PER_RESULT * k)
         if admitted <= max(SCAN_LIMIT, size):

@@ -23,6 +23,8 @@
     tables      the tables of a generation and the queries on them
     segments    what of them is shared, and what is written anew
     pool        vectors in segments
+    rows        vectors as rows of a vector store
+    external    those, in the place of a pool; external_writer: what an update writes there
     node_records  nodes in segments
     nodes       the sources of nodes as arrays
     files       files and directories by descriptor, never through a link
