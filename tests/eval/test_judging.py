@@ -207,3 +207,26 @@ def test_what_baselines_ask_themselves_is_known_before() -> None:
     for stage in ("ask hyde", "ask names", "ask keywords", "answer cot"):
         assert calls[stage] == 2, stage
     assert calls["answer graphrag_global"] >= 4, "a call of each kind for each question, at least"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_judge_who_is_gone_leaves_it_to_the_other_one(alone: bool) -> None:
+    pytest.importorskip("nltk")
+    pytest.importorskip("rouge_score")
+    gone = ScriptedChatModel(replying, name="gone", faults=["auth"], cycle=True)
+    other = ScriptedChatModel(replying, name="other")
+    judges = [gone] if alone else [gone, other]
+    config = AnswerConfig(max_tokens=8, head_to_head=True, judge_llm=judges)
+    rankers = [Fixed("ours", "ferry"), Fixed("theirs", "bell")]
+    settings = {**QUICK, "reference": "theirs", "embedder": FakeEmbedder()}
+    found = evaluate(SMALL, rankers, llm=ScriptedChatModel(replying), answers=config, **settings)
+    ours = found.row("ours")
+    if not alone:
+        assert not ours.error
+        assert ours.duels["overall"].ties == 4
+        assert ours.scores["judged"] == (1, 1, 1, None)
+        assert {each.stage for each in ours.failures} == {"judge ours", "compare ours"}
+        assert "failed: compare ours: 4 of 4 questions" in str(found)
+    else:
+        assert ours.error.startswith("comparison: ModelError")
+        assert ours.scores["em"]

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, model_validator
 
-from stratarag import _sync
 from stratarag.eval.agreement import mean_kappa
 from stratarag.eval.bootstrap import Interval, mean_interval
+from stratarag.eval.verdicts import verdicts
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.prompts import load_prompt
@@ -145,7 +145,8 @@ def head_to_head(
     """Compare two systems' answers question by question, in both orders, since models favour a place.
 
     Pairs with a missing answer are left out, and so is a judge's part in a pair of which one of his two
-    verdicts cannot be read; the failure is among his gate's, and ends nothing.
+    verdicts cannot be read; the failure is among his gate's, and ends nothing. Nor does a judge who answers
+    nothing, while there is another one (`verdicts.verdicts`).
 
     Parameters
     ----------
@@ -163,7 +164,12 @@ def head_to_head(
         at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a is not None and b is not None
     ]
     pairs = [(questions[at], ours[at] or "", theirs[at] or "") for at in asked]
-    judges = [_judged(gate, pairs, stage) for gate in gates]
+    items = [_item(question, a, b) for question, a, b in pairs]
+    items += [_item(question, b, a) for question, a, b in pairs]
+    judges = [
+        [Judged(*both) for both in zip(said[: len(pairs)], said[len(pairs) :], strict=True)]
+        for said in verdicts(gates, COMPARISON, items, stage)
+    ]
     found = {}
     for criterion in CRITERIA:
         outcomes = [[each.outcome(criterion) for each in judged] for judged in judges]
@@ -184,14 +190,6 @@ def head_to_head(
             tuple(explained),
         )
     return found
-
-
-def _judged(gate: Gate, pairs: Sequence[tuple[str, str, str]], stage: str) -> list[Judged]:
-    items = [_item(question, a, b) for question, a, b in pairs]
-    items += [_item(question, b, a) for question, a, b in pairs]
-    with gate.stage(stage, len(items)):
-        verdicts = _sync.run(gate.map(COMPARISON, items, required=False))
-    return [Judged(*both) for both in zip(verdicts[: len(pairs)], verdicts[len(pairs) :], strict=True)]
 
 
 def _item(question: str, first: str, second: str) -> CallItem:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from stratarag import _sync
 from stratarag.eval.agreement import mean_kappa
 from stratarag.eval.datasets import Question
+from stratarag.eval.verdicts import verdicts
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.prompts import load_prompt
@@ -57,7 +57,8 @@ def judge_correctness(
 ) -> Correct:
     """Whether answers are right, by one judge or several.
 
-    A verdict that cannot be read is among the gate's failures, and ends nothing.
+    A verdict that cannot be read is among the gate's failures, and ends nothing; nor does a judge who answers
+    nothing, while there is another one (`verdicts.verdicts`).
     """
     gates = list(gates) if isinstance(gates, Sequence) else [gates]
     judged = [at for at, question in enumerate(questions) if question.answers and answers[at] is not None]
@@ -73,19 +74,16 @@ def judge_correctness(
         for at in judged
     ]
     stage = f"judge {name}"
-    said = [_verdicts(gate, items, stage) for gate in gates]
+    said = [
+        [None if each is None else each.correct for each in given]
+        for given in verdicts(gates, CORRECTNESS, items, stage)
+    ]
     scores: list[float | None] = [
         0.0 if question.answers and answer is None else None
         for question, answer in zip(questions, answers, strict=True)
     ]
     for place, at in enumerate(judged):
-        known = [verdict for verdicts in said if (verdict := verdicts[place]) is not None]
+        known = [verdict for given in said if (verdict := given[place]) is not None]
         scores[at] = sum(known) / len(known) if known else None
     usage = sum((gate.ledger.stages[stage] for gate in gates), Usage())
     return Correct(tuple(scores), mean_kappa(said), usage)
-
-
-def _verdicts(gate: Gate, items: Sequence[CallItem], stage: str) -> list[bool | None]:
-    with gate.stage(stage, len(items)):
-        verdicts = _sync.run(gate.map(CORRECTNESS, items, required=False))
-    return [None if each is None else each.correct for each in verdicts]

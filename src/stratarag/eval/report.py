@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from stratarag.eval.bootstrap import Difference
@@ -235,19 +234,19 @@ def _failures(found: Evaluation) -> Iterator[str]:
     for row in found.rows:
         if row.error:
             yield f"failed: {row.name}: {' '.join(row.error.split())}"
-        for stage, count in Counter(failure.stage for failure in row.failures).items():
-            first = next(failure for failure in row.failures if failure.stage == stage)
-            reason = " ".join(first.reason.split())
+        for stage in dict.fromkeys(failure.stage for failure in row.failures):
+            failures = [failure for failure in row.failures if failure.stage == stage]
+            reason = " ".join(failures[0].reason.split())
             named = stage if row.name in stage else f"{row.name}: {stage}"
-            units = _units(found, first, count)
-            yield f"failed: {named}: {units}, as {first.about!r}: {reason}"
+            yield f"failed: {named}: {_units(found, failures)}, as {failures[0].about!r}: {reason}"
 
 
-def _units(found: Evaluation, failure: Failure, count: int) -> str:
+def _units(found: Evaluation, failures: Sequence[Failure]) -> str:
     asked = {text for question in found.questions for text in (question.id, question.question)}
-    if failure.item in asked:
-        return f"{count} of {len(found.questions)} questions"
-    return f"{count} unit{'s' * (count > 1)}"
+    items = {failure.item for failure in failures}
+    if items & asked:
+        return f"{len(items)} of {len(found.questions)} questions"
+    return f"{len(failures)} unit{'s' * (len(failures) > 1)}"
 
 
 def _notes(found: Evaluation) -> Iterator[str]:
