@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.topk import products
 from stratarag.protocols import Rows, Vectors
 
 Weights = NDArray[np.float64]
@@ -83,14 +84,18 @@ class Calibration:
 
         A deviation is at least that of directions drawn at random, 1 / sqrt(dimension).
         """
-        mean = (self.means @ query).astype(np.float64)
-        background = (self.sample @ query).astype(np.float64)
+        mean = _cosines(self.means, query)  # not by a library of linear algebra, whose threads would wait
+        background = _cosines(self.sample, query)
         counts = np.diff(self.borders)
         total = np.maximum(counts, LEAST_SAMPLE)
         level = np.repeat(np.arange(len(counts)), counts)
         squares = np.bincount(level, background**2, len(counts)) / total
         variance = np.maximum(squares - mean**2, 1 / len(query))
         return mean, np.sqrt(variance) * np.sqrt(2 * np.log(np.maximum(self.sizes, 2)))
+
+
+def _cosines(vectors: Vectors, query: Vectors) -> Weights:
+    return products(vectors, query, np.arange(len(vectors))).astype(np.float64)
 
 
 def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, weights: Weights) -> Weights:
