@@ -23,7 +23,7 @@ interval (paired bootstrap over questions, 10,000 samples) holds 0. Rows that lo
   summary counts as none of the documents it is made of, so this view is measured by the answer alone.
 """
 COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
-the methods share (the graph of names) is paid in the first row.
+the methods share (the graph of names) is paid by the one that is built first.
 """
 MODEL = """## With a language model
 
@@ -160,12 +160,13 @@ def missing(
     order: Sequence[tuple[str, str, str, bool]], found: Mapping[str, Ranking], logs: str
 ) -> Iterator[str]:
     """The sections without figures of this code, by their commands or the logs of earlier runs."""
-    for name, title, command, _ in order:
+    for name, title, command, is_corpus in order:
         each = found.get(name)
         if each is None:
             yield f"- {title}: not run (`{command}`)."
         elif each["error"]:
             yield f"- {title}: failed: {' '.join(each['error'])}"
         elif each.get("earlier"):
-            yield f"- {title}: [log of an earlier state of the code]({logs}/{name}.txt)"
+            kind = "md" if is_corpus else "txt"
+            yield f"- {title}: [log of an earlier state of the code]({logs}/{name}.{kind})"
     yield ""

@@ -8,6 +8,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.demo import documents
+from stratarag.pipeline.excerpts import joined
 from stratarag.testing import contract
 
 QUESTIONS = ("Who kept the toll gate of the Long Span?", "What was the lens of Windle Hill made of?")
@@ -43,6 +44,13 @@ def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
         assert all(any(" ".join(unit.split()) in texts[each] for unit in own) for each in hit.sources)
         shown += maximal
     assert len(shown) == len(set(shown))
+
+
+def test_statements_end_before_the_next_begins() -> None:
+    assert joined(["Ada rows.", "two for the bell;", "born in Sarn", "the end"]) == (
+        "Ada rows. two for the bell; born in Sarn; the end"
+    )
+    assert joined(["born in Sarn"]) == "born in Sarn"
 
 
 def test_all_of_a_text_can_be_had(index: sr.Index) -> None:

@@ -225,5 +225,5 @@ def _key(item: Item) -> tuple[str, str]:
 
 def joined(statements: Sequence[str]) -> str:
     """Statements one after the other: sentences as they are, what has no end of its own with a semicolon."""
-    parts = [each if each[-1:] in ".!?。！？" else f"{each};" for each in statements]
-    return " ".join(parts).removesuffix(";")
+    parts = [each if each[-1:] in ".!?。！？;" else f"{each};" for each in statements[:-1]]
+    return " ".join([*parts, *statements[-1:]])
