@@ -14,7 +14,7 @@ changed. What comes late has less choice than what was there from the start, so 
 
 The bound: after a comparison, every partition is as near to one made anew over the same graph; until the next
 comparison at most `COMPARE_SHARE` of its members change. A partition made anew is itself another one after
-each change, by chance: levels of 50 to 90 communities differ by up to 10 % from one passage to the next few.
+each change, by chance: levels of 50 to 90 communities differ by up to 12 % from one passage to the next few.
 `cookbook/benchmarks/drift.py` shows both.
 """
 
