@@ -15,11 +15,13 @@ from stratarag.methods.hirag.clusters import arrays as cluster_arrays
 from stratarag.methods.hirag.communities import Communities, Edges, build_communities
 from stratarag.methods.hirag.config import META_TYPES, HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
+from stratarag.methods.hirag.entities import NAMES
 from stratarag.methods.hirag.layers import Layers, build_layers
 from stratarag.methods.hirag.naming import META_TASK
 from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import FAILED, MODEL
 from stratarag.records import Node, content_id
@@ -49,11 +51,24 @@ async def build(
     edges = Edges.of(context, layers.entities)
     communities = await build_communities(context, layers.entities, edges, compare=layers.drift.due)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
-    nodes = [*layers.entities.nodes, *communities.nodes]
-    arrays[VECTOR_KEYS] = await asyncio.to_thread(text_keys, [node.text for node in nodes])
-    nodes += [meta] if meta else []
-    complete = layers.entities.complete and all(map(written_by_model, nodes))
-    return Built(nodes, arrays, complete=complete)
+    metas = [meta] if meta else []
+    parts = [_made(layers.entities.nodes), communities.nodes, _made(metas)]
+    arrays[VECTOR_KEYS] = np.concatenate(
+        [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts[:2]]
+    )
+    arrays[BY_MODEL] = np.concatenate(
+        [
+            each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
+            for each in parts
+        ]
+    )
+    complete = layers.entities.complete and bool(arrays[BY_MODEL].all())
+    return Built(joined(parts), arrays, complete=complete)
+
+
+def _made(nodes: Sequence[Node]) -> KeptNodes:
+    """Nodes that were made."""
+    return KeptNodes.of(np.full(len(nodes), -1, np.int64), nodes, None, None)
 
 
 async def _meta_types(context: BuildContext) -> Node | None:
@@ -118,7 +133,7 @@ def _arrays(
     nodes = [summaries, communities.vectors]
     if meta:
         nodes.append(np.zeros((1, summaries.shape[1]), np.float32))
-    adjacency = Adjacency.build(len(entities.ids), edges.ends)
+    adjacency = Adjacency.build(entities.count, edges.ends)
     keys = [entities.keys[rows] for rows in layers.members]
     return {
         VECTORS: np.concatenate(nodes),
@@ -128,9 +143,10 @@ def _arrays(
         "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
         "layers.sparsity": np.array(layers.sparsity, np.float64),
         "entities.keys": entities.keys,
+        NAMES: entities.names,
         **layers.drift.arrays(),
-        **_community_arrays(communities, len(entities.ids)),
-        **cluster_arrays(layers.clusters, keys, context.config),
+        **_community_arrays(communities, entities.count),
+        **cluster_arrays(layers.clusters, layers.ids, keys, context.config),
         **Nearest.index(entities.vectors[:count], "entities"),
         **Nearest.index(summaries, "summaries"),
         **Nearest.index(communities.vectors, "reports"),

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.checks import check_symmetric
+from stratarag.methods.hirag.clusters import IDS, TEXT_SETTINGS
+from stratarag.methods.hirag.entities import NAMES
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
 from stratarag.pipeline.graph_checks import check_vectors
+from stratarag.pipeline.kept_nodes import BY_MODEL
 
 _REPEATED = 64
 """How often a member and a summary entity may have been joined: masks are as long as numbers of edges go."""
@@ -45,6 +48,11 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("layers.levels", np.int16, (summaries,))
         checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
         checks.of("entities.keys", np.uint64, (entities,))
+        if any(map(checks.has, (NAMES, BY_MODEL, IDS))):  # not in indexes of an earlier version
+            checks.of(NAMES, np.uint64, (graph.entities,))
+            checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
+            checks.of(IDS, np.dtype("S32"), checks.of("clusters.levels", np.int16, (None,)).shape)
+            checks.of(TEXT_SETTINGS, np.int64, (None,))
         _check_clusters(checks)
         for name, rows in (
             ("entities", graph.entities),

@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.kernels.quality import cosine_similarity
 from stratarag.methods.hirag.config import HiRAGConfig
+from stratarag.pipeline.before import list_sums, mixed
 from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
 from stratarag.pipeline.drift import first_settled, other_size, worse
 from stratarag.protocols import Rows, Stored, Vectors
 
+IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
+"""Arrays: the ids of clusters, empty of one of one, and the settings that texts depend on."""
 _SMALLEST = 3  # members of a cluster up to which it is not halved
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
@@ -68,6 +71,54 @@ class PreviousClusters:
                 groups.append(found)
                 lineages.append(int(self._arrays["clusters.lineages"][row]))
         return Clusters(groups, np.array(lineages, np.uint64)) if groups else None
+
+
+class KnownClusters:
+    """Ids of the previous clusters, for those that have the same members, and these as they were."""
+
+    def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
+        usable = previous is not None and IDS in previous.arrays
+        self._arrays = previous.arrays if previous is not None and usable else {}
+        if self._arrays and self._arrays[TEXT_SETTINGS].tolist() != text_settings(config):
+            self._arrays = {}
+
+    def ids(
+        self,
+        level: int,
+        members: Sequence[Sequence[int]],
+        lineages: Sequence[int],
+        keys: Keys,
+        same: NDArray[np.bool_],
+    ) -> list[str]:
+        """The id of each cluster of a layer, "" where it is to be made.
+
+        Parameters
+        ----------
+        members, lineages
+            Entities of each cluster, and its key.
+        keys, same
+            Of all entities: the key, and whether it is as it was.
+        """
+        if not self._arrays or not members:
+            return [""] * len(members)
+        indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        flat = np.concatenate([np.asarray(rows, np.int64) for rows in members])
+        rows = np.flatnonzero(self._arrays["clusters.levels"] == level)
+        if not len(rows):
+            return [""] * len(members)
+        found = lookup(np.array(lineages, np.uint64), self._arrays["clusters.lineages"][rows])
+        found = np.where(found >= 0, rows[found], -1)
+        sums = list_sums(indptr, mixed(keys[flat]))
+        were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
+        known = (found >= 0) & (sums == were[found])
+        known &= list_sums(indptr, (~same[flat]).astype(np.uint64)) == 0
+        ids = self._arrays[IDS][found].astype(str)
+        return np.where(known, ids, "").tolist()  # type: ignore[no-any-return]
+
+
+def text_settings(config: HiRAGConfig) -> list[int]:
+    """The settings that texts depend on."""
+    return [config.summary_tokens, config.report_tokens]
 
 
 def cluster(
@@ -148,8 +199,10 @@ def _likeness(vectors: Vectors, groups: Sequence[Rows]) -> float:
     return cosine_similarity(vectors[rows], numbers)
 
 
-def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig) -> dict[str, NDArray[Any]]:
-    """What `PreviousClusters` reads; `keys` are those of each layer's members."""
+def arrays(
+    layers: Sequence[Clusters], ids: Sequence[Sequence[str]], keys: Sequence[Keys], config: HiRAGConfig
+) -> dict[str, NDArray[Any]]:
+    """What `PreviousClusters` and `KnownClusters` read; `keys` are those of each layer's members."""
     groups = [each[rows] for layer, each in zip(layers, keys, strict=True) for rows in layer.members]
     return {
         "clusters.settings": np.array([_settings(config)], np.uint64),
@@ -159,6 +212,8 @@ def arrays(layers: Sequence[Clusters], keys: Sequence[Keys], config: HiRAGConfig
         "clusters.lineages": np.concatenate([np.zeros(0, np.uint64), *(layer.lineages for layer in layers)]),
         "clusters.indptr": np.cumsum([0, *map(len, groups)], dtype=np.int64),
         "clusters.members": np.concatenate([np.zeros(0, np.uint64), *groups]),
+        IDS: np.array([each for layer in ids for each in layer], "S32"),
+        TEXT_SETTINGS: np.array(text_settings(config), np.int64),
     }
 
 
@@ -228,12 +283,16 @@ class _Fit:
 
     def __init__(self, vectors: Vectors, groups: Sequence[Rows]) -> None:
         self._vectors = vectors
-        centres = np.stack([vectors[rows].mean(axis=0) for rows in groups])
+        sizes = np.array([len(rows) for rows in groups], np.int64)
+        flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
+        own = vectors[flat]
+        centres = np.add.reduceat(own, starts) / sizes[:, None].astype(own.dtype)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-        self._centres = centres / np.where(lengths > 0, lengths, 1.0)
-        near = [vectors[rows] @ centre for rows, centre in zip(groups, self._centres, strict=True)]
-        self.typical = np.array([np.median(each) for each in near])
-        self.least = np.array([each.min() for each in near])
+        self._centres = centres / np.where(lengths > 0, lengths, 1.0).astype(own.dtype)
+        near = np.einsum("ij,ij->i", own, np.repeat(self._centres, sizes, axis=0))
+        self.least = np.minimum.reduceat(near, starts)
+        ordered = near[np.lexsort((near, np.repeat(np.arange(len(sizes)), sizes)))]
+        self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
 
     def join(
         self, row: int, groups: Sequence[list[int]], bounds: NDArray[np.floating], config: HiRAGConfig

@@ -9,7 +9,7 @@ of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -23,8 +23,17 @@ from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
 from stratarag.methods.hirag.entities import Entities
 from stratarag.methods.hirag.naming import PACKAGE, members_named
-from stratarag.pipeline.carryover import Keys, Labels, derived_id, needs_reclustering, previous_labels
+from stratarag.methods.hirag.unchanged import Unchanged
+from stratarag.pipeline.carryover import (
+    VECTORS,
+    Keys,
+    Labels,
+    derived_id,
+    needs_reclustering,
+    previous_labels,
+)
 from stratarag.pipeline.drift import communities_drifted, first_settled
+from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
@@ -86,7 +95,7 @@ class Communities:
         Of each level, the finest first: the row of each entity's community, shape (entities,).
     """
 
-    nodes: Sequence[Node]
+    nodes: KeptNodes
     members: Sequence[Rows]
     labels: Sequence[Labels]
     vectors: Vectors
@@ -119,18 +128,19 @@ async def build_communities(
     `compare`: see `pipeline.drift`.
     """
     labels = await asyncio.to_thread(_partition, context, entities, edges, compare)
-    count, repeated = len(entities.ids), np.repeat(edges.weights, 2)
+    count, repeated = entities.count, np.repeat(edges.weights, 2)
     degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
     writer = CommunityWriter(context, entities, degrees)
     own = [await writer.finest(labels[0])] if labels else []
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
-    return Communities(writer.nodes, writer.members, own, writer.vectors)
+    nodes = writer.nodes()
+    return Communities(nodes, writer.members, own, writer.vectors(nodes))
 
 
 def _partition(context: BuildContext, entities: Entities, edges: Edges, compare: bool) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
-    config, count = context.config, len(entities.ids)
+    config, count = context.config, entities.count
     if not count:
         return []
     previous = _previous(context.grouped, entities.keys, config)
@@ -235,24 +245,34 @@ def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
 
 
 class CommunityWriter:
-    """Makes the nodes of communities, level by level; reports that the previous index has are taken over."""
+    """Makes the nodes of communities, level by level; what is as it was in the previous index is not read."""
 
     def __init__(self, context: BuildContext, entities: Entities, degrees: NDArray[np.float64]) -> None:
         self._context = context
         self._entities = entities
         self._degrees = degrees
-        self.nodes: list[Node] = []
+        self._unchanged = Unchanged(context, entities)
+        self._before: list[int] = []
+        self._fresh: list[Node] = []
+        self._vectors: list[Vectors] = [np.zeros((0, context.dimension), np.float32)]
         self.members: list[Rows] = []
-        self._vectors: list[Vectors] = []
 
-    @property
-    def vectors(self) -> Vectors:
+    def nodes(self) -> KeptNodes:
+        """The nodes of all communities so far."""
+        before, graph = np.array(self._before, np.int64), self._context.graph
+        return KeptNodes.of(before, self._fresh, self._context.previous, graph.before)
+
+    def vectors(self, nodes: KeptNodes) -> Vectors:
         """The vectors of all reports, shape (communities, dimension)."""
-        return np.concatenate([np.zeros((0, self._context.dimension), np.float32), *self._vectors])
+        return nodes.vectors(VECTORS, np.concatenate(self._vectors))
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
-        numbers = await self._write([self._of_entities(rows) for rows in _groups(labels)])
+        groups = _groups(labels)
+        known = self._unchanged.rows(0, labels, len(groups))
+        made = [rows for rows, row in zip(groups, known.tolist(), strict=True) if row < 0]
+        self._entities.fetch(row for rows in made for row in rows.tolist())
+        numbers = await self._write([self._of_entities(rows) for rows in made], known, groups)
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -260,19 +280,37 @@ class CommunityWriter:
         groups = _groups(labels)
         inside = [np.unique(finer[rows]) for rows in groups]
         several = [place for place, own in enumerate(inside) if len(own) > 1]
-        made_of = [self._of_communities(level, inside[place], groups[place]) for place in several]
+        known = self._known(level, labels, several, inside)
+        made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
+        nodes = self._read({number for place in made for number in inside[place].tolist()})
+        made_of = [self._of_communities(level, inside[place], groups[place], nodes) for place in made]
         numbers = np.array([own[0] for own in inside], np.int64)
-        numbers[several] = await self._write(made_of)
+        numbers[several] = await self._write(made_of, known, [groups[place] for place in several])
         return numbers[labels]
+
+    def _known(self, level: int, labels: Labels, several: Sequence[int], inside: Sequence[Labels]) -> Labels:
+        """The previous rows of communities of several, all of which are as they were."""
+        places = np.full(int(labels.max(initial=-1)) + 1, -1, np.int64)
+        places[several] = np.arange(len(several))
+        known = self._unchanged.rows(level, places[labels], len(several))
+        same = np.array(self._before, np.int64) >= 0
+        whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
+        return np.where(whole, known, -1)
+
+    def _read(self, numbers: Collection[int]) -> dict[int, Node]:
+        """Some communities' nodes by number."""
+        ordered = sorted(numbers)
+        return dict(zip(ordered, self.nodes().read(ordered), strict=True)) if ordered else {}
 
     def _of_entities(self, rows: Rows) -> Community:
         entities = self._entities
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
+        nodes = [entities.node(row) for row in order]
         return Community(
             level=0,
             title=", ".join(telling(self._names(order), _NAMED))[:_LONGEST_TITLE],
-            members=[entities.ids[row] for row in order],
-            texts=[entities.texts[row] for row in order],
+            members=[node.id for node in nodes],
+            texts=[node.text for node in nodes],
             rows=rows,
             sources=entities.sources_of(order),
         )
@@ -280,12 +318,14 @@ class CommunityWriter:
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
         """Names of entities; of a summary entity that is named by its members, theirs."""
         for row in rows:
-            name, made = self._entities.names[row], self._entities.summaries.get(row)
+            name, made = self._entities.name(row), self._entities.summaries.get(row)
             yield from members_named(name) if made and made[0].by != MODEL else [name]
 
-    def _of_communities(self, level: int, numbers: Labels, rows: Rows) -> Community:
+    def _of_communities(
+        self, level: int, numbers: Labels, rows: Rows, known: Mapping[int, Node]
+    ) -> Community:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
-        nodes = [self.nodes[number] for number in order]
+        nodes = [known[number] for number in order]
         return Community(
             level=level,
             title="; ".join(node.extra["title"] for node in nodes[:_NAMED])[:_LONGEST_TITLE],
@@ -295,32 +335,34 @@ class CommunityWriter:
             sources=sorted({source for node in nodes for source in node.sources}),
         )
 
-    async def _write(self, communities: Sequence[Community]) -> Labels:
-        """Make the nodes of these communities; returns their numbers."""
-        ids = [each.id(self._context.config.report_tokens) for each in communities]
-        known = self._context.carry.nodes(ids)
-        missing = [place for place, identity in enumerate(ids) if identity not in known]
-        reports = await self._reports([communities[place] for place in missing])
+    async def _write(self, made: Sequence[Community], known: Rows, groups: Sequence[Rows]) -> Labels:
+        """The nodes of these communities, of which some are `known` and the others `made`: their numbers."""
+        ids = [each.id(self._context.config.report_tokens) for each in made]
+        before = self._context.carry.nodes(ids)
+        missing = [place for place, identity in enumerate(ids) if identity not in before]
+        reports = await self._reports([made[place] for place in missing])
         written = dict(zip(missing, reports, strict=True))
-        first = len(self.nodes)
-        for place, (each, identity) in enumerate(zip(communities, ids, strict=True)):
+        nodes: list[Node] = []
+        for place, (each, identity) in enumerate(zip(made, ids, strict=True)):
             if place in written:
                 text, report = written[place].text, written[place].extra
             else:
-                text, report = known[identity].text, carried(known[identity])
+                text, report = before[identity].text, carried(before[identity])
             extra = {**report, "members": each.members}
-            self.nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
-            self.members.append(each.rows)
-        self._vectors.append(
-            await group_vectors(
-                self.nodes[first:],
-                [each.rows.tolist() for each in communities],
-                self._entities.vectors,
-                stage="embed reports",
-                carry=self._context.carry,
-            )
+            nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
+        vectors = await group_vectors(
+            nodes,
+            [each.rows.tolist() for each in made],
+            self._entities.vectors,
+            stage="embed reports",
+            carry=self._context.carry,
         )
-        return np.arange(first, len(self.nodes))
+        first = len(self.members)
+        self._fresh += nodes
+        self._vectors.append(vectors)
+        self._before += known.tolist()
+        self.members += groups
+        return np.arange(first, len(self.members))
 
     async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
         if not communities:

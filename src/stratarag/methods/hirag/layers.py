@@ -7,14 +7,14 @@ entities of each cluster and relate them to its members. The summary entities ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from stratarag.kernels.mixture import sparsity
-from stratarag.methods.hirag.clusters import Clusters, PreviousClusters, cluster
+from stratarag.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
 from stratarag.methods.hirag.context import BuildContext
 from stratarag.methods.hirag.entities import Entities, MemberRelation
 from stratarag.methods.hirag.naming import (
@@ -47,12 +47,14 @@ cluster)."""
 class Layers:
     """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`.
 
+    `ids[i]` are those of these clusters, "" of a cluster of one.
     `drift` counts the entities that changed since clusters and communities were compared with new ones.
     """
 
     entities: Entities
     members: Sequence[Rows]
     clusters: Sequence[Clusters]
+    ids: Sequence[Sequence[str]]
     sparsity: Sequence[float]
     drift: Drift
 
@@ -60,12 +62,13 @@ class Layers:
 async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     """Alg. 1, with the meta types X; layers end as ERRATA H1 says."""
     config = context.config
-    entities = await asyncio.to_thread(Entities.of, context.graph)
-    known = await asyncio.to_thread(_known_summaries, context)
+    entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
+    known = await asyncio.to_thread(Known.of, context)
     drift = _drift(context.grouped, entities)
     previous = PreviousClusters(context.grouped, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
+    ids: list[list[str]] = []
     sparsities: list[float] = []
     layer = np.flatnonzero(entities.vectors.any(axis=1))
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
@@ -79,12 +82,14 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         members.append(layer)
         clusters.append(found)
         sparsities.append(now)
-        above = await _LayerSummarizer(context, entities, layer, found, len(clusters), known).summarise(types)
+        summarizer = _LayerSummarizer(context, entities, layer, found, len(clusters), known)
+        ids.append(summarizer.all_ids())
+        above = await summarizer.summarise(types)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
     _store_summaries(entities)
-    return Layers(entities, members, clusters, sparsities, drift)
+    return Layers(entities, members, clusters, ids, sparsities, drift)
 
 
 def _drift(previous: Stored | None, entities: Entities) -> Drift:
@@ -108,19 +113,42 @@ def _settled(sparsities: Sequence[float], bound: float) -> bool:
     return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
 
 
-def _known_summaries(context: BuildContext) -> dict[str, list[Summary]]:
-    """The summaries of the previous index by cluster: complete ones, and by a model if there is one now."""
-    if context.previous is None:
-        return {}
-    found: dict[str, list[Summary]] = {}
-    for node in context.previous.nodes(range(int(context.previous.arrays["counts"][0]))):
-        for stored in node.extra["summaries"]:
-            found.setdefault(stored["cluster"], []).append(Summary.read(stored))
-    return {
-        cluster_id: each
-        for cluster_id, each in found.items()
-        if len(each) == each[0].of and (not context.gate.has_llm or each[0].by == MODEL)
-    }
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the previous index has of clusters.
+
+    Attributes
+    ----------
+    summaries
+        By cluster: complete ones, and by a model if there is one now.
+    rows, nodes
+        The rows of summary entities by their ids, and their nodes.
+    clusters
+        Ids of clusters.
+    """
+
+    summaries: dict[str, list[Summary]]
+    rows: dict[str, int]
+    nodes: Sequence[Node]
+    clusters: KnownClusters
+
+    @classmethod
+    def of(cls, context: BuildContext) -> Known:
+        """Read from the previous index."""
+        clusters = KnownClusters(context.previous, context.config)
+        if context.previous is None:
+            return cls({}, {}, [], clusters)
+        nodes = context.previous.nodes(range(int(context.previous.arrays["counts"][0])))
+        found: dict[str, list[Summary]] = {}
+        for node in nodes:
+            for stored in node.extra["summaries"]:
+                found.setdefault(stored["cluster"], []).append(Summary.read(stored))
+        complete = {
+            cluster_id: each
+            for cluster_id, each in found.items()
+            if len(each) == each[0].of and (not context.gate.has_llm or each[0].by == MODEL)
+        }
+        return cls(complete, {node.id: row for row, node in enumerate(nodes)}, nodes, clusters)
 
 
 class _Proposal(NamedTuple):
@@ -141,7 +169,7 @@ class _LayerSummarizer:
         layer: Rows,
         clusters: Clusters,
         level: int,
-        known: dict[str, list[Summary]],
+        known: Known,
     ) -> None:
         self._context = context
         self._entities = entities
@@ -150,12 +178,28 @@ class _LayerSummarizer:
         self._known = known
         grouped = zip(clusters.members, clusters.lineages.tolist(), strict=True)
         self._groups = [(layer[rows].tolist(), lineage) for rows, lineage in grouped if len(rows) > 1]
+        self._sizes = [len(rows) for rows in clusters.members]
         self._single = {int(layer[rows[0]]) for rows in clusters.members if len(rows) == 1}
-        self._ids = [self._cluster_id(members) for members, _ in self._groups]
+        self.ids = self._cluster_ids()
+
+    def _cluster_ids(self) -> list[str]:
+        """The ids of all clusters: of those that are as they were nothing is read."""
+        entities = self._entities
+        members = [rows for rows, _ in self._groups]
+        lineages = [lineage for _, lineage in self._groups]
+        known = self._known.clusters.ids(self._level - 1, members, lineages, entities.keys, entities.same)
+        entities.fetch(row for rows, each in zip(members, known, strict=True) if not each for row in rows)
+        return [each or self._cluster_id(rows) for rows, each in zip(members, known, strict=True)]
 
     def _cluster_id(self, members: Sequence[int]) -> str:
-        pairs = ((self._entities.ids[row], self._entities.texts[row]) for row in members)
+        nodes = (self._entities.node(row) for row in members)
+        pairs = ((node.id, node.text) for node in nodes)
         return derived_id(pairs, "hirag", "cluster", str(self._context.config.summary_tokens))
+
+    def all_ids(self) -> list[str]:
+        """The ids of the clusters, "" of those of one."""
+        ids = iter(self.ids)
+        return [next(ids) if size > 1 else "" for size in self._sizes]
 
     async def summarise(self, types: Sequence[str]) -> Rows:
         """Find the summary entities of all clusters, relate them to the members, return the next layer."""
@@ -165,10 +209,11 @@ class _LayerSummarizer:
 
     async def _all(self, types: Sequence[str]) -> list[list[Summary]]:
         """The summary entities of each cluster: known ones, or found now."""
-        missing = [place for place, cluster_id in enumerate(self._ids) if cluster_id not in self._known]
+        known = self._known.summaries
+        missing = [place for place, cluster_id in enumerate(self.ids) if cluster_id not in known]
+        self._entities.fetch(row for place in missing for row in self._groups[place][0])
         made = await self._made(missing, types) if missing else {}
-        known = self._known
-        return [made[place] if place in made else known[each] for place, each in enumerate(self._ids)]
+        return [made[place] if place in made else known[each] for place, each in enumerate(self.ids)]
 
     async def _made(self, missing: Sequence[int], types: Sequence[str]) -> dict[int, list[Summary]]:
         gate, config = self._context.gate, self._context.config
@@ -181,51 +226,48 @@ class _LayerSummarizer:
         made = await asyncio.to_thread(self._extracted, failed, FAILED) if failed else {}
         for place, answer in zip(missing, answers, strict=True):
             if answer is not None:
-                names, ids = self._entities.names, self._entities.ids
-                members = {names[row]: ids[row] for row in reversed(self._groups[place][0])}
-                made[place] = answered(self._ids[place], self._level, answer, members)
+                nodes = [self._entities.node(row) for row in reversed(self._groups[place][0])]
+                members = {str(node.extra["name"]): node.id for node in nodes}
+                made[place] = answered(self.ids[place], self._level, answer, members)
         self._entities.complete &= not failed
         return made
 
     def _item(self, place: int, types: Sequence[str]) -> CallItem:
         gate, tokens = self._context.gate, self._context.config.summary_tokens
         members = self._groups[place][0]
-        texts = [self._entities.texts[row] for row in members]
+        texts = [self._entities.node(row).text for row in members]
         values = prompt_values(texts, types, tokens, gate.count_tokens)
-        names = ", ".join(self._entities.names[row] for row in members[:3])
+        names = ", ".join(self._entities.name(row) for row in members[:3])
         return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
 
     def _extracted(self, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
         """Summary entities without a model: named by central members, told in the members' own sentences."""
-        texts = [self._entities.texts[row] for row in self._layer.tolist()]
-        names = [self._first_name(row) for row in self._layer.tolist()]
-        vectors = self._entities.vectors[self._layer]
-        places = {row: place for place, row in enumerate(self._layer.tolist())}
+        tokens, count = self._context.config.summary_tokens, self._context.gate.count_tokens
         made = {}
         for place in missing:
-            members = [places[row] for row in self._groups[place][0]]
-            name = cluster_name(members, names, vectors)
-            tokens, count = self._context.config.summary_tokens, self._context.gate.count_tokens
-            described = extractive_summary([texts[member] for member in members], tokens, count)
-            made[place] = [Summary(self._ids[place], self._level, name, "", described, by)]
+            rows = self._groups[place][0]
+            names = [self._first_name(row) for row in rows]
+            name = cluster_name(range(len(rows)), names, self._entities.vectors[rows])
+            described = extractive_summary([self._entities.node(row).text for row in rows], tokens, count)
+            made[place] = [Summary(self.ids[place], self._level, name, "", described, by)]
         return made
 
     def _first_name(self, row: int) -> str:
         """The name of an entity; of a summary entity that is named by its members, the first of them."""
-        name = self._entities.names[row]
+        name = self._entities.name(row)
         made = self._entities.summaries.get(row)
         return members_named(name)[0] if made and made[0].by != MODEL else name
 
     async def _add(self, summaries: Sequence[Sequence[Summary]]) -> Rows:
         """Add an entity for each new name; a name that is taken means the entity that has it (ERRATA H5)."""
         entities = self._entities
-        rows = {canonical(name): row for row, name in reversed(list(enumerate(entities.names)))}
-        rows |= {identity: row for row, identity in enumerate(entities.ids[: self._context.graph.entities])}
+        names = [[canonical(summary.name) for summary in found] for found in summaries]
+        rows = entities.rows_named(sorted({name for own in names for name in own}))
+        self._entities.fetch(self._with_reasons(summaries))
         above = set(self._single)
         new: dict[str, list[_Proposal]] = {}
         for place, found in enumerate(summaries):
-            for rank, summary in enumerate(found):
-                name = canonical(summary.name)
+            for rank, (summary, name) in enumerate(zip(found, names[place], strict=True)):
                 if name not in rows:
                     new.setdefault(name, []).append(_Proposal(place, rank, summary))
                     continue
@@ -234,24 +276,35 @@ class _LayerSummarizer:
                 self._relate(place, row, summary)
                 if row >= self._context.graph.entities:  # it keeps its description and type
                     entities.summaries[row].append(replace(summary, description="", type=""))
-        first = len(entities.ids)
-        keys = [self._create(new[name]) for name in sorted(new)]
-        entities.keys = np.concatenate([entities.keys, np.array(keys, np.uint64)])
-        await self._embed(first)
-        return np.array(sorted(above | set(range(first, len(entities.ids)))), np.int64)
+        first = entities.count
+        made = [self._create(new[name]) for name in sorted(new)]
+        entities.add([each for each, _ in made])
+        await self._embed([members for _, members in made])
+        return np.array(sorted(above | set(range(first, entities.count))), np.int64)
+
+    def _with_reasons(self, summaries: Sequence[Sequence[Summary]]) -> Iterator[int]:
+        """Members of the clusters of which a model told why they belong there."""
+        for place, found in enumerate(summaries):
+            if any(summary.members for summary in found):
+                yield from self._groups[place][0]
 
     def _relate(self, place: int, row: int, summary: Summary) -> None:
         """Relations of a cluster's members with its summary entity, but none of an entity with itself."""
-        entities, unsaid = self._entities, Belonging("", 0.0)
+        entities, unsaid, said = self._entities, Belonging("", 0.0), summary.members
         entities.relations += [
-            MemberRelation(member, row, *summary.members.get(entities.ids[member], unsaid))
+            MemberRelation(member, row, *(said.get(entities.node(member).id, unsaid) if said else unsaid))
             for member in self._groups[place][0]
             if member != row
         ]
 
-    def _create(self, proposals: Sequence[_Proposal]) -> int:
-        """Add a summary entity, of one cluster or of several that name theirs alike; returns its key."""
-        entities, row = self._entities, len(self._entities.ids)
+    def _create(self, proposals: Sequence[_Proposal]) -> tuple[tuple[int, int, bool], list[int]]:
+        """Add a summary entity, of one cluster or of several that name theirs alike.
+
+        Returns
+        -------
+        What `Entities.add` is told of it, and its members.
+        """
+        entities, row = self._entities, self._entities.graph.entities + len(self._entities.nodes)
         members = sorted({member for each in proposals for member in self._groups[each.cluster][0]})
         for each in proposals:
             self._relate(each.cluster, row, each.summary)
@@ -262,29 +315,41 @@ class _LayerSummarizer:
         identity = content_id(
             "hirag", KIND, str(self._level), text, *sorted(each.cluster for each in summaries)
         )
+        before = self._known.rows.get(identity, -1)
         extra = {
             "name": name,
             "title": name,
             "type": next((each.type for each in summaries if each.type), ""),
             "description": described,
             "by": next((each.by for each in summaries if each.by != MODEL), MODEL),
-            "members": [entities.ids[member] for member in members],
+            "members": self._member_ids(members, before),
         }
+        node = Node(identity, KIND, self._level, text, entities.sources_of(members), extra)
         entities.summaries[row] = summaries
-        entities.nodes.append(Node(identity, KIND, self._level, text, entities.sources_of(members), extra))
-        entities.ids.append(identity)
-        entities.names.append(name)
-        entities.texts.append(text)
-        entities.sources.append(entities.nodes[-1].sources)
+        same = before >= 0 and bool(entities.same[members].all())
+        entities.append(node)
         first = proposals[0]
-        return key("summary", str(self._groups[first.cluster][1]), str(first.rank))
+        number = key("summary", str(self._groups[first.cluster][1]), str(first.rank))
+        return (number, before + self._first_before if before >= 0 else -1, same), members
 
-    async def _embed(self, first: int) -> None:
+    def _member_ids(self, members: Sequence[int], before: int) -> list[str]:
+        """Ids of members; of what is made of the same clusters those that it had."""
+        if before >= 0:
+            return list(self._known.nodes[before].extra["members"])
+        self._entities.fetch(members)
+        return [self._entities.node(member).id for member in members]
+
+    @property
+    def _first_before(self) -> int:
+        """The number of the first summary entity in the previous index."""
+        previous = self._context.previous
+        assert previous is not None
+        return len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
+
+    async def _embed(self, members: Sequence[Sequence[int]]) -> None:
         """Add the vectors of the new summary entities."""
         entities, context = self._entities, self._context
-        nodes = entities.nodes[first - context.graph.entities :]
-        rows = {identity: row for row, identity in enumerate(entities.ids[:first])}
-        members = [[rows[member] for member in node.extra["members"]] for node in nodes]
+        nodes = entities.nodes[len(entities.nodes) - len(members) :]
         vectors = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=context.carry
         )
@@ -293,7 +358,7 @@ class _LayerSummarizer:
 
 def _store_summaries(entities: Entities) -> None:
     """Put into the node of each summary entity what its clusters say of it, for the next update."""
-    first = len(entities.ids) - len(entities.nodes)
+    first = entities.graph.entities
     for place, node in enumerate(entities.nodes):
         summaries = [each.stored() for each in entities.summaries[first + place]]
         entities.nodes[place] = replace(node, extra={**node.extra, "summaries": summaries})
