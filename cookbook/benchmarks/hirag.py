@@ -89,7 +89,7 @@ def coverage(index: sr.Index, questions: Sequence[Any]) -> None:
     for question in questions:
         texts = {}
         for mode in ("local", "global", "bridge"):
-            found = index.retrieve(question.question, 30, mode=mode)
+            found = index.retrieve(question.question, 30, view="nodes", mode=mode)
             pairs = zip(found.hits, found.trace, strict=True)
             texts[mode] = [hit.text for hit, entry in pairs if entry.get("part") == mode]
         drawn = chance.sample(relations, min(len(texts["bridge"]), len(relations)))
@@ -132,7 +132,7 @@ def evidence(index: sr.Index, questions: Sequence[Any]) -> None:
         covered, whole, answered, recall = [], [], [], []
         for question in questions:
             gold = set(question.supporting_ids)
-            found = index.retrieve(question.question, 20, mode=mode)
+            found = index.retrieve(question.question, 20, view="nodes", mode=mode)
             sources = {name for hit in found.hits if len(hit.documents) <= 3 for name in hit.documents}
             covered.append(len(gold & sources) / max(len(gold), 1))
             whole.append(gold <= sources)

@@ -87,8 +87,8 @@ def ablations(index: sr.Index, questions: Any, default: int) -> None:
 def _ask(index: sr.Index, question: str, options: dict[str, Any], k: int | None, default: int) -> Any:
     if k is not None and k < 0:  # a walk of no steps over no names: passages by similarity
         own = {"mode": "entry", "names": False, "entry_types": ("T",), "types": ("T",)}
-        return index.retrieve(question, -k, **own)
-    return index.retrieve(question, default if k is None else k, **options)
+        return index.retrieve(question, -k, view="nodes", **own)
+    return index.retrieve(question, default if k is None else k, view="nodes", **options)
 
 
 # Speed

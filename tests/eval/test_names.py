@@ -17,6 +17,8 @@ def test_a_name_holds_a_view_and_options() -> None:
         "archrag", "nodes", {"levels": [0, 1], "mode": "direct", "relations": False}, own_prompt=True
     )
     assert RowName.of("hirag/default", "chunks").asked_view is None
+    assert RowName.of("hirag?own_prompt=true", "chunks").view == "nodes", "its own way, unless said otherwise"
+    assert RowName.of("hirag/chunks?own_prompt=true", "nodes").view == "chunks"
     names = 'dense, archrag?levels=[0,1] ,noderag?limits={"T": 1, "S": 2},bm25'
     assert split_names(names) == (
         "dense",

@@ -41,7 +41,7 @@ class RowName:
 
     @classmethod
     def of(cls, name: str, view: str) -> RowName:
-        """Take a name apart; without a view of its own it has `view`.
+        """Take a name apart; without a view of its own it has `view`, or `nodes` with `own_prompt`.
 
         Values of options are JSON, or else text: `archrag?levels=[0,1]&mode=direct`.
 
@@ -58,7 +58,7 @@ class RowName:
         own_prompt = options.pop(OWN_PROMPT, False)
         if not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")
-        return cls(ranker, own or view, options, own_prompt)
+        return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt)
 
     @property
     def asked_view(self) -> View | None:
