@@ -73,6 +73,7 @@ class Table:
         self.kill = kill
         self.most: int | None = None
         self.calls: list[str] = []
+        self.asked: list[Mapping[str, Sequence[str]]] = []
         self._file = file
         self.rows: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file and file.exists() else {}
 
@@ -89,6 +90,7 @@ class Table:
         self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
     ) -> list[tuple[str, Any]]:
         self._did("search")
+        self.asked.append(where)
         rows = [
             (each, row)
             for each, row in self.rows.items()
