@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from stratarag import batch as batch
     from stratarag import errors as errors
+    from stratarag._mapping import mapper as mapper
     from stratarag._search_options import SearchOption as SearchOption
     from stratarag._search_options import check_search_options as check_search_options
     from stratarag._search_options import search_options as search_options
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from stratarag.results import Retrieval as Retrieval
 
 _HOMES = {
+    "stratarag._mapping": ("mapper",),
     "stratarag.config": ("Config",),
     "stratarag.importing": (
         "Imported",
@@ -182,6 +184,7 @@ __all__ = [
     "estimate",
     "from_graph_documents",
     "from_property_graph",
+    "mapper",
     "open_index",
     "read_documents",
     "read_extraction",

@@ -21,7 +21,16 @@ from typing import TypeVar
 import numpy as np
 
 from stratarag._checks import UNNAMED, blamed, check_all
-from stratarag._documents import Arrival, Documents, Intake, arrivals, check_documents, take_in
+from stratarag._documents import (
+    Arrival,
+    Documents,
+    Intake,
+    Splitter,
+    arrivals,
+    check_documents,
+    split_ahead,
+    take_in,
+)
 from stratarag._gates import Models
 from stratarag._origins import documents_of
 from stratarag._sync import entered, in_thread, stoppable
@@ -220,9 +229,12 @@ class _Update:
             return Intake()
         existing = {} if self._before is None else self._before.documents()
         with self._gate.stage("read"):
-            models = self._target.models
-            coming = arrivals(self._change.documents, self._config.chunking, models.count_tokens)
-            return take_in(self._until_stopped(coming), existing, self._add)
+            models, chunking = self._target.models, self._config.chunking
+            given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
+            splitter = Splitter(chunking, models.count_tokens)
+            return take_in(
+                split_ahead(given, existing, splitter, models.mapper, self._stop), existing, self._add
+            )
 
     def _add(self, arrival: Arrival) -> bool:
         """Store a document; False if it has no text."""

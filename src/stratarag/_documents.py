@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Event
 
+from stratarag._mapping import in_order
 from stratarag.pipeline.chunk import ChunkConfig, split
+from stratarag.protocols import Mapper
 from stratarag.records import Chunk, Document, Metadata, StreamedDocument, content_id
 from stratarag.results import CountTokens
 
+_AT_ONCE = 2**16  # characters: some 10 ms of work
 Documents = Iterable[str | Document | StreamedDocument | Chunk]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One document on its way in. `chunks` makes its passages, each time anew."""
+    """One document on its way in. `chunks` makes its passages, each time anew.
+
+    `document` is what they are made of, where that is in memory and a worker may do it.
+    """
 
     id: str
     digest: str
     metadata: Metadata
     chunks: Callable[[], Iterator[Chunk]]
+    document: Document | None = None
 
 
 @dataclass(slots=True)
@@ -98,7 +108,10 @@ def _whole(
     sections = document.sections if isinstance(document, Document) else ()
     parts = [part for each in sections for part in (str(each.start), _canonical(each.metadata, document.id))]
     digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
-    return Arrival(document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens))
+    held = document if isinstance(document, Document) else None
+    return Arrival(
+        document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), held
+    )
 
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
@@ -120,6 +133,68 @@ def _canonical(metadata: Metadata, document_id: str) -> str:
             f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
             "numbers, lists and dicts; a date as date.isoformat()"
         ) from error
+
+
+def split_ahead(
+    coming: Iterable[Arrival], known: Mapping[str, str], split_all: Splitter, mapper: Mapper, stop: Event
+) -> Iterator[Arrival]:
+    """The arrivals in order, those in memory with their passages, which workers make batch by batch.
+
+    `known` holds the digests of documents that are there: these are not split.
+    """
+    waiting: deque[list[Arrival]] = deque()
+
+    def sent() -> Iterator[list[Document]]:
+        for batch in _by_length(coming):
+            waiting.append(batch)
+            yield [bare for each in batch if (bare := _bare(each, known)) is not None]
+
+    for found in in_order(mapper, split_all, sent(), stop):
+        made = iter(found)
+        for each in waiting.popleft():
+            if _bare(each, known) is None:
+                yield each
+            else:
+                chunks = [_owned(chunk, each.metadata) for chunk in next(made)]
+                yield replace(each, chunks=partial(iter, chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """Splits documents; goes to other processes."""
+
+    chunking: ChunkConfig
+    count_tokens: CountTokens
+
+    def __call__(self, documents: list[Document]) -> list[list[Chunk]]:
+        """The passages of each document, without the document's own metadata."""
+        return [list(split(document, self.chunking, self.count_tokens)) for document in documents]
+
+
+def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:
+    """Batches of about `_AT_ONCE` characters; a document that is not in memory ends one."""
+    batch: list[Arrival] = []
+    length = 0
+    for arrival in coming:
+        batch.append(arrival)
+        length += _AT_ONCE if arrival.document is None else len(arrival.document.text)
+        if length >= _AT_ONCE:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
+def _bare(arrival: Arrival, known: Mapping[str, str]) -> Document | None:
+    """What a worker needs of a document to split it; None if none is to."""
+    if arrival.document is None or known.get(arrival.id) == arrival.digest:
+        return None
+    return replace(arrival.document, metadata={})
+
+
+def _owned(chunk: Chunk, metadata: Metadata) -> Chunk:
+    """A passage with the metadata of its document, too."""
+    return replace(chunk, metadata={**metadata, **chunk.metadata} if chunk.metadata else metadata)
 
 
 def take_in(

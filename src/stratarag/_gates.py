@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stratarag._locks import Lock
+from stratarag._mapping import as_mapper
 from stratarag.config import Config
 from stratarag.errors import Damaged, EmbedderMismatch
 from stratarag.models.batchfile import Results
@@ -14,7 +15,8 @@ from stratarag.models.batching import BatchGate
 from stratarag.models.budget import Account, Budget
 from stratarag.models.estimate import CountingGate
 from stratarag.models.gate import ModelGate
-from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
+from stratarag.models.local import HashingEmbedder, default_embedder
+from stratarag.models.mapped import LOCAL, goes_along
 from stratarag.models.named import as_chat_model, as_embedder
 from stratarag.models.prices import cost_of
 from stratarag.models.services import Services
@@ -23,7 +25,7 @@ from stratarag.models.wrap import declared_dimension, embedder_name
 from stratarag.pipeline.entity_resolution import Rule, default_rule
 from stratarag.pipeline.tokens import TokenCounter, choose
 from stratarag.progress import LineProgress, NamedProgress
-from stratarag.protocols import CallCache, Progress, Vectors
+from stratarag.protocols import CallCache, Mapper, Progress, Vectors
 from stratarag.records import Usage
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
@@ -72,6 +74,8 @@ class Models:
         As `build_index` takes them.
     spacy
         The spaCy pipeline that the caller named; no other is loaded.
+    mapper
+        Where pure functions of operations that change the index run, or the name of such a place.
     recorded
         The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
     """
@@ -87,6 +91,7 @@ class Models:
         recorded: Manifest | None = None,
         resolve_rule: Rule | None = None,
         spacy: str | None = None,
+        mapper: str | Mapper | None = None,
     ) -> None:
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
@@ -94,11 +99,13 @@ class Models:
         self.llm = as_chat_model(llm)
         self.resolve_rule = resolve_rule or default_rule
         self.spacy = spacy
+        self.mapper = as_mapper(mapper)
+        self._own_mapper = self.mapper is not mapper
         self.embedder = _embedder(embedder, recorded)
         self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
-        self._progress = _progress(progress)
+        self.progress = _progress(progress)
         self._counter: TokenCounter | None = None
         self._services: Services | None = None
         self._lock = Lock()
@@ -180,9 +187,19 @@ class Models:
             **keywords,
         )
 
+    @property
+    def free(self) -> bool:
+        """Whether nothing is paid: no chat model, and an embedder that workers of the mapper may have."""
+        return self.llm is None and goes_along(self.embedder, self.mapper)
+
+    def close(self) -> None:
+        """Let the workers of the mapper go, if it was made here."""
+        if self._own_mapper:
+            self.mapper.close()
+
     def load(self) -> None:
         """Load the embedder, if it is one of ours, which cost nothing but time."""
-        if isinstance(self.embedder, HashingEmbedder | MiniLMEmbedder | OnnxEmbedder):
+        if isinstance(self.embedder, LOCAL):
             self.embedder.embed_query("a")
 
     def account(self) -> Account:
@@ -213,12 +230,13 @@ class Models:
             "vectors": None if hashed else journal,
             "spending": journal,
             "limits": config.limits,
-            "progress": None if journal is None else self._progress,
+            "progress": None if journal is None else self.progress,
             "count_tokens": self.count_tokens,
             "max_failures": config.max_failures,
             "dimension": folder.dimension,
             "prompts": config.prompts,
             "services": self._services_of(config),
+            "mapper": None if journal is None else self.mapper,
         }
 
     def _services_of(self, config: Config) -> Services:

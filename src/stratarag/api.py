@@ -21,7 +21,7 @@ from stratarag.models.budget import Budget, Limits, Prices
 from stratarag.models.estimate import Estimate
 from stratarag.pipeline.entity_resolution import Rule
 from stratarag.pipeline.extraction.stage import Given
-from stratarag.protocols import Progress, VectorTable
+from stratarag.protocols import Mapper, Progress, VectorTable
 from stratarag.store.cached import CachedFolder
 from stratarag.store.checksums import Check
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
@@ -44,6 +44,7 @@ async def abuild_index(
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
     vectors: Any = None,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Build an index; see `build_index`."""
     methods = method_names(method)
@@ -63,6 +64,7 @@ async def abuild_index(
             recorded=recorded,
             resolve_rule=resolve_rule,
             spacy=settings.extraction.spacy,
+            mapper=mapper,
         )
         models.prefer_tokenizer(settings.tokenizer)
         index = Index(folder, models, settings)
@@ -87,6 +89,7 @@ def build_index(
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
     vectors: Any = None,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Build an index of documents and return it, open.
 
@@ -129,6 +132,10 @@ def build_index(
         A vector store of LangChain or LlamaIndex (or an object as `protocols.VectorTable`), in which
         vectors are kept and searched instead of in the folder. Over an index that holds its vectors
         itself, the same call moves them there.
+    mapper
+        Where what no model is paid for runs: `"threads"`, `"processes"`, `"ray"`, `"ray@ADDRESS"`, or what
+        `mapper` made. None: a thread here. The result is the same byte for byte. Later updates by this
+        object use it too.
 
     Raises
     ------
@@ -157,6 +164,7 @@ def build_index(
             extraction,
             resolve_rule,
             vectors,
+            mapper,
         )
     )
 
@@ -175,6 +183,7 @@ async def abuild_shards(
     progress: bool | Progress = True,
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Build shards; see `build_shards`."""
     methods, settings = method_names(method), as_config(config)
@@ -190,6 +199,7 @@ async def abuild_shards(
             recorded=recorded,
             resolve_rule=resolve_rule,
             spacy=settings.extraction.spacy,
+            mapper=mapper,
         )
         models.prefer_tokenizer(settings.tokenizer)
         index = Index(folder, models, settings)
@@ -215,6 +225,7 @@ def build_shards(
     progress: bool | Progress = True,
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Build several indexes side by side, and return them open as one.
 
@@ -236,8 +247,9 @@ def build_shards(
     by
         In the place of `shards`: a key of the documents' metadata, such as `"tenant"`. Each of its values has
         a shard of its own, with its whole hierarchy; a value that comes later gets one then.
-    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule
-        As for `build_index`. The budget is that of all shards together.
+    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper
+        As for `build_index`. The budget is that of all shards together. Where nothing is paid (no chat model,
+        and an embedder that workers have) and the mapper's workers see the files, they build whole shards.
 
     Raises
     ------
@@ -264,6 +276,7 @@ def build_shards(
             progress,
             extraction,
             resolve_rule,
+            mapper,
         )
     )
 
@@ -302,6 +315,7 @@ async def aopen_index(
     cache_dir: StrPath | None = None,
     vectors: Any = None,
     repair: bool = False,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Open an index; see `open_index`."""
     running = limits or Limits()
@@ -318,6 +332,7 @@ async def aopen_index(
             recorded=manifest,
             resolve_rule=resolve_rule,
             spacy=spacy,
+            mapper=mapper,
         )
         models.check_embedder(manifest, folder.url or folder.path)
         index = Index(folder, models, settings_of(manifest, Config(limits=running)))
@@ -346,6 +361,7 @@ def open_index(
     cache_dir: StrPath | None = None,
     vectors: Any = None,
     repair: bool = False,
+    mapper: str | Mapper | None = None,
 ) -> Index:
     """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
 
@@ -355,6 +371,7 @@ def open_index(
     at the sizes of large ones, `"sampled"` at parts of them, `"full"` at every byte (as `Index.verify` does).
     An index whose settings name a spaCy pipeline (`ExtractionConfig.spacy`) takes new documents only if it is
     opened with the same name in `spacy`, which agrees to that: what only a folder names is not loaded.
+    `mapper` is for updates, as for builds.
 
     Shards (`build_shards`) are opened together. If one is missing that is an error, unless `partial` asks for
     answers from the others; then they cannot be changed, and `stats()` names what is missing.
@@ -397,6 +414,7 @@ def open_index(
             cache_dir=cache_dir,
             vectors=vectors,
             repair=repair,
+            mapper=mapper,
         )
     )
 

@@ -31,6 +31,8 @@ from stratarag._cli.options import (
     extraction_option,
     index_argument,
     inputs_argument,
+    mapper_of,
+    mapper_options,
     method_option,
     models_options,
     partial_option,
@@ -133,6 +135,7 @@ def estimate(
 @click.option(
     "--shard-by", "by", metavar="KEY", help="Build one for each value of this key of the documents' metadata."
 )
+@mapper_options
 @command
 def build(
     inputs: Sequence[str],
@@ -150,6 +153,8 @@ def build(
     extraction: str | None,
     shards: int | None,
     by: str | None,
+    mapper: str | None,
+    workers: int | None,
     output: Output,
 ) -> None:
     """Build an index of INPUTS (files, folders, .jsonl). The same command resumes a stopped build.
@@ -166,8 +171,9 @@ def build(
     made: Callable[..., sr.Index] = (
         sr.build_index if spread is None else functools.partial(sr.build_shards, **spread)
     )
+    where = mapper_of(mapper, workers)
     with made(
-        read(inputs, output, path, config, extraction, cache=cache),
+        read(inputs, output, path, config, extraction, cache=cache, mapper=where),
         method=list(methods),
         path=path,
         llm=llm,
@@ -177,6 +183,7 @@ def build(
         cache=cache,
         progress=not output.as_json,
         extraction=None if imported is None else imported.extractions,
+        mapper=where,
     ) as index:
         _show_report(index, imported, path, output)
 
@@ -197,6 +204,7 @@ def _show_report(index: sr.Index, imported: sr.Imported | None, path: str, outpu
 @cache_option
 @extraction_option
 @click.option("--spacy", metavar="NAME", help="Agree to load the spaCy pipeline that INDEX was built with.")
+@mapper_options
 @command
 def insert(
     index: str,
@@ -208,6 +216,8 @@ def insert(
     cache: str | None,
     extraction: str | None,
     spacy: str | None,
+    mapper: str | None,
+    workers: int | None,
     output: Output,
 ) -> None:
     """Add INPUTS to INDEX; documents whose id is there already are updated.
@@ -215,11 +225,18 @@ def insert(
     A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
     """
     imported = None if extraction is None else sr.read_openie(extraction)
-    spend = budget(max_calls, max_tokens)
+    spend, where = budget(max_calls, max_tokens), mapper_of(mapper, workers)
     with sr.open_index(
-        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json, spacy=spacy
+        index,
+        llm,
+        embedder,
+        budget=spend,
+        cache=cache,
+        progress=not output.as_json,
+        spacy=spacy,
+        mapper=where,
     ) as opened:
-        documents = read(inputs, output, index, extraction, cache=cache)
+        documents = read(inputs, output, index, extraction, cache=cache, mapper=where)
         opened.insert(documents, extraction=None if imported is None else imported.extractions)
         _show_report(opened, imported, index, output)
 

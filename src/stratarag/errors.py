@@ -7,6 +7,7 @@
     ├── ModelError                the model refused us: wrong key, bad request; the build stops
     ├── EmbedderError             an embedder returned something that is not a vector per text
     ├── RerankerError             a reranker returned something that is not a score per text
+    ├── MapperError               workers of a build died, refused, or could not be given their work
     ├── TooManyFailures           more units failed than `max_failures` allows
     ├── MissingExtra              an optional dependency is needed (also an ImportError)
     ├── NativeUnavailable         the compiled kernels are asked for by name and are not there
@@ -58,6 +59,10 @@ class EmbedderError(StrataragError):
 
 class RerankerError(StrataragError):
     """A reranker returned NaN, a wrong count, or something that is not a number."""
+
+
+class MapperError(StrataragError):
+    """The workers that a build was shared among died, did not answer, or could not be given their work."""
 
 
 class TooManyFailures(StrataragError):

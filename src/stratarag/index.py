@@ -127,6 +127,7 @@ class Index:
     def close(self) -> None:
         """Let go of the folder (and remove it, if it was private and temporary). May be called twice."""
         self._reader = self._browser = None
+        self._models.close()
         self._folder.close()
 
     def reload(self) -> int:

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,6 +25,8 @@ from stratarag._files import (
     json_rows,
     kind_of,
 )
+from stratarag._mapping import as_mapper, in_order
+from stratarag.protocols import Mapper
 from stratarag.records import Document, StreamedDocument
 
 StrPath = str | os.PathLike[str]
@@ -31,6 +34,8 @@ Listener = Callable[[str, str], None]
 
 STREAMED_ABOVE = 8 * 2**20  # bytes; a larger file is not held in memory
 _BLOCK = 2**20  # bytes
+_AT_ONCE = 2**18  # bytes of files that a worker reads at a time
+_OPENING = 2**14  # bytes that opening a file costs as much as
 _HEAD = 8 * 2**10  # bytes that decide whether a file is text
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONVERT = "convert it to plain text first"
@@ -54,6 +59,7 @@ def read_documents(
     on_skip: Listener | None = None,
     on_warning: Listener | None = None,
     exclude: StrPath | Iterable[StrPath] = (),
+    mapper: str | Mapper | None = None,
 ) -> Iterator[Document | StreamedDocument]:
     """The documents in files and folders, in a stable order.
 
@@ -88,6 +94,9 @@ def read_documents(
     exclude
         Files and folders that are passed over, without a word, wherever a folder holds them. A path
         given by itself is read.
+    mapper
+        Where files are read, as `build_index` takes it; a large one, and all where workers do not see this
+        machine's files, are read here.
 
     Raises
     ------
@@ -101,7 +110,7 @@ def read_documents(
         if not path.exists():
             raise FileNotFoundError(f"no such file or folder: {str(path)!r}")
     walk = _Walk(on_skip or _warn_skipped, frozenset(map(os.path.realpath, _listed(exclude))))
-    return _read_all(given, walk, on_warning or _warn)
+    return _read_all(given, walk, on_warning or _warn, as_mapper(mapper))
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> Iterable[StrPath]:
@@ -120,6 +129,7 @@ def _warn(name: str, reason: str) -> None:
 class _File:
     path: Path
     name: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class _Walk:
                 self.skip(name, "the same file as one before")
                 continue
             seen.add((status.st_dev, status.st_ino))
-            yield _File(path, name)
+            yield _File(path, name, status.st_size)
 
     def _files(self, root: Path) -> Iterator[Path]:
         if not root.is_dir():
@@ -185,20 +195,94 @@ class _Walk:
         self.skip(_printable(Path(error.filename)), str(error.strerror))
 
 
-def _read_all(given: list[Path], walk: _Walk, warn: Listener) -> Iterator[Document | StreamedDocument]:
+@dataclass(slots=True)
+class _Contents:
+    """What a worker found in a file: documents, and what is to be said of it."""
+
+    documents: list[Document | StreamedDocument] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    warned: list[tuple[str, str]] = field(default_factory=list)
+
+
+def _read_all(
+    given: list[Path], walk: _Walk, warn: Listener, mapper: Mapper
+) -> Iterator[Document | StreamedDocument]:
     found = False
-    for file in walk.named(given):
-        try:
-            for document in _documents(file, walk.skip, warn):
-                found = True
-                yield document
-        except (Unreadable, OSError) as error:
-            walk.skip(file.name, getattr(error, "strerror", None) or str(error))
+    for document in _read(walk.named(given), walk.skip, warn, mapper):
+        found = True
+        yield document
     if not found:
         where = ", ".join(repr(str(path)) for path in given) or "an empty list of paths"
         what = "; ".join(walk.skipped[:5])
         more = f"; and {len(walk.skipped) - 5} more" if len(walk.skipped) > 5 else ""
         raise ValueError(f"no readable text in {where}: found {what + more or 'no files'}")
+
+
+def _read(
+    files: Iterable[_File], skip: Listener, warn: Listener, mapper: Mapper
+) -> Iterator[Document | StreamedDocument]:
+    if not (mapper.apart and mapper.shared_files):
+        for file in files:
+            yield from _or_skipped(file, skip, warn)
+        return
+    waiting: deque[list[_File]] = deque()
+
+    def sent() -> Iterator[list[_File]]:
+        for batch in _by_size(files):
+            waiting.append(batch)
+            yield [file for file in batch if not _is_large(file)]
+
+    for found in in_order(mapper, _read_in_worker, sent()):
+        read = iter(found)
+        for file in waiting.popleft():
+            if _is_large(file):
+                yield from _or_skipped(file, skip, warn)
+                continue
+            contents = next(read)
+            for each in contents.skipped:
+                skip(*each)
+            for each in contents.warned:
+                warn(*each)
+            yield from contents.documents
+
+
+def _or_skipped(file: _File, skip: Listener, warn: Listener) -> Iterator[Document | StreamedDocument]:
+    try:
+        yield from _documents(file, skip, warn)
+    except (Unreadable, OSError) as error:
+        skip(file.name, getattr(error, "strerror", None) or str(error))
+
+
+def _read_in_worker(files: list[_File]) -> list[_Contents]:
+    found = []
+    for file in files:
+        contents = _Contents()
+        contents.documents += _or_skipped(
+            file,
+            lambda *said, kept=contents: kept.skipped.append(said),
+            lambda *said, kept=contents: kept.warned.append(said),
+        )
+        found.append(contents)
+    return found
+
+
+def _by_size(files: Iterable[_File]) -> Iterator[list[_File]]:
+    """Batches of files that are about as much to read."""
+    batch: list[_File] = []
+    size = 0
+    for file in files:
+        batch.append(file)
+        size += file.size + _OPENING
+        if size > _AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _is_large(file: _File) -> bool:
+    """Whether a file is not to be held in memory whole, of whatever kind it is."""
+    return file.size > STREAMED_ABOVE
 
 
 def _printable(path: PurePath) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -228,10 +229,49 @@ class VectorTable(Protocol):
 
 
 class Mapper(Protocol):
-    """Where the work of a stage runs: here, on asyncio and threads, unless another is given."""
+    """Where the stages of a build run that are pure functions of batches: a thread here, unless one is given.
 
-    async def map(
-        self, function: Callable[[T], Awaitable[R]], items: Iterable[T], *, concurrency: int
-    ) -> list[R]:
-        """`function` over all items, results in order; the first error ends it and is raised."""
+    `stratarag.mapper` makes those that come along. Model calls that may cost something never go through it.
+
+    Attributes
+    ----------
+    workers
+        How many batches are worked on at once.
+    apart
+        Whether functions and batches leave this process, and so must be picklable.
+    shared_files
+        Whether workers see the files of this machine: then they read documents, and build whole shards.
+    embed
+        Whether workers embed. None: with embedders that come along, which cost nothing but time.
+    """
+
+    @property
+    def workers(self) -> int:
+        """See above."""
+        ...
+
+    @property
+    def apart(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def shared_files(self) -> bool:
+        """See above."""
+        ...
+
+    @property
+    def embed(self) -> bool | None:
+        """See above."""
+        ...
+
+    def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
+        """Begin `function(batch)`. A batch whose worker died is begun again, as the function is pure.
+
+        `model` says that the function holds a model, which a worker loads once; on GPUs where there are.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the workers go. What is submitted afterwards starts new ones."""
         ...

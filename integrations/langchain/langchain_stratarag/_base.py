@@ -140,6 +140,7 @@ class IndexRetriever(UpdatingRetriever):
         callbacks: Callbacks = None,
         shards: int | str | None = None,
         vectors: Any = None,
+        mapper: Any = None,
         **settings: Any,
     ) -> Self:
         """Build an index of documents and return a retriever on it.
@@ -165,6 +166,9 @@ class IndexRetriever(UpdatingRetriever):
             A vector store of LangChain (`QdrantVectorStore`, `PGVector`, `Chroma` ...) in which vectors
             are kept and searched instead of in the folder; it needs a `path`. What the store embeds by is
             not used.
+        mapper
+            Where what no model is paid for runs, as `"processes"` or `"ray"`; see `stratarag.mapper`. Later
+            updates through this retriever use it too.
         **settings
             Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's own.
 
@@ -185,6 +189,7 @@ class IndexRetriever(UpdatingRetriever):
                 "budget": budget,
                 "cache": cache,
                 "progress": progress,
+                "mapper": mapper,
             }
             if shards is None:
                 index = build_index(chunks, path=path, vectors=vectors, **given)
@@ -208,6 +213,7 @@ class IndexRetriever(UpdatingRetriever):
         callbacks: Callbacks = None,
         shards: int | str | None = None,
         vectors: Any = None,
+        mapper: Any = None,
         **settings: Any,
     ) -> Self:
         """The async twin of `from_documents`."""
@@ -222,6 +228,7 @@ class IndexRetriever(UpdatingRetriever):
                 "budget": budget,
                 "cache": cache,
                 "progress": progress,
+                "mapper": mapper,
             }
             if shards is None:
                 index = await abuild_index(chunks, path=path, vectors=vectors, **given)

@@ -67,6 +67,9 @@ class StrataIndex(UpdatingIndex):
         A vector store of LlamaIndex (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) in which
         vectors are kept and searched instead of in the folder; it needs a `path`. Persisting such an index
         copies nothing: what is persisted names the folder, and is loaded with the same `vectors`.
+    mapper
+        Where what no model is paid for runs, as `"processes"` or `"ray"`; see `stratarag.mapper`. Later
+        updates through this index use it too.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
         As in `BaseIndex`.
 
@@ -101,6 +104,7 @@ class StrataIndex(UpdatingIndex):
         cache: StrPath | None = None,
         shards: int | str | None = None,
         vectors: Any = None,
+        mapper: Any = None,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,
@@ -109,7 +113,17 @@ class StrataIndex(UpdatingIndex):
         show_progress: bool = False,
     ) -> None:
         self._setup = Setup(
-            self.method, llm, embed_model, path, config, budget, cache, show_progress, shards, vectors
+            self.method,
+            llm,
+            embed_model,
+            path,
+            config,
+            budget,
+            cache,
+            show_progress,
+            shards,
+            vectors,
+            mapper,
         )
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))

@@ -39,6 +39,7 @@ class Setup:
     progress: bool = False
     shards: int | str | None = None
     vectors: Any = None
+    mapper: Any = None
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder; one that holds these very texts by the same settings gets the new node ids."""
@@ -106,4 +107,5 @@ class Setup:
             "cache": self.cache,
             "progress": self.progress,
             "vectors": self.vectors,
+            "mapper": self.mapper,
         }

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 import stratarag as sr
+from stratarag._cli.loading import WrongOption
 from stratarag._cli.output import Output
+from stratarag.protocols import Mapper
 
 Function = Callable[..., None]
 
@@ -66,6 +68,24 @@ def budget_options(function: Function) -> Function:
     return calls(tokens(function))
 
 
+def mapper_options(function: Function) -> Function:
+    """`--mapper` and `--workers`."""
+    kind = click.option(
+        "--mapper",
+        metavar="NAME",
+        help="Where the stages run that need no paid model: threads, processes, ray or ray@ADDRESS.",
+    )
+    workers = click.option("--workers", type=int, help="How many threads, processes or workers of Ray.")
+    return kind(workers(function))
+
+
+def mapper_of(kind: str | None, workers: int | None) -> Mapper | None:
+    """The mapper that the options name."""
+    if kind is None and workers is not None:
+        raise WrongOption("--workers goes with --mapper, as in --mapper processes --workers 4")
+    return None if kind is None else sr.mapper(kind, workers)
+
+
 def config_options(function: Function) -> Function:
     """`--config`, and the settings that are changed most."""
     options = (
@@ -88,9 +108,16 @@ def budget(calls: int | None, tokens: int | None) -> sr.Budget | None:
     return None if calls is None and tokens is None else sr.Budget(calls=calls, tokens=tokens)
 
 
-def read(inputs: Sequence[str], output: Output, *own: str | None, cache: str | None = None) -> Any:
+def read(
+    inputs: Sequence[str],
+    output: Output,
+    *own: str | None,
+    cache: str | None = None,
+    mapper: Mapper | None = None,
+) -> Any:
     """The documents of the inputs, without the command's `own` files and folders that may lie among them."""
     named = [path for path in own if path is not None]
     if cache is not None:
         named += [cache + suffix for suffix in _BESIDE_SQLITE]
-    return sr.read_documents(inputs, on_skip=output.skip, on_warning=output.warn, exclude=named)
+    listeners = {"on_skip": output.skip, "on_warning": output.warn}
+    return sr.read_documents(inputs, exclude=named, mapper=mapper, **listeners)

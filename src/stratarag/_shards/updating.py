@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from stratarag._build import TAKING, Change, Target, update
 from stratarag._gates import Models
+from stratarag._shards.apart import done_apart, job_of, jobs_may_leave
 from stratarag._shards.spreading import Routed, removals, routed
-from stratarag._sync import in_thread
+from stratarag._sync import in_thread, stoppable
 from stratarag.errors import IndexExists, NotAnIndex
 from stratarag.models.budget import Account, Prices
 from stratarag.models.estimate import Estimate
@@ -67,7 +68,10 @@ class _Shards:
         account, reports = self._models.account(), []
         try:
             for steps in phases:  # what moves is in its new shard before it leaves the old one
-                reports += await self._side_by_side(steps, account)
+                if len(steps) > 1 and jobs_may_leave(self._models, change):
+                    reports += await self._apart(steps)
+                else:
+                    reports += await self._side_by_side(steps, account)
         finally:
             await in_thread(self._folder.settled, spread)
             await in_thread(self._forget, phases, before)
@@ -151,6 +155,16 @@ class _Shards:
             if isinstance(each, BaseException):
                 raise each
         return [each for each in done if isinstance(each, BuildReport)]
+
+    async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
+        """Do all steps in workers, a shard in each."""
+        spread = self._folder.spread
+        jobs = [
+            job_of(str(spread.shards[step.shard]), self._shard(spread, step), step.change, self._models)
+            for step in steps
+        ]
+        with stoppable() as stop:
+            return await in_thread(done_apart, jobs, self._models, stop)
 
     async def _one(self, step: _Step, account: Account) -> BuildReport:
         folder = await in_thread(self._shard, self._folder.spread, step)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from stratarag.errors import EmbedderError, ModelError
+from stratarag.errors import EmbedderError, MapperError, ModelError
 from stratarag.models.budget import Limits, Sleep
 from stratarag.models.deadline import within
 from stratarag.models.limiter import Slot, Slots
@@ -213,7 +213,7 @@ class Embedder:
                     sleep=self._sleep,
                     worthwhile=again,
                 )
-        except EmbedderError:
+        except (EmbedderError, MapperError):
             raise
         except Exception as error:
             who = f"the embedder {self.name!r}" if nobody_there(error) else "the embedder"

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import islice
+from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from stratarag._mapping import as_mapper, in_order
+from stratarag._sync import in_thread, stoppable
 from stratarag.errors import (
     BudgetExceeded,
     CallFailed,
@@ -31,6 +35,7 @@ from stratarag.models.completion import Completion
 from stratarag.models.embedding import Embedder, Passage
 from stratarag.models.ledger import Ledger, Scope
 from stratarag.models.log import logger
+from stratarag.models.mapped import mapped
 from stratarag.models.messages import Messages
 from stratarag.models.pending import PendingCall, PendingCalls, run_workers
 from stratarag.models.prices import cost_of
@@ -43,11 +48,21 @@ from stratarag.models.structured import plain_text
 from stratarag.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratarag.models.tracing import span, usage_attributes
 from stratarag.models.wrap import Chat, Embedding
-from stratarag.protocols import CallCache, Progress, Spans, SpendingJournal, VectorJournal, Vectors
+from stratarag.protocols import (
+    CallCache,
+    Mapper,
+    Progress,
+    Spans,
+    SpendingJournal,
+    VectorJournal,
+    Vectors,
+)
 from stratarag.records import Failure, Usage
 
 __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 
+R = TypeVar("R")
+S = TypeVar("S")
 T = TypeVar("T")
 _scope: ContextVar[Scope | None] = ContextVar("stratarag_stage", default=None)
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
@@ -93,6 +108,8 @@ class ModelGate:
         Templates, by the names of the prompts in whose place they are used.
     services
         The slots, rates and threads that all gates of an index share; None: this gate's own.
+    mapper
+        Where pure functions run, and an embedder that is in its workers too; None: a thread here.
     sleep
         Replaced in tests.
     """
@@ -113,6 +130,7 @@ class ModelGate:
         dimension: int | None = None,
         prompts: Mapping[str, str] | None = None,
         services: Services | None = None,
+        mapper: Mapper | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -127,6 +145,7 @@ class ModelGate:
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._pending = PendingCalls()
+        self._mapper = as_mapper(mapper)
         services = services or Services(self.limits, sleep=sleep)
         account = budget if isinstance(budget, Account) else Account(budget or Budget())
         self._prices = account.budget.prices
@@ -147,7 +166,7 @@ class ModelGate:
             None
             if embedder is None
             else Embedder(
-                Embedding(embedder, services.threads),
+                Embedding(embedder, services.threads, mapped(embedder, self._mapper)),
                 slots=services.embed_slots,
                 journal=vectors,
                 limits=self.limits,
@@ -200,9 +219,30 @@ class ModelGate:
         """The texts whose vectors are zero: stage, index and excerpt."""
         return [] if self._embedder is None else self._embedder.zero_vectors
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens in a text, as the index counts them."""
-        return self._count_tokens(text)
+    @property
+    def count_tokens(self) -> CountTokens:
+        """Counts the tokens in a text as the index does; can be sent to other processes."""
+        return self._count_tokens
+
+    async def compute(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
+    ) -> list[R]:
+        """What a pure function makes of items, in order, `batch` of them at a time, by the mapper.
+
+        Raises
+        ------
+        MapperError
+            If workers die over a batch again and again, or cannot be given their work.
+        """
+        with stoppable() as stop:
+            return await in_thread(self._computed, function, items, batch, stop)
+
+    def _computed(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], batch: int, stop: Event
+    ) -> list[R]:
+        coming = iter(items)
+        batches = iter(lambda: list(islice(coming, batch)), [])
+        return [one for found in in_order(self._mapper, function, batches, stop) for one in found]
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[None]:

@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +75,11 @@ class MiniLMEmbedder:
         quantised = int8_graph if products == "int8" else None
         files = ModelFiles(weights, vocabulary, 256, sha256=_MINILM_SHA256, quantised=quantised)
         self._encoder = Encoder(files)
+        self._made = partial(MiniLMEmbedder, model=model, tokenizer=tokenizer, products=products)
+
+    def __reduce__(self) -> tuple[partial[MiniLMEmbedder], tuple[()]]:
+        """Another machine has the files where its own package is."""
+        return self._made, ()
 
     @classmethod
     def named(cls, name: str | None) -> MiniLMEmbedder | None:

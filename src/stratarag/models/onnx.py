@@ -120,6 +120,10 @@ class Encoder:
         self._held: _Loaded | None = None
         after_fork(self._after_fork)
 
+    def __reduce__(self) -> tuple[type[Encoder], tuple[ModelFiles]]:
+        """What another process loads by itself."""
+        return Encoder, (self._files,)
+
     def _after_fork(self) -> None:
         """A session's threads are not in the child; to end the session there would wait for them."""
         if self._held is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, Self, TypeVar
 
@@ -10,7 +10,10 @@ from stratarag.models.ledger import Ledger
 from stratarag.models.task import CallItem, Prompt, Task
 from stratarag.protocols import Spans, Vectors
 from stratarag.records import Failure
+from stratarag.results import CountTokens
 
+R = TypeVar("R")
+S = TypeVar("S")
 T = TypeVar("T")
 
 DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
@@ -44,8 +47,18 @@ class Gate(Protocol):
         """What all calls cost so far; None if a price is not known."""
         ...
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens in a text."""
+    @property
+    def count_tokens(self) -> CountTokens:
+        """Counts the tokens in a text; can be sent to other processes."""
+        ...
+
+    async def compute(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
+    ) -> list[R]:
+        """What a pure function makes of items, in order, `batch` of them at a time, by the workers there are.
+
+        It must be picklable, and so must be what it takes and gives. Items are taken as workers come free.
+        """
         ...
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[None]:

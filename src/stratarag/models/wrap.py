@@ -277,17 +277,21 @@ def offers_spans(embedder: object) -> bool:
 
 
 class Embedding:
-    """An embedder. What it cannot do is an error when it is needed: an index may never embed again."""
+    """An embedder. What it cannot do is an error when it is needed: an index may never embed again.
 
-    def __init__(self, embedder: object, threads: Threads) -> None:
+    `through` is what is called in its place, and does as it does.
+    """
+
+    def __init__(self, embedder: object, threads: Threads, through: object | None = None) -> None:
         self.embedder = embedder
+        self._called = embedder if through is None else through
         self._threads = threads
         self._many = self._pair("embed_documents")
         self._one = self._pair("embed_query")
         self._spans = self._pair("embed_spans")
 
     def _pair(self, name: str) -> _Pair:
-        return getattr(self.embedder, f"a{name}", None), getattr(self.embedder, name, None)
+        return getattr(self._called, f"a{name}", None), getattr(self._called, name, None)
 
     async def documents(self, texts: list[str], slot: Slot) -> Sequence[Any]:
         """Whatever the embedder returns for these texts."""

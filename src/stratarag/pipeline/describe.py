@@ -11,7 +11,7 @@ from stratarag.models.structured import plain_text
 from stratarag.pipeline.extraction.stage import ExtractionConfig
 from stratarag.pipeline.merge import Entity, Merged, Relation, Unit
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.summarize import extractive_summary
+from stratarag.pipeline.summarize import extractive_summaries, extractive_summary
 from stratarag.protocols import Corpus, Stored
 from stratarag.records import Node, content_id
 from stratarag.results import clip
@@ -99,9 +99,11 @@ class Describer:
             with self._gate.stage("describe", len(todo)):
                 answered = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
             answers = list(answered)
+        unanswered = [fragments[e.key] for e, answer in zip(todo, answers, strict=True) if not answer]
+        extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
         return {
             entity.key: Description(
-                answer or extractive_summary(fragments[entity.key], self._limit, self._gate.count_tokens),
+                answer or next(extracts),
                 digests[entity.key],
                 by_model=answer is not None,
                 failed=self._use_llm and answer is None,

@@ -6,7 +6,6 @@ the same thing in their own words, so each brings its prompt.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stratarag.models.gate import CallItem, Gate, Prompt, Task
 from stratarag.models.structured import json_as
 from stratarag.models.task import block
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extractive_summary
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, Group, extractive_summaries
 from stratarag.records import Node
 from stratarag.results import CountTokens, clip
 
@@ -79,12 +78,12 @@ async def write_reports(
     """
     held = list(groups)
     if not gate.has_llm:
-        return await asyncio.to_thread(_extractive, held, max_tokens, gate.count_tokens)
+        return await _extractive(held, max_tokens, gate, EXTRACTIVE)
     answers = await gate.map(report_task(prompt, max_tokens), list(_items(held, max_tokens, gate)))
+    failed = [group for group, answer in zip(held, answers, strict=True) if answer is None]
+    extractive = iter(await _extractive(failed, max_tokens, gate, FAILED))
     return [
-        extractive_report(group, max_tokens, gate.count_tokens, FAILED)
-        if answer is None
-        else _written(answer, group, max_tokens, gate.count_tokens)
+        next(extractive) if answer is None else _written(answer, group, max_tokens, gate.count_tokens)
         for group, answer in zip(held, answers, strict=True)
     ]
 
@@ -101,11 +100,10 @@ def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
     )
 
 
-def extractive_report(
-    group: Group, max_tokens: int, count_tokens: CountTokens, by: str = EXTRACTIVE
-) -> CommunityReport:
-    """A report from the sentences of the members alone."""
-    return CommunityReport(group.item, extractive_summary(group.texts, max_tokens, count_tokens), by)
+async def _extractive(groups: Sequence[Group], max_tokens: int, gate: Gate, by: str) -> list[CommunityReport]:
+    """Reports from the sentences of the members alone."""
+    texts = await extractive_summaries((group.texts for group in groups), max_tokens, gate)
+    return [CommunityReport(group.item, text, by) for group, text in zip(groups, texts, strict=True)]
 
 
 def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
@@ -121,10 +119,6 @@ def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTok
         if left < 1:
             break
     return "\n".join(parts)
-
-
-def _extractive(groups: Sequence[Group], max_tokens: int, count_tokens: CountTokens) -> list[CommunityReport]:
-    return [extractive_report(group, max_tokens, count_tokens) for group in groups]
 
 
 def _items(groups: Sequence[Group], max_tokens: int, gate: Gate) -> Iterator[CallItem]:

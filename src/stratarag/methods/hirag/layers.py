@@ -31,7 +31,7 @@ from stratarag.pipeline.carryover import derived_id, key, lookup
 from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.names.index import canonical
 from stratarag.pipeline.statements import group_vectors
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summary
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, extractive_summaries
 from stratarag.protocols import Rows, Stored
 from stratarag.records import Node, content_id
 
@@ -219,11 +219,11 @@ class _LayerSummarizer:
         gate, config = self._context.gate, self._context.config
         if not gate.has_llm:
             self._entities.complete = False
-            return await asyncio.to_thread(self._extracted, missing, EXTRACTIVE)
+            return await self._extracted(missing, EXTRACTIVE)
         task = summary_task(config.summary_tokens, config.cluster_size)
         answers = await gate.map(task, [self._item(place, types) for place in missing])
         failed = [place for place, answer in zip(missing, answers, strict=True) if answer is None]
-        made = await asyncio.to_thread(self._extracted, failed, FAILED) if failed else {}
+        made = await self._extracted(failed, FAILED) if failed else {}
         for place, answer in zip(missing, answers, strict=True):
             if answer is not None:
                 nodes = [self._entities.node(row) for row in reversed(self._groups[place][0])]
@@ -240,17 +240,22 @@ class _LayerSummarizer:
         names = ", ".join(self._entities.name(row) for row in members[:3])
         return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
 
-    def _extracted(self, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
+    async def _extracted(self, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
         """Summary entities without a model: named by central members, told in the members' own sentences."""
-        tokens, count = self._context.config.summary_tokens, self._context.gate.count_tokens
-        made = {}
-        for place in missing:
-            rows = self._groups[place][0]
-            names = [self._first_name(row) for row in rows]
-            name = cluster_name(range(len(rows)), names, self._entities.vectors[rows])
-            described = extractive_summary([self._entities.node(row).text for row in rows], tokens, count)
-            made[place] = [Summary(self.ids[place], self._level, name, "", described, by)]
-        return made
+        tokens, gate = self._context.config.summary_tokens, self._context.gate
+        groups = ([self._entities.node(row).text for row in self._groups[place][0]] for place in missing)
+        described = await extractive_summaries(groups, tokens, gate)
+        names = await asyncio.to_thread(lambda: [self._central_name(place) for place in missing])
+        return {
+            place: [Summary(self.ids[place], self._level, name, "", text, by)]
+            for place, name, text in zip(missing, names, described, strict=True)
+        }
+
+    def _central_name(self, place: int) -> str:
+        """A name for a cluster, made of those of its central members."""
+        rows = self._groups[place][0]
+        names = [self._first_name(row) for row in rows]
+        return cluster_name(range(len(rows)), names, self._entities.vectors[rows])
 
     def _first_name(self, row: int) -> str:
         """The name of an entity; of a summary entity that is named by its members, the first of them."""

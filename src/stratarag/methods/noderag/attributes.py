@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from stratarag.pipeline.summarize import (
     FAILED,
     MEMBER_TOKENS,
     MODEL,
-    extractive_summary,
+    extractive_summaries,
     summary_task,
 )
 from stratarag.protocols import Rows
@@ -118,16 +117,15 @@ async def write_attributes(
         if gate.has_llm and missing:
             task = summary_task(PROMPT, config.attribute_tokens)
             answers = await gate.map(task, [_item(plan, inputs, gate, config) for plan in missing])
+        failed = [plan for plan, answer in zip(missing, answers, strict=True) if answer is None]
+        tokens, by = config.attribute_tokens, FAILED if gate.has_llm else EXTRACTIVE
+        extracts = await extractive_summaries((plan.texts for plan in failed), tokens, gate)
+        for plan, extract in zip(failed, extracts, strict=True):
+            texts[plan.id] = extract or plan.name, by
         for plan, answer in zip(missing, answers, strict=True):
-            texts[plan.id] = await _text(plan, answer, gate, config)
+            if answer is not None:
+                texts[plan.id] = clip(answer, 2 * tokens, gate.count_tokens), MODEL
     return [_node(plan, *texts[plan.id], inputs) for plan in plans]
-
-
-async def _text(plan: Plan, answer: str | None, gate: Gate, config: NodeRAGConfig) -> tuple[str, str]:
-    if answer is not None:
-        return clip(answer, 2 * config.attribute_tokens, gate.count_tokens), MODEL
-    text = await asyncio.to_thread(extractive_summary, plan.texts, config.attribute_tokens, gate.count_tokens)
-    return text or plan.name, FAILED if gate.has_llm else EXTRACTIVE
 
 
 def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import json_as
 from stratarag.pipeline.carryover import CarryOver
 from stratarag.pipeline.prompts import load_prompt
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extractive_summary
+from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extractive_summaries
 from stratarag.records import Node, content_id
 from stratarag.results import clip
 
@@ -67,8 +66,13 @@ async def write_elements(
         if gate.has_llm and missing:
             items = [_item(each, inputs, gate, config) for each in missing]
             answers = await gate.map(_task(config), items)
-        for each, answer in zip(missing, answers, strict=True):
-            insights[each.digest] = await _insights(each, answer, gate, config)
+        written = [
+            list(_written(each, answer, gate, config)) for each, answer in zip(missing, answers, strict=True)
+        ]
+        failed = [each.texts for each, own in zip(missing, written, strict=True) if not own]
+        extracts = iter(await extractive_summaries(failed, config.element_tokens, gate))
+        for each, own in zip(missing, written, strict=True):
+            insights[each.digest] = own or [_extract(each, next(extracts), gate)]
     return [element for each in found for element in _elements(each, insights[each.digest], inputs)]
 
 
@@ -118,24 +122,20 @@ def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfi
     return CallItem(values, values["names"] or each.members[0], sources)
 
 
-async def _insights(
-    each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
-) -> list[_Insight]:
+def _extract(each: Community, text: str, gate: Gate) -> _Insight:
     title = ", ".join(each.names)
-    written = [] if answer is None else list(_written(answer, title, gate, config))
-    if written:
-        return written
-    text = await asyncio.to_thread(extractive_summary, each.texts, config.element_tokens, gate.count_tokens)
-    return [_Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)]
+    return _Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)
 
 
-def _written(answer: ElementsSchema, title: str, gate: Gate, config: NodeRAGConfig) -> Iterator[_Insight]:
+def _written(
+    each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
+) -> Iterator[_Insight]:
     """The model's elements that have text, at most as many as were asked for."""
-    with_text = [each for each in answer.elements if each.text.strip()]
-    for each in with_text[: config.elements]:
-        own = " ".join(each.title.split())[:LONGEST_TITLE]
-        text = clip(each.text.strip(), 2 * config.element_tokens, gate.count_tokens)
-        yield _Insight(own or title, text, MODEL)
+    elements = [] if answer is None else [element for element in answer.elements if element.text.strip()]
+    for element in elements[: config.elements]:
+        own = " ".join(element.title.split())[:LONGEST_TITLE]
+        text = clip(element.text.strip(), 2 * config.element_tokens, gate.count_tokens)
+        yield _Insight(own or ", ".join(each.names), text, MODEL)
 
 
 def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs) -> Iterator[Element]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -49,6 +50,9 @@ NOTHING = "chunks in which nothing was found"
 MOST_GLEANING = 20
 """Each round is a call per chunk, and settings may be a stranger's."""
 _BATCH = 1024
+_AT_ONCE = 64  # passages: some 20 ms of work
+_Passage = tuple[str, str]
+"""A text and its title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +132,15 @@ async def extract_corpus(
     next update; the failure is in the gate's list.
     """
     notes: Counter[str] = Counter()
-    nodes: list[Node] = []
-    given_rows = _placed(corpus, given, notes) if given else {}
+    placed = _placed(corpus, given, notes) if given else {}
     wanted = (_maker(config, config.gleaning), GIVEN)
     recipe = content_id(LOCAL_VERSION, config.spacy or "")
     makers = wanted if use_llm else None
-    rows = unread.unread(corpus.size, previous, kept, given_rows, makers=makers, recipe=recipe)
+    rows = unread.unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
     todo: list[int] = np.flatnonzero(rows < 0).tolist()
+    stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
-        for start in range(0, len(todo), _BATCH):
-            some = todo[start : start + _BATCH]
-            nodes += await _batch(corpus, some, gate, config, previous, use_llm, given_rows, may_load)
+        nodes = await (stage.by_model() if use_llm else stage.locally())
     found = unread.all_makers(rows, nodes, previous)
     by_model = unread.of_makers(found, wanted)
     noted = unread.all_notes(rows, nodes, previous)
@@ -154,37 +156,74 @@ async def extract_corpus(
     )
 
 
-async def _batch(
-    corpus: Corpus,
-    rows: Sequence[int],
-    gate: Gate,
-    config: ExtractionConfig,
-    previous: Stored | None,
-    use_llm: bool,
-    given: Mapping[int, Extraction],
-    may_load: bool,
-) -> list[Node]:
-    chunks = corpus.chunks(rows)
-    made = _known(previous, rows, chunks, config, use_llm)
-    for row, chunk in zip(rows, chunks, strict=True):
-        if row in given:
-            made[row] = _node(row, chunk, given[row], GIVEN)
-    todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
-    if todo and config.spacy:  # what is not installed is said before a model is asked
-        if not may_load:
+@dataclass(frozen=True)
+class _Stage:
+    """Extracts from the chunks at some rows of a corpus, window by window."""
+
+    corpus: Corpus
+    rows: Sequence[int]
+    gate: Gate
+    config: ExtractionConfig
+    previous: Stored | None
+    use_llm: bool
+    given: Mapping[int, Extraction]
+    may_load: bool
+
+    async def by_model(self) -> list[Node]:
+        """The node of each chunk; what is not there is asked of the model."""
+        nodes: list[Node] = []
+        for rows, chunks in self._windows():
+            made = self._there(rows, chunks)
+            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
+            if todo:  # what is not installed is said before a model is asked
+                await asyncio.to_thread(self._check_pipeline)
+            made |= await _by_model(todo, self.gate, self.config)
+            nodes += [made[row] for row in rows]
+        return nodes
+
+    async def locally(self) -> list[Node]:
+        """The node of each chunk; what is not there is made without a model, in one go over all windows."""
+        made: dict[int, Node] = {}
+        missing: list[tuple[int, str, str]] = []
+
+        def passages() -> Iterator[_Passage]:
+            for rows, chunks in self._windows():
+                made.update(self._there(rows, chunks))
+                for row, chunk in zip(rows, chunks, strict=True):
+                    if row not in made:
+                        if not missing:
+                            self._check_pipeline()
+                        missing.append((row, chunk.id, _local_maker(chunk, self.config)))
+                        yield chunk.text, _title(chunk)
+
+        found = await _told(passages(), self.gate, self.config)
+        for (row, identity, maker), text in zip(missing, found, strict=True):
+            made[row] = _node(row, identity, text, maker)
+        return [made[row] for row in self.rows]
+
+    def _windows(self) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
+        for start in range(0, len(self.rows), _BATCH):
+            rows = self.rows[start : start + _BATCH]
+            yield rows, self.corpus.chunks(rows)
+
+    def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
+        """What the previous generation has and may be kept, and what the caller gave."""
+        made = _known(self.previous, rows, chunks, self.config, self.use_llm)
+        for row, chunk in zip(rows, chunks, strict=True):
+            if row in self.given:
+                made[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
+        return made
+
+    def _check_pipeline(self) -> None:
+        if self.config.spacy is None:
+            return
+        if not self.may_load:
             raise StoreError(
-                f"the settings of the folder name the spaCy pipeline {config.spacy!r}, and loading it may "
-                "run code of its own. If you trust it, open the index with "
-                f"open_index(..., spacy={config.spacy!r}) and insert again"
+                f"the settings of the folder name the spaCy pipeline {self.config.spacy!r}, and loading it "
+                "may run code of its own. If you trust it, open the index with "
+                f"open_index(..., spacy={self.config.spacy!r}) and insert again"
             )
-        await asyncio.to_thread(by_spacy.load, config.spacy)
-    if use_llm:
-        made |= await _by_model(todo, gate, config)
-    else:
-        found = await _locally([chunk for _, chunk in todo], config)
-        for (row, chunk), extraction in zip(todo, found, strict=True):
-            made[row] = _node(row, chunk, extraction, _local_maker(chunk, config))
-    return [made[row] for row in rows]
+        by_spacy.load(self.config.spacy)
 
 
 def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
@@ -255,14 +294,13 @@ def _known(
     return kept
 
 
-def _node(
-    row: int, chunk: Chunk, extraction: Extraction, maker: str, notes: Mapping[str, int] | None = None
-) -> Node:
+def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] | None = None) -> Node:
+    """The node of the chunk `identity`, whose extraction is `text` as JSON."""
     counted = dict(notes or {})
-    if extraction == Extraction():
+    if text == _EMPTY:
         counted[NOTHING] = 1
     extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
-    return Node(chunk.id, "extraction", 0, to_json(extraction), [row], extra)
+    return Node(identity, "extraction", 0, text, [row], extra)
 
 
 def _title(chunk: Chunk) -> str:
@@ -270,12 +308,15 @@ def _title(chunk: Chunk) -> str:
     return title if isinstance(title, str) else ""
 
 
-async def _locally(chunks: Sequence[Chunk], config: ExtractionConfig) -> list[Extraction]:
-    """What chunks say without a model, by a spaCy pipeline or by rules."""
-    passages = [(chunk.text, _title(chunk)) for chunk in chunks]
-    if config.spacy:
-        return await asyncio.to_thread(by_spacy.extract_all, passages, config.spacy)
-    return await asyncio.to_thread(lambda: [extract(text, title=title) for text, title in passages])
+async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConfig) -> list[str]:
+    """What passages say without a model, as JSON: by a spaCy pipeline or by rules."""
+    return await gate.compute(partial(_extracted, pipeline=config.spacy), passages, batch=_AT_ONCE)
+
+
+def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
+    if pipeline is not None:
+        return [to_json(found) for found in by_spacy.extract_all(passages, pipeline)]
+    return [to_json(extract(text, title=title)) for text, title in passages]
 
 
 async def _by_model(
@@ -292,7 +333,7 @@ async def _by_model(
     for done in range(config.gleaning):
         await _glean(items, answers, gate, done)
     failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
-    local = iter(await _locally(failed, config))
+    local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
     made = {}
     for (row, chunk), passage, given in zip(todo, passages, answers, strict=True):
         notes: Counter[str] = Counter()
@@ -300,9 +341,9 @@ async def _by_model(
             notes["chunks too long for a prompt, read in part"] += 1
         if given:
             maker = _maker(config, len(given) - 1)
-            made[row] = _node(row, chunk, to_extraction(given, notes), maker, notes)
+            made[row] = _node(row, chunk.id, to_json(to_extraction(given, notes)), maker, notes)
         else:
-            made[row] = _node(row, chunk, next(local), _local_maker(chunk, config), notes)
+            made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
     return made
 
 
@@ -381,6 +422,9 @@ def to_json(extraction: Extraction) -> str:
         ensure_ascii=False,
         separators=(",", ":"),
     )
+
+
+_EMPTY = to_json(Extraction())
 
 
 def from_json(text: str) -> Extraction:
