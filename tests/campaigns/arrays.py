@@ -44,7 +44,7 @@ import numpy as np
 
 import stratarag as sr
 from stratarag.errors import StrataragError
-from stratarag.kernels import _chnsw_options, topk
+from stratarag.kernels import chnsw, topk
 from stratarag.pipeline import nearest
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
@@ -174,7 +174,7 @@ def like_a_large_index() -> None:
     """
     topk.SCAN_LIMIT = nearest.SCAN_LIMIT = 24  # type: ignore[attr-defined]
     topk.SHORTLIST = 16
-    _chnsw_options._SCANNED_NODES = 20
+    chnsw.SCANNED = 20
 
 
 def elsewhere(call: str) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -120,6 +121,15 @@ def test_every_node_is_reachable_also_after_changes(
         assert reachable(layer) == set(np.flatnonzero(layer["alive"]).tolist())
 
 
+def of_first_format(index: CHNSW) -> CHNSW:
+    """The same index as that format had it, without sketches."""
+    plain = {name: a for name, a in index.arrays().items() if not name.endswith(("sketches", "centre"))}
+    told = json.loads(bytes(plain["options"]))
+    assert told.pop("pool") is None
+    old = json.dumps(told | {"format": 1}).encode()
+    return CHNSW.from_arrays({**plain, "options": np.frombuffer(old, np.uint8)})
+
+
 @native
 @pytest.mark.parametrize("tree", [True, False])
 def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
@@ -133,6 +143,7 @@ def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
         regroup=True,
         backend="native",
     )
+    index = of_first_format(index)  # the oracle knows no sketches
     oracle = Oracle(index.arrays())
     before = index.stats()
     queries = unit(np.random.default_rng(2).normal(size=(20, 24)))
@@ -314,6 +325,38 @@ def test_with_half_replaced_recall_is_that_of_a_fresh_build(keep_vectors: bool) 
     assert best > 0.9
     assert recall(revised, np.arange(6000)) >= best - 0.01
     assert recall(index, known) >= best - 0.01
+
+
+@native
+@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
+@pytest.mark.parametrize("codes", ["float32", "float16"])
+def test_sketches_spare_evaluations_and_lose_nothing(codes: Any, metric: Any) -> None:
+    layers, children = hierarchy([4000, 400], 100, seed=22)
+    layers = [3 + 2 * layer for layer in layers]  # far from the origin, as vectors of many models are
+    index = CHNSW.build(layers, children, codes=codes, metric=metric, scan_limit=100)
+    old = of_first_format(index)
+    rng = np.random.default_rng(4)
+    queries = (layers[0][::40] + 0.1 * rng.normal(size=(100, 100))).astype(np.float32)
+
+    def spent(which: CHNSW) -> tuple[float, int]:
+        before = which.stats()
+        rows, _ = which.search_many(queries, 10, ef=40)[0]
+        truth = [exact(layers[0], query, 10, metric)[0] for query in queries]
+        recall = np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows, strict=True)])
+        return float(recall), which.stats().distances - before.distances
+
+    (recall, work), (reached, without) = spent(index), spent(old)
+    assert work < 0.7 * without
+    assert recall >= reached - 0.01
+    assert index.stats().sketched > 0 == old.stats().sketched
+    index.delete(0, np.arange(0, 4000, 3))
+    index.add(0, layers[0][::3])
+    again = CHNSW.from_arrays(index.arrays())
+    best = [exact(layers[0], query, 1, metric)[1][0] for query in queries]
+    for found in (index, again):
+        _, scores = found.search_many(queries, 1, ef=40)[0]
+        assert np.isclose(scores[:, 0], best, rtol=1e-3).mean() >= 0.95
+    assert again.arrays()["layer0.sketches"].shape == (len(index.arrays()["layer0.alive"]), 64)
 
 
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -172,17 +171,6 @@ def test_damage_is_named(index: CHNSW) -> None:
     newer = bytes(sound["options"]).replace(b'"format": 2', b'"format": 9')
     with pytest.raises(FormatTooNew, match="format 9"):
         CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
-
-
-def test_an_index_of_the_first_format_opens() -> None:
-    layers, children = hierarchy([200, 20], 8, seed=5)
-    arrays = CHNSW.build(layers, children, scan_limit=50).arrays()
-    told = json.loads(bytes(arrays["options"]))
-    assert told.pop("pool") is None
-    old = json.dumps(told | {"format": 1}).encode()
-    opened = CHNSW.from_arrays({**arrays, "options": np.frombuffer(old, np.uint8)})
-    rows, _ = opened.search_all(layers[0][7], 3)[0]
-    assert rows[0] == 7
 
 
 @settings(max_examples=150, deadline=None)

@@ -35,19 +35,22 @@ struct Arrays {
     Array<int32_t, 1> children;
     Array<uint8_t, 1> alive;
     Array<int32_t, 1> pilots, ids;
+    Array<uint8_t, 2> sketches;
+    Array<float, 1> centre;
 };
 
 class Graph {
   public:
     Graph(int metric, int kind, size_t dimension, size_t layers, size_t breadth, bool paper,
-          const std::string &level) {
+          const std::string &level)
+        : index(dimension) {
         index.metric = static_cast<chnsw::Metric>(metric);
         index.kind = static_cast<chnsw::Kind>(kind);
-        index.dimension = dimension;
         index.breadth = breadth;
         index.paper = paper;
         index.many = chnsw::kernel(index.kind, level);
         index.many_exact = chnsw::kernel(chnsw::Kind::float32, level);
+        index.bound = chnsw::bound(level);
         if (!index.many)
             throw nb::value_error(("this machine has no instructions called " + level).c_str());
         index.layers.resize(layers);
@@ -63,6 +66,9 @@ class Graph {
         if (arrays.vectors.shape(0) == layer.count && layer.count)
             layer.exact = {chnsw::Kind::float32, reinterpret_cast<const char *>(arrays.vectors.data()),
                            index.dimension * sizeof(float), index.dimension, nullptr};
+        if (arrays.sketches.shape(0))
+            layer.sketches = {reinterpret_cast<const char *>(arrays.sketches.data()), arrays.sketches.shape(1),
+                              arrays.centre.data()};
         layer.norms = arrays.norms.data();
         layer.links = const_cast<int32_t *>(arrays.links.data());
         layer.width = arrays.links.shape(1);
@@ -141,6 +147,16 @@ class Graph {
         index.insert(level, rows.data(), rows.shape(0), links, ef, threads);
     }
 
+    // Makes the sketches of some rows from their codes.
+    void sketch(size_t level, Array<int32_t, 1> rows) {
+        nb::gil_scoped_release release;
+        std::unique_lock lock(mutex);
+        check_rows(level, rows);
+        if (!index.layers[level].sketches.data)
+            throw nb::value_error("the layer has no sketches");
+        index.sketch(level, rows.data(), rows.shape(0));
+    }
+
     void remove(size_t level, Array<int32_t, 1> rows, size_t links) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
@@ -178,7 +194,7 @@ class Graph {
 
     nb::tuple counters() {
         std::lock_guard guard(counting);
-        return nb::make_tuple(index.total.queries, index.total.distances, index.total.reranked, index.total.hops);
+        return nb::make_tuple(index.total.queries, index.total.distances, index.total.reranked, index.total.hops, index.total.sketched);
     }
 
   private:
@@ -195,6 +211,9 @@ class Graph {
             (arrays.vectors.shape(0) == 0 || arrays.vectors.shape(0) == count) &&
             arrays.vectors.shape(1) == index.dimension &&
             arrays.norms.shape(0) == (index.metric == chnsw::Metric::l2 ? count : 0) &&
+            (arrays.sketches.shape(0) == 0 ||
+             (arrays.sketches.shape(0) == count && arrays.sketches.shape(1) == index.rotation.stride() &&
+              arrays.centre.shape(0) == index.dimension)) &&
             (arrays.links.shape(0) == count || (scanned && arrays.links.shape(0) == 0)) &&
             arrays.down.shape(0) == count && arrays.child_from.shape(0) == count + 1 &&
             arrays.ids.shape(0) == count;
@@ -252,19 +271,20 @@ void bind_chnsw(nb::module_ &module) {
             [](Graph &graph, size_t level, Array<uint8_t, 2> codes, Array<float, 1> scales, Array<float, 1> norms,
                Array<float, 2> vectors, Array<int32_t, 2> links, Array<int32_t, 1> down, Array<int64_t, 1> child_from,
                Array<int32_t, 1> children, Array<uint8_t, 1> alive, Array<int32_t, 1> pilots, Array<int32_t, 1> ids,
-               size_t length, float max_scale, float max_norm, bool scanned) {
+               Array<uint8_t, 2> sketches, Array<float, 1> centre, size_t length, float max_scale, float max_norm, bool scanned) {
                 graph.set_layer(
-                    level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots, ids},
+                    level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots, ids, sketches, centre},
                     length, max_scale, max_norm, scanned);
             },
             "level"_a, "codes"_a.noconvert(), "scales"_a.noconvert(), "norms"_a.noconvert(), "vectors"_a.noconvert(),
             "links"_a.noconvert(), "down"_a.noconvert(), "child_from"_a.noconvert(), "children"_a.noconvert(),
-            "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
+            "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(), "sketches"_a.noconvert(), "centre"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
         .def("search", &Graph::search, "queries"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a, "threads"_a,
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("search_one", &Graph::search_one, "vector"_a.noconvert(), "k"_a, "ef"_a.noconvert(),
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
+        .def("sketch", &Graph::sketch, "level"_a, "rows"_a.noconvert())
         .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a)
         .def("repair", &Graph::repair, "level"_a)
         .def("link_down", &Graph::link_down, "level"_a, "rows"_a.noconvert(), "ef"_a, "threads"_a)

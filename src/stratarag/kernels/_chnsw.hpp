@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "_chnsw_simd.hpp"
+#include "_chnsw_sketch.hpp"
 
 namespace chnsw {
 
 struct Layer {
     Codes codes;
+    Sketches sketches;  // no data where there are none
     Codes exact;  // the float32 vectors; no data where they were given up
     const float *norms = nullptr;  // squared; for L2 alone
     int32_t *links = nullptr;      // (count, width), ended by -1
@@ -40,12 +42,24 @@ struct Candidate {
     int32_t id() const { return static_cast<int32_t>(node & ~EXPANDED); }
 };
 
-inline bool before(const Candidate &a, const Candidate &b) {
-    return a.score > b.score || (a.score == b.score && a.id() < b.id());
-}
+// An object, not a function, so that sorting inlines it.
+struct Before {
+    bool operator()(const Candidate &a, const Candidate &b) const {
+        return a.score > b.score || (a.score == b.score && a.id() < b.id());
+    }
+};
+inline constexpr Before before{};
 
 struct Counters {
-    int64_t queries = 0, distances = 0, reranked = 0, hops = 0;
+    int64_t queries = 0, distances = 0, reranked = 0, hops = 0, sketched = 0;
+
+    void add(const Counters &other) {
+        queries += other.queries;
+        distances += other.distances;
+        reranked += other.reranked;
+        hops += other.hops;
+        sketched += other.sketched;
+    }
 };
 
 // The best `capacity` candidates so far, the best first.
@@ -67,6 +81,8 @@ class Pool {
         items.insert(place, candidate);
         return at;
     }
+    // How many more it takes before one has to go.
+    size_t missing() const { return limit - items.size(); }
     std::vector<Candidate> items;
 
   private:
@@ -77,8 +93,10 @@ class Pool {
 struct Scratch {
     Pool pool;
     std::vector<Candidate> best;  // of the layer above
+    std::vector<Candidate> order;
     std::vector<int32_t> fresh;   // rows to be scored
-    std::vector<float> scores;
+    std::vector<float> scores, bounds, rotated;
+    Asked asked;
     Counters counters;
 
     void forget(size_t nodes) {
@@ -115,10 +133,14 @@ enum class Metric { inner_product, l2 };
 
 class Index {
   public:
+    explicit Index(size_t dimension) : dimension(dimension), rotation(dimension) {}
+
     Metric metric = Metric::inner_product;
     Kind kind = Kind::int8;
     Many many = nullptr, many_exact = nullptr;
-    size_t dimension = 0;
+    Bound bound = nullptr;
+    const size_t dimension;
+    const Rotation rotation;  // of sketches
     size_t breadth = 10;  // nodes of a layer whose links and children lead into the next
     bool paper = false;   // entries are one inter-layer link; nothing is scanned
     std::vector<Layer> layers;
@@ -129,7 +151,9 @@ class Index {
     void score(const Layer &layer, const Query &query, const int32_t *rows, size_t count, float *out) const;
 
     // Best-first search from the rows in scratch.fresh, which are marked already; leaves scratch.pool.
-    void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
+    // With the query's vector, what the layer's sketches tell to be too far away is not scored.
+    void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
+              const float *vector = nullptr) const;
     void scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
     // Whether a pool is so large that a scan finds it sooner.
     bool exhaustive(const Layer &layer, size_t pool) const;
@@ -143,6 +167,8 @@ class Index {
 
     // Links rows (not linked before, no two alike) into a layer, a batch at a time.
     void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
+    // Makes the sketches of rows from their codes.
+    void sketch(size_t layer, const int32_t *rows, size_t count);
     void remove(size_t layer, const int32_t *rows, size_t count, size_t links);
     // Makes every living node reachable from the first pilot; returns the number of links set.
     size_t repair(size_t layer);
@@ -157,6 +183,8 @@ class Index {
   private:
     std::vector<int32_t> select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
                                 size_t limit, Prepared &buffer, Counters &counters) const;
+    // What sketches promise of scratch.fresh at most, into scratch.bounds.
+    void promise(const Layer &layer, Scratch &scratch) const;
     void link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pairs, size_t links, int threads);
     void insert_as_printed(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef);
     float error(const Layer &layer, const Prepared &query) const;
@@ -182,7 +210,7 @@ void Index::descend(const Prepared &query, size_t k, const int32_t *ef, size_t l
             scan(layer, query, k, scratch);
         } else {
             enter(level, scratch);
-            beam(layer, query.coded, static_cast<size_t>(ef[level]), scratch);
+            beam(layer, query.coded, static_cast<size_t>(ef[level]), scratch, paper ? nullptr : query.floats.data());
         }
         rerank(layer, query, k, scratch);
         const std::vector<Candidate> &found = scratch.pool.items;
@@ -212,12 +240,8 @@ template <typename Work> Counters in_parallel(size_t count, int threads, Work wo
     for (std::thread &thread : pool)
         thread.join();
     Counters sum;
-    for (const Counters &each : counters) {
-        sum.queries += each.queries;
-        sum.distances += each.distances;
-        sum.reranked += each.reranked;
-        sum.hops += each.hops;
-    }
+    for (const Counters &each : counters)
+        sum.add(each);
     return sum;
 }
 

@@ -57,6 +57,21 @@ Query Index::stored(const Layer &layer, int32_t row, Prepared &buffer) const {
     return {buffer.floats.data(), 1.0F, 0};
 }
 
+void Index::sketch(size_t level, const int32_t *rows, size_t count) {
+    const Layer &layer = layers[level];
+    std::vector<float> vector(dimension), buffer;
+    Prepared prepared;
+    for (size_t i = 0; i < count; ++i) {
+        const auto row = static_cast<size_t>(rows[i]);
+        const Query query = stored(layer, rows[i], prepared);
+        for (size_t j = 0; j < dimension; ++j)
+            vector[j] = kind == Kind::int8 ? query.scale * static_cast<const int8_t *>(query.data)[j]
+                                           : static_cast<const float *>(query.data)[j];
+        chnsw::sketch(rotation, vector.data(), layer.sketches.centre, dimension, buffer,
+                      const_cast<char *>(layer.sketches.data) + row * layer.sketches.stride);
+    }
+}
+
 // HNSW's heuristic: a candidate is linked unless one already linked lies nearer to it than `of` does.
 // As printed in paper 000 (mode "paper"), the nearest are linked.
 std::vector<int32_t> Index::select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,

@@ -66,8 +66,13 @@ def decode(codes: Array, scales: Matrix, kind: Kind, dimension: int) -> Matrix:
     return codes.view(np.int8)[:, :dimension] * scales[:, None]
 
 
+def sketch_bytes(dimension: int) -> int:
+    """Bytes of a sketch: a bit for each dimension in words of 64, three factors, padded to a cache line."""
+    return -(-(-(-dimension // 64) * 8 + 12) // _LINE) * _LINE
+
+
 # The arrays with one row per node; they may have spare rows at the end.
-_ROWS = ("vectors", "codes", "scales", "norms", "links", "down", "alive", "ids")
+_ROWS = ("vectors", "codes", "scales", "norms", "links", "down", "alive", "ids", "sketches")
 _TYPES = {
     "vectors": np.float32,
     "codes": np.uint8,
@@ -81,6 +86,8 @@ _TYPES = {
     "children": np.int32,
     "pilots": np.int32,
     "bounds": np.float32,
+    "sketches": np.uint8,
+    "centre": np.float32,
 }
 
 
@@ -93,7 +100,8 @@ class Layer:
     arrival; `places` is the way back. Those deleted keep their place. `links` holds the neighbours of each
     node, ended by -1; `down` the nearest node of the layer below, or -1; `children` of
     node i are `children[child_from[i]:child_from[i + 1]]`, places in the layer below; `pilots` are the
-    entries of last resort; `bounds` the coarsest scale and the length of the longest vector, by which
+    entries of last resort; `sketches` are bits of the vectors less the layer's `centre`, with factors
+    (`_chnsw_sketch.hpp`); `bounds` the coarsest scale and the length of the longest vector, by which
     search knows how much rounding can matter. Arrays that a configuration does not need have no rows.
     """
 
@@ -111,6 +119,7 @@ class Layer:
         self.children: Nodes = np.zeros(0, np.int32)
         self.pilots: Nodes = np.zeros(0, np.int32)
         self.bounds = np.zeros(2, np.float32)
+        self.centre = np.zeros(0, np.float32)
         self.version = 0
         self._places: Nodes | None = None
         codes, _ = encode(np.zeros((0, self.dimension), np.float32), self.kind)
@@ -127,6 +136,7 @@ class Layer:
             "scales": (n if self.kind == "int8" else 0,),
             "norms": (n if self.squared else 0,),
             "links": (n if self.linked else 0, self.width),
+            "sketches": (n if self.linked and len(self.centre) else 0, sketch_bytes(self.dimension)),
         }.get(name, (n,))
 
     def __getattr__(self, name: str) -> Array:
@@ -171,7 +181,13 @@ class Layer:
         codes, scales = encode(vectors, self.kind)
         self._grow(after)
         new: dict[str, Array | int] = {"codes": codes, "scales": scales, "vectors": vectors, "alive": 1}
-        new |= {"ids": ids, "down": -1, "links": -1, "norms": np.einsum("ij,ij->i", vectors, vectors)}
+        new |= {
+            "sketches": 0,
+            "ids": ids,
+            "down": -1,
+            "links": -1,
+            "norms": np.einsum("ij,ij->i", vectors, vectors),
+        }
         for name in _ROWS:
             place = self._rows[name][before:after]
             if len(place):
@@ -198,11 +214,25 @@ class Layer:
                 self._rows[name] = larger = aligned((max(wanted[0], spare), *wanted[1:]), _TYPES[name])
                 larger[: len(array)] = array[: len(larger)]
 
-    def start_links(self) -> None:
-        """Make room for links."""
+    def start_links(self, sketched: bool) -> None:
+        """Make room for links, and for sketches if there are to be any."""
         self.linked = True
+        if sketched:
+            rows = self.rows
+            sums = [
+                self.floats(rows[at : at + _BLOCK]).sum(axis=0, dtype=np.float64)
+                for at in range(0, len(rows), _BLOCK)
+            ]
+            self.centre = (np.sum(sums, axis=0) / len(rows)).astype(np.float32)
+            room = (len(self._rows["alive"]), sketch_bytes(self.dimension))
+            self._rows["sketches"] = aligned(room, np.uint8)
         self._rows["links"] = aligned((len(self._rows["alive"]), self.width), np.int32)
         self._rows["links"][:] = -1
+
+    def forget_links(self) -> None:
+        """Give up links and sketches."""
+        self.linked = False
+        self.centre = np.zeros(0, np.float32)
 
     def bury(self, rows: Nodes) -> None:
         """Mark nodes as deleted, in a copy: searches that run may read the old one."""
@@ -287,11 +317,12 @@ class Layer:
 
     def load(self, arrays: dict[str, Array], name: str, below: int) -> None:
         """Take arrays from a file, none of them trusted; `below` is the size of the layer below."""
-        for key in ("alive", "links"):
+        for key in ("alive", "links", "centre"):
             if key not in arrays or arrays[key].ndim == 0:
                 raise Damaged(f"array '{name}.{key}' is missing")
         self.count = len(arrays["alive"])
         self.linked = len(arrays["links"]) > 0
+        self.centre = arrays["centre"]
         for key, dtype in _TYPES.items():
             if key == "codes" and self.kind == "float32":
                 continue
@@ -332,7 +363,9 @@ class Layer:
         if not (np.bincount(self.ids, minlength=self.count) == 1).all():
             raise ValueError(f"array '{name}.ids' does not hold every number from 0 to {self.count - 1} once")
         check_layout(self.bounds, f"{name}.bounds", np.float32, (2,))
-        for key in ("scales", "norms", "bounds"):
+        centre = (self.dimension if len(self.sketches) else 0,)
+        check_layout(self.centre, f"{name}.centre", np.float32, centre)
+        for key in ("scales", "norms", "bounds", "centre"):
             check_finite(getattr(self, key), f"{name}.{key}")
         if len(self.pilots) and not self.alive[self.pilots].all():
             raise ValueError(f"array '{name}.pilots' names deleted nodes")

@@ -28,10 +28,13 @@ _EF_DOWN = 32
 class Linked:
     """Layers with links where there are native kernels, and the graph that searches them."""
 
-    def __init__(self, dimension: int, layers: int, options: Options, backend: Backend) -> None:
+    def __init__(
+        self, dimension: int, layers: int, options: Options, backend: Backend, instructions: str = "auto"
+    ) -> None:
         self.options = options
         self.dimension = dimension
         self._backend = chosen_backend(backend)
+        self._instructions = instructions
         kept = options.keep_vectors
         self._layers = [
             Layer(options.codes, dimension, 2 * options.links, kept, options.metric == "l2")
@@ -50,7 +53,7 @@ class Linked:
                 layers,
                 1 if paper else options.breadth,
                 paper,
-                "auto",
+                instructions,
             )
 
     def _settle(self, levels: Sequence[int], threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
@@ -82,7 +85,7 @@ class Linked:
         size = len(layer.rows)
         if not layer.linked and size and (size > options.scan_limit or options.mode == "paper"):
             layer.own()
-            layer.start_links()
+            layer.start_links(sketched=options.mode == "fast" and options.codes != "int8")
             rows = layer.rows
         if len(rows):
             layer.own()
@@ -92,6 +95,8 @@ class Linked:
                 self._layers[each].own()
             self._show(each)
         if len(rows):
+            if len(layer.sketches):
+                self._graph.sketch(level, rows)
             self._graph.insert(
                 level, rows, options.links, max(options.ef_construction, options.links), threads
             )
@@ -136,7 +141,7 @@ class Linked:
     def _forget_links(self, level: int) -> None:
         """Let a layer that changes be linked anew where there are native kernels, if here are none."""
         if self._backend == "numpy":
-            self._layers[level].linked = False
+            self._layers[level].forget_links()
 
     def _show(self, level: int) -> None:
         layer = self._layers[level]
@@ -153,6 +158,8 @@ class Linked:
             layer.alive,
             layer.pilots,
             layer.ids,
+            layer.sketches,
+            layer.centre,
             layer.length,
             float(layer.bounds[0]),
             float(layer.bounds[1]),

@@ -16,9 +16,10 @@ Metric = Literal["ip", "cosine", "l2"]
 Mode = Literal["fast", "paper"]
 
 FORMAT = 2
-_FORMATS = (1, FORMAT)  # the first knows no `pool`
+_FORMATS = (1, FORMAT)  # the first knows no `pool` and no sketches
 LEAST_EF, MOST_EF = 10, 100_000
-_SCANNED_NODES, _SCANNED_BYTES = 2500, 2**20
+SCANNED = 256
+"""Nodes that are scanned sooner than a graph is searched: about as many as that would score."""
 METRICS = {"ip": 0, "cosine": 0, "l2": 1}
 KINDS = {"float32": 0, "float16": 1, "int8": 2}
 
@@ -33,6 +34,8 @@ class Stats(NamedTuple):
     """Scores computed again in float32."""
     hops: int
     """Nodes whose links were followed."""
+    sketched: int
+    """Bounds computed from sketches."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Options:
     keep_vectors: bool = True
     links: int = 16
     ef_construction: int = 96
-    scan_limit: int = 2500
+    scan_limit: int = SCANNED
     breadth: int = 10
     recall: float = 0.98
     mode: Mode = "fast"
@@ -75,20 +78,14 @@ class Options:
             raise ValueError(f"recall must be above 0 and at most 1, not {self.recall!r}")
 
 
-def scanned(codes: Kind, dimension: int) -> int:
-    """Nodes that are scanned sooner than a graph is searched."""
-    each = {"int8": 1, "float16": 2}.get(codes, 4)
-    return min(_SCANNED_NODES, _SCANNED_BYTES // (each * dimension))
-
-
 def written(options: Options, dimension: int, ef: list[int]) -> Array:
     """Options as an array of bytes."""
     values = {**asdict(options), "dimension": dimension, "ef": ef, "format": FORMAT}
     return np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)
 
 
-def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int]]:
-    """Options, dimension and `ef` of each layer from the array that `written` made, which may be damaged."""
+def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], int]:
+    """Options, dimension, `ef` of each layer and the format from the array that `written` made."""
     if "options" not in arrays:
         raise Damaged("array 'options' is missing: these are not the arrays of a C-HNSW index")
     try:
@@ -104,4 +101,4 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int]]:
     numbers = [dimension, *ef] if isinstance(ef, list) and len(ef) < 10_000 else [0]
     if version not in _FORMATS or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
-    return options, dimension, ef
+    return options, dimension, ef, version

@@ -83,17 +83,60 @@ void Index::score(const Layer &layer, const Query &query, const int32_t *rows, s
         out[i] = out[i] > -FLT_MAX ? out[i] : -FLT_MAX;
 }
 
-void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const {
+void Index::promise(const Layer &layer, Scratch &scratch) const {
+    const std::vector<int32_t> &fresh = scratch.fresh;
+    scratch.bounds.resize(std::max(scratch.bounds.size(), fresh.size()));
+    bound(scratch.asked, layer.sketches, fresh.data(), fresh.size(), rotation.words(), scratch.bounds.data());
+    scratch.counters.sketched += static_cast<int64_t>(fresh.size());
+    for (size_t i = 0; i < fresh.size(); ++i) {
+        float &most = scratch.bounds[i];
+        if (metric == Metric::l2)
+            most = 2.0F * most - layer.norms[fresh[i]];
+        most = most > -FLT_MAX ? most : -FLT_MAX;  // a damaged file may hold NaN, which no order admits
+    }
+}
+
+void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch, const float *vector) const {
     Pool &pool = scratch.pool;
     std::vector<int32_t> &fresh = scratch.fresh;
     pool.reset(ef);
     size_t at = 0;
+    const bool sketched = vector && layer.sketches.data;
+    if (sketched)
+        ask(rotation, vector, layer.sketches.centre, dimension, scratch.rotated, scratch.asked);
+    const auto take = [&](const int32_t *rows, size_t count) {
+        scratch.scores.resize(std::max(scratch.scores.size(), count));
+        score(layer, query, rows, count, scratch.scores.data());
+        scratch.counters.distances += static_cast<int64_t>(count);
+        for (size_t i = 0; i < count; ++i)
+            at = std::min(at, pool.insert({scratch.scores[i], static_cast<uint32_t>(rows[i])}));
+    };
     for (;;) {
-        scratch.scores.resize(std::max(scratch.scores.size(), fresh.size()));
-        score(layer, query, fresh.data(), fresh.size(), scratch.scores.data());
-        scratch.counters.distances += static_cast<int64_t>(fresh.size());
-        for (size_t i = 0; i < fresh.size(); ++i)
-            at = std::min(at, pool.insert({scratch.scores[i], static_cast<uint32_t>(fresh[i])}));
+        size_t taken = 0;
+        const size_t missing = pool.missing();
+        if (sketched && fresh.size() > missing) {
+            promise(layer, scratch);
+            if (missing > 0) {  // those of the most promise first
+                std::vector<Candidate> &order = scratch.order;
+                order.clear();
+                for (size_t i = 0; i < fresh.size(); ++i)
+                    order.push_back({scratch.bounds[i], static_cast<uint32_t>(fresh[i])});
+                std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(missing), order.end(), before);
+                for (size_t i = 0; i < fresh.size(); ++i) {
+                    fresh[i] = order[i].id();
+                    scratch.bounds[i] = order[i].score;
+                }
+                take(fresh.data(), missing);
+                taken = missing;
+            }
+            const float bar = pool.items.back().score;
+            size_t kept = taken;
+            for (size_t i = taken; i < fresh.size(); ++i)
+                if (scratch.bounds[i] >= bar)
+                    fresh[kept++] = fresh[i];
+            fresh.resize(kept);
+        }
+        take(fresh.data() + taken, fresh.size() - taken);
         while (at < pool.items.size() && (pool.items[at].node & EXPANDED))
             ++at;
         if (at == pool.items.size())
@@ -219,11 +262,6 @@ void Index::enter(size_t level, Scratch &scratch) const {
         offer(layer.pilots[0]);
 }
 
-void Index::add(const Counters &counters) {
-    total.queries += counters.queries;
-    total.distances += counters.distances;
-    total.reranked += counters.reranked;
-    total.hops += counters.hops;
-}
+void Index::add(const Counters &counters) { total.add(counters); }
 
 }  // namespace chnsw

@@ -19,7 +19,7 @@ from stratarag.kernels._chnsw_checks import (
 from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend, Linked, together
 from stratarag.kernels._chnsw_numpy import Flat
-from stratarag.kernels._chnsw_options import Metric, Mode, Options, Stats, read_options, scanned, written
+from stratarag.kernels._chnsw_options import SCANNED, Metric, Mode, Options, Stats, read_options, written
 from stratarag.kernels._chnsw_revision import revise
 from stratarag.kernels.topk import TopK
 
@@ -61,6 +61,7 @@ class CHNSW(Linked):
         seed: int = 0,
         threads: int = 1,
         backend: Backend = "auto",
+        instructions: str = "auto",
     ) -> CHNSW:
         """Build from the vectors of each layer, the lowest first.
 
@@ -74,7 +75,8 @@ class CHNSW(Linked):
         metric
             `ip` inner product, `cosine`, `l2` Euclidean distance.
         codes
-            What is searched: `int8` (one scale per vector), `float16` or `float32`.
+            What is searched: `int8` (one scale per vector), `float16` or `float32`. The latter two have
+            sketches beside them, by which a search leaves out most neighbours without reading them.
         keep_vectors
             Keep the float32 vectors to score results again; False gives up a little recall for memory.
         links
@@ -82,8 +84,7 @@ class CHNSW(Linked):
         ef_construction
             Candidates from which they are chosen.
         scan_limit
-            Layers of at most as many nodes are scanned. None: up to 2,500, as far as their codes take less
-            than a mebibyte, since it is the bytes that a scan pays for.
+            Layers of at most as many nodes are scanned. None: 256, about as many as a search by links scores.
         breadth
             Best nodes of a layer whose children are entries into the next (ERRATA A8).
         regroup
@@ -99,11 +100,14 @@ class CHNSW(Linked):
             link is the entry, nothing is scanned.
         seed
             Of the order of insertion. Equal input gives an equal index, whatever the number of threads.
+        instructions
+            Of the processor, such as `avx2`, where narrower ones than it has are to be compared.
 
         Raises
         ------
         ValueError
-            For shapes that do not fit, values that are not finite (named by row), children out of range.
+            For shapes that do not fit, instructions that are not there, values that are not finite (named by
+            row), children out of range.
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
@@ -111,13 +115,12 @@ class CHNSW(Linked):
         dimensions = {layer.shape[1] for layer in checked}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
-        if scan_limit is None:
-            scan_limit = scanned(codes, min(dimensions))
+        scan_limit = SCANNED if scan_limit is None else scan_limit
         recall = float(recall)
         options = Options(
             metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed, ef
         )
-        index = cls(dimensions.pop(), len(layers), options, backend)
+        index = cls(dimensions.pop(), len(layers), options, backend, instructions)
         sizes = [len(layer) for layer in checked]
         told = checked_children(children, sizes)
         orders = together(sizes, told if regroup else ())
@@ -253,9 +256,16 @@ class CHNSW(Linked):
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, Array], *, threads: int = 1, backend: Backend = "auto"
+        cls,
+        arrays: Mapping[str, Array],
+        *,
+        threads: int = 1,
+        backend: Backend = "auto",
+        instructions: str = "auto",
     ) -> CHNSW:
         """Open what `arrays` gave; the arrays may be memory-mapped, and are copied only when changed.
+
+        `instructions` as in `build`.
 
         Raises
         ------
@@ -264,8 +274,8 @@ class CHNSW(Linked):
         FormatTooNew
             If a later version wrote them.
         """
-        options, dimension, ef = read_options(arrays)
-        index = cls(dimension, len(ef), options, backend)
+        options, dimension, ef, version = read_options(arrays)
+        index = cls(dimension, len(ef), options, backend, instructions)
         index._ef = ef
         below = 0
         for level, layer in enumerate(index._layers):
@@ -273,6 +283,8 @@ class CHNSW(Linked):
             own = {
                 name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
             }
+            if version == 1:
+                own = {"sketches": layer.sketches, "centre": layer.centre, **own}
             layer.load(own, f"layer{level}", below)
             below = layer.count
         if f"layer{len(ef)}.alive" in arrays:
@@ -313,7 +325,7 @@ class CHNSW(Linked):
                 f"{[layer.shape for layer in checked]}"
             )
         told = checked_children(children, [len(layer) for layer in checked])
-        index = CHNSW(self.dimension, len(self), self.options, self._backend)
+        index = CHNSW(self.dimension, len(self), self.options, self._backend, self._instructions)
         index._ef = list(self._ef)
         with self._writing:
             index._layers = [layer.copy() for layer in self._layers]
@@ -322,7 +334,7 @@ class CHNSW(Linked):
 
     def stats(self) -> Stats:
         """Counts of work since the index was made or opened."""
-        return Stats(*self._graph.counters()) if self._backend == "native" else Stats(0, 0, 0, 0)
+        return Stats(*self._graph.counters()) if self._backend == "native" else Stats(0, 0, 0, 0, 0)
 
     def calibrate(
         self, queries: NDArray[np.floating] | None = None, *, recall: float | None = None
