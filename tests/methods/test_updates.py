@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 import stratarag as sr
 from stratarag.methods import NAMES
+from stratarag.store import node_records
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents
+from stratarag.testing.opened import snapshot_of
 
 
 class RecordingEmbedder(FakeEmbedder):
@@ -38,3 +41,36 @@ def test_an_insert_embeds_only_new_texts(method: str, with_model: bool, tmp_path
         index.insert(documents(3, start=60))
     assert embedder.given
     assert not before & set(embedder.given)
+
+
+def meetings(count: int) -> list[sr.Document]:
+    """Documents about people who meet, four in each place."""
+    people = [
+        f"{one} {other}" for one in ["Ada", "Otto", "Vera", "Nils", "Mara"] for other in SURNAMES.split()
+    ]
+    made = []
+    for number in range(count):
+        one, other = random.Random(number).sample(people, 2)
+        place = f"Port{number // 4}ville"
+        text = f"{one} met {other} in {place}. {place} sold {one} a lamp of number {number}."
+        made.append(sr.Document(f"d{number:03}", text))
+    return made
+
+
+NAMED, SURNAMES = "Ada Otto Vera Nils Mara", "Marsh Lind Brook Falk Stone Reed Vale Thorn Moss Hart"
+
+
+@pytest.mark.parametrize("method", ["archrag", "noderag"])
+def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[object] = []
+    for name in ("decoded", "encoded"):
+        real = getattr(node_records, name)
+        monkeypatch.setattr(node_records, name, lambda *args, real=real: handled.append(args) or real(*args))
+    index = sr.build_index(meetings(240), method, embedder=FakeEmbedder(), progress=False)
+    handled.clear()
+    index.insert([sr.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
+    handled_by_update = len(handled)
+    assert snapshot_of(index).part("graph").size > 1000
+    assert handled_by_update < 100
