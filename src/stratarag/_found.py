@@ -61,15 +61,11 @@ class OneReading:
                 read = zip([(int(origin), row) for row in new], self._items(origin, new), strict=True)
                 self._read.update(read)
         items = [self._read[key] for key in keys]
-        places = [place for place, (origin, _) in enumerate(keys) if origin != Origin.CHUNK]
-        if self._telling is None or not places:
+        if self._telling is None or all(origin == Origin.CHUNK for origin, _ in keys):
             return Found(ranking, items)
-        rows = [keys[place][1] if keys[place][0] == Origin.GRAPH else -1 for place in places]
-        shown, nothing = self._telling.shown([items[at] for at in places], rows, dropped=self._dropped)
-        for place, item in zip(places, shown, strict=True):
-            items[place] = item
-        told = frozenset(place for place, told in zip(places, nothing, strict=True) if told)
-        return Found(ranking, items, told)
+        rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
+        shown, nothing = self._telling.shown(items, rows, dropped=self._dropped)
+        return Found(ranking, shown, frozenset(place for place, told in enumerate(nothing) if told))
 
     def _items(self, origin: Origin, rows: list[int]) -> list[Item]:
         if origin != Origin.CHUNK:

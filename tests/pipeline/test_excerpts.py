@@ -46,6 +46,19 @@ def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
     assert len(shown) == len(set(shown))
 
 
+def test_beside_passages_nodes_show_what_these_do_not_say(index: sr.Index) -> None:
+    nodes = 0
+    for question in QUESTIONS:
+        passages = ""
+        for hit in index.retrieve(question, k=20, method="archrag"):
+            if hit.kind == "chunk":
+                passages += " ".join(hit.text.split())
+            elif hit.kind in SHOWN:
+                nodes += 1
+                assert not [unit for unit in _told(index) if unit in hit.text and unit in passages]
+    assert nodes
+
+
 def test_statements_end_before_the_next_begins() -> None:
     assert joined(["Ada rows.", "two for the bell;", "born in Sarn", "the end"]) == (
         "Ada rows. two for the bell; born in Sarn; the end"

@@ -3,8 +3,8 @@
 Without a model, the description of an entity and the report on a community are statements of their passages,
 chosen before any question is known: long, general, and the same in many hits. So a search shows others: of
 the statements behind a node (semantic units of its passages), the few that are most similar to the question
-and that no better hit has told. A relation is shown as it is, unless better hits say all that it does. What a
-model wrote is shown as it is too.
+and that no better hit has told; a passage among the hits tells all of its own. A relation is shown as it is,
+unless better hits say all that it does. What a model wrote is shown as it is too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratarag._locks import cached_property
 from stratarag.kernels.statements import Csr, Groups, behind, most_telling
@@ -126,9 +127,9 @@ class Telling:
         Parameters
         ----------
         items
-            Nodes of the graph, and of a method, best first.
+            Passages, nodes of the graph, and of a method, best first.
         rows
-            Their rows in the graph; -1 for those of a method.
+            Of nodes of the graph their rows there; -1 for all else.
         dropped
             Whether that of which everything is told is left as it is; else the best of it is shown again.
         """
@@ -136,33 +137,36 @@ class Telling:
             return list(items), [False] * len(items)
         wanted = [self._of.wanted(item, row) for item, row in zip(items, rows, strict=True)]
         related = [item.kind == "relation" and row >= 0 for item, row in zip(items, rows, strict=True)]
+        passage = np.array([item.kind == "chunk" for item in items], np.bool_)
+        entire = passage | np.array(related, np.bool_)
         said = behind(
             self._of.said,
             self._of.graph.unit_entities,
-            self._passages(items, wanted, related),
+            self._passages(items, wanted, entire),
             self._of.names(rows, related),
         )
         self._measure(said.distinct)
-        most = np.where(related, len(said.values), wanted)
+        most = np.where(entire, len(said.values), wanted)
         told = np.zeros(self._of.graph.units, np.bool_)
         groups = Groups(said.values, said.borders)
         chosen = most_telling(groups, self._similarity[said.values], most, told, again=not dropped)
-        self._read(chosen.values)
-        nothing = (np.diff(said.borders) > 0) & (np.diff(chosen.borders) == 0)
+        nothing = (np.diff(said.borders) > 0) & (np.diff(chosen.borders) == 0) & ~passage
         units = np.split(chosen.values, chosen.borders[1:-1])
+        read = [own for own, most in zip(units, wanted, strict=True) if most]
+        self._read(np.concatenate([_NO_ROWS, *read]))
         return [
             self._excerpt(item, own) if most and len(own) else item
             for item, most, own in zip(items, wanted, units, strict=True)
         ], nothing.tolist()
 
-    def _passages(self, items: Sequence[Item], wanted: Sequence[int], related: Sequence[bool]) -> Groups:
-        """The passages whose units are looked at: those behind relations, and behind what is excerpted.
+    def _passages(self, items: Sequence[Item], wanted: Sequence[int], entire: NDArray[np.bool_]) -> Groups:
+        """The passages whose units are looked at: those behind what is shown entire, and what is excerpted.
 
         Of an excerpted node with many passages the most similar ones count.
         """
         found = [
-            item.sources if most or relation else _NO_ROWS
-            for item, most, relation in zip(items, wanted, related, strict=True)
+            item.sources if most or all_of_it else _NO_ROWS
+            for item, most, all_of_it in zip(items, wanted, entire.tolist(), strict=True)
         ]
         long = [at for at, rows in enumerate(found) if wanted[at] and len(rows) > MOST_PASSAGES]
         self._narrow([items[at] for at in long])
