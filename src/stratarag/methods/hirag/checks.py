@@ -51,7 +51,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         if any(map(checks.has, (NAMES, BY_MODEL, IDS))):  # not in indexes of an earlier version
             checks.of(NAMES, np.uint64, (graph.entities,))
             checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
-            checks.of(IDS, np.dtype("S32"), checks.of("clusters.levels", np.int16, (None,)).shape)
+            checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
             checks.of(TEXT_SETTINGS, np.int64, (None,))
         _check_clusters(checks)
         for name, rows in (

@@ -26,7 +26,7 @@ from stratarag.pipeline.drift import first_settled, other_size, worse
 from stratarag.protocols import Rows, Stored, Vectors
 
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
-"""Arrays: the ids of clusters, empty of one of one, and the settings that texts depend on."""
+"""Arrays: the ids of clusters, 0 of one of one, and the settings that texts depend on."""
 _SMALLEST = 3  # members of a cluster up to which it is not halved
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
@@ -112,8 +112,8 @@ class KnownClusters:
         were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
         known = (found >= 0) & (sums == were[found])
         known &= list_sums(indptr, (~same[flat]).astype(np.uint64)) == 0
-        ids = self._arrays[IDS][found].astype(str)
-        return np.where(known, ids, "").tolist()  # type: ignore[no-any-return]
+        ids = self._arrays[IDS][found]
+        return [row.tobytes().hex() if each else "" for row, each in zip(ids, known.tolist(), strict=True)]
 
 
 def text_settings(config: HiRAGConfig) -> list[int]:
@@ -212,7 +212,9 @@ def arrays(
         "clusters.lineages": np.concatenate([np.zeros(0, np.uint64), *(layer.lineages for layer in layers)]),
         "clusters.indptr": np.cumsum([0, *map(len, groups)], dtype=np.int64),
         "clusters.members": np.concatenate([np.zeros(0, np.uint64), *groups]),
-        IDS: np.array([each for layer in ids for each in layer], "S32"),
+        IDS: np.frombuffer(
+            b"".join(bytes.fromhex(each) or bytes(16) for layer in ids for each in layer), np.uint64
+        ).reshape(-1, 2),
         TEXT_SETTINGS: np.array(text_settings(config), np.int64),
     }
 
