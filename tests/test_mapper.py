@@ -150,6 +150,12 @@ def test_what_cannot_be_sent_is_named_before_anything_is_done(processes: Mapper,
     ):
         sr.build_index(LONG, path=path, embedder=Client(), mapper=where, progress=False)
     assert not path.exists()
+    with (
+        sr.mapper("processes", 2, embed=True) as where,
+        pytest.raises(MapperError, match=r"\.session\.lock cannot be sent .*_thread\.lock.*embed=False"),
+    ):
+        sr.build_shards(LONG, path, shards=2, embedder=Client(), mapper=where, progress=False)
+    assert not path.exists()
     with pytest.raises(EmbedderError, match="not today"):  # not sent unless the caller says so
         sr.build_index(LONG, path=path, embedder=Client(), mapper=processes, progress=False)
 

@@ -110,7 +110,9 @@ def _parts(value: object) -> list[tuple[str, object]]:
         return [("(item)", part) for part in value]
     if isinstance(value, Mapping):
         return [(str(key), part) for key, part in value.items()]
-    return [*getattr(value, "__dict__", {}).items()]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *held]
 
 
 def _picklable(value: object) -> bool:

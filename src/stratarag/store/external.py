@@ -188,9 +188,9 @@ class ExternalPool(Pool):
         if not self._told:
             self._told = True
             warnings.warn(
-                f"{self.rows.table.name} gave {given} rows where {asked} were asked for and exist: its index "
-                "limits searches (of pgvector by hnsw.ef_search or ivfflat.probes). Vectors are read one by "
-                "one instead, which is slower",
+                f"{self.rows.table.name} gave {given} rows where {asked} were asked for and written: its "
+                "index limits searches (of pgvector by hnsw.ef_search or ivfflat.probes), or rows are gone, "
+                "as verify() tells. Vectors are read one by one instead, which is slower",
                 RuntimeWarning,
                 stacklevel=2,
             )
