@@ -142,8 +142,9 @@ def test_so_many_of_each_level(index: sr.Index) -> None:
 
 
 def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
-    with build(tmp_path / "root", by="topic", method="archrag") as index:
-        alone = [d for d in DOCS if d.metadata["topic"] == "railway"]
+    docs = documents(36)  # a third of them have enough entities for communities
+    with build(tmp_path / "root", docs, by="topic", method="archrag") as index:
+        alone = [d for d in docs if d.metadata["topic"] == "railway"]
         with sr.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
             expected = {node.text for node in own.nodes()}
             named = index.retrieve(

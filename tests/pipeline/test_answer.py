@@ -102,7 +102,9 @@ def test_a_question_with_two_names_gets_evidence_of_each() -> None:
     assert "Tobias Wren was born in 1848." in told
 
 
-@pytest.mark.parametrize("question", ["What is the capital of France?", "How do I reset my password?"])
+@pytest.mark.parametrize(
+    "question", ["What is the capital of France?", "How do I reset my password?", "zxcv qwer tyui"]
+)
 def test_what_the_corpus_does_not_speak_of_is_not_answered(question: str) -> None:
     texts = [document.text for document in documents()]
     assert not answers(question, texts[:8])
@@ -118,6 +120,7 @@ def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:
 
 def test_a_question_in_another_language_is_not_judged_by_words() -> None:
     assert answers("Wie heißt die Hauptstadt der Inseln?", ["The capital of the islands is Sarn."])
+    assert answers("首都 阿姆斯特丹", ["The capital of the islands is Sarn."])
     assert not answers("Wie heißt die Hauptstadt?", ["Das Brot ist die Speise der Leute, wie man sagt."])
 
 
