@@ -347,6 +347,8 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         made.append(files(path))
     assert made[0] == made[1]
+    with pytest.raises(TypeError, match="embed must be True, False or None, not 'yes'"):
+        sr.mapper("processes", embed="yes")  # type: ignore[arg-type]
     wrong = CliRunner().invoke(main, ["build", str(tmp_path), "-o", str(tmp_path / "x"), "--workers", "2"])
     assert wrong.exit_code == 2
     assert "--mapper processes --workers 4" in wrong.output

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from stratarag.errors import (
     NotAnIndex,
     ShardMismatch,
     ShardMissing,
+    StoreError,
 )
 from stratarag.methods import NAMES
 from stratarag.testing.contract import Caller, CountingModel, documents
@@ -239,6 +242,7 @@ def test_a_document_may_move_and_a_value_may_be_new(tmp_path: Path) -> None:
         shards = index.stats()["shards"]
         report = index.insert([sr.Document(DOCS[0].id, "A zeppelin.", {"topic": "air"})])
         assert report.documents == len(DOCS)
+        assert (report.added, report.updated, report.deleted) == ((), (DOCS[0].id,), ())
         assert index.stats()["shards"] == shards + 1
         assert index.documents()[DOCS[0].id] == {"topic": "air"}
         found = index.retrieve("zeppelin", 3, where={"topic": "air"})
@@ -424,3 +428,22 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert run("query", "idx", "Who?", *hashing, code=1)["error"] == "ShardMissing"
     assert run("query", "idx", "Who?", "--partial", "--no-answer", *hashing)["hits"]
     assert run("stats", "idx", "--partial")["missing"] == ["shard-0000"]
+
+
+def test_too_few_open_files_are_told(root: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(500, before[0]), before[1]))
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(5):
+            os.close(taken.pop())
+            with pytest.raises(StoreError, match="may not open more files"):
+                sr.open_index(root, embedder=EMBEDDER)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in taken:
+            os.close(descriptor)

@@ -79,6 +79,8 @@ def mapper(
         raise TypeError(f"workers must be a whole number, not {workers!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
+    if embed is not None and not isinstance(embed, bool):
+        raise TypeError(f"embed must be True, False or None, not {embed!r}")
     if kind == "ray":
         return RayMapper(workers, address, embed, shared_files)
     if address is not None or shared_files is not None:

@@ -198,15 +198,18 @@ class _Shards:
     def _report(self, change: Change, reports: list[BuildReport], skipped: list[str]) -> BuildReport:
         after = self._folder.snapshot()
         costs = [each.cost for each in reports]
+        added = dict.fromkeys(each for report in reports for each in report.added)
+        deleted = dict.fromkeys(each for report in reports for each in report.deleted)
+        moved = tuple(each for each in added if each in deleted)  # out of one shard, into another
         return BuildReport(
             operation=change.operation,
             generation=after.manifest.generation,
             documents=after.document_count,
             chunks=after.size,
             nodes={name: count for name, count in after.manifest.nodes.items() if name != "extraction"},
-            added=tuple(each for report in reports for each in report.added),
-            updated=tuple(each for report in reports for each in report.updated),
-            deleted=tuple(each for report in reports for each in report.deleted),
+            added=tuple(each for each in added if each not in deleted),
+            updated=(*(each for report in reports for each in report.updated), *moved),
+            deleted=tuple(each for each in deleted if each not in added),
             unchanged=tuple(each for report in reports for each in report.unchanged),
             skipped=(*skipped, *(each for report in reports for each in report.skipped)),
             failures=tuple(each for report in reports for each in report.failures),

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stratarag.errors import Damaged, NotAnIndex
+from stratarag.errors import Damaged, NotAnIndex, StoreError
 
 _RELATIVE = os.open in os.supports_dir_fd  # Windows has no such calls: there, paths are checked before use
 _SAFE = (
@@ -40,10 +40,18 @@ _KINDS = {
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the file's full name into errors that lack it, as those of a full disk and of `dir_fd` calls do."""
+    """Put the file's full name into errors that lack it, as those of a full disk and of `dir_fd` calls do.
+
+    That the process may open no more files becomes a `StoreError`: an index holds two, also each of shards.
+    """
     try:
         yield
     except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise StoreError(
+                f"{path}: this process may not open more files. An open index holds two, one of shards two "
+                "for each shard; raise the limit (ulimit -n) and open it again"
+            ) from error
         if error.errno is None or (error.filename is not None and os.path.isabs(error.filename)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
@@ -82,7 +90,8 @@ class Directory:
                     errno.ENOENT, "no directory", str(path)
                 )
             return cls(path, None)
-        return cls(path, os.open(path, _DIRECTORY))
+        with naming(path):
+            return cls(path, os.open(path, _DIRECTORY))
 
     def __enter__(self) -> Directory:
         return self
