@@ -129,7 +129,7 @@ def test_extras_exist_and_are_named() -> None:
     named = set(re.findall(r"`\[([\w-]+)\]`|'(?:stratarag|\.)\[([\w-]+)\]'", README))
     found = {extra for pair in named for extra in pair if extra}
     assert found <= declared
-    assert declared - found == {"hnswlib"}, "which nothing uses yet"
+    assert declared == found
 
 
 def test_the_list_of_what_has_no_async_twin_is_true() -> None:

@@ -3,7 +3,7 @@
     python cookbook/benchmarks/flat.py [--sizes 10000,40000] [--vectors FILE.npy]
 
 Clustered random vectors of 384 dimensions, or the rows of a file of unit vectors; one thread. Needs
-hnswlib (extra `hnswlib`).
+hnswlib (`pip install hnswlib`).
 """
 
 import argparse
