@@ -1,7 +1,7 @@
 """C-HNSW beside Base-HNSW (one index per layer) and an exact scan, compared at equal recall.
 
 python cookbook/benchmarks/chnsw.py [--small] [--leaves N] [--embeddings A.npy ...] [--queries Q.npy]
-    [--libraries hnswlib faiss faiss_sq8 usearch usearch_f16 usearch_i8] [--instructions auto avx2]
+    [--libraries hnswlib faiss faiss_sq8 usearch usearch_f16 usearch_i8 svs ngt] [--instructions auto avx2]
 
 The data are, in turn:
 
@@ -16,6 +16,9 @@ All run in one process on one thread, in turn for every size of the result pool,
 the least CPU time counts. Time at a recall is interpolated between the two pools around it. The pool is of
 one size for all layers, and in a second row of its own size for each: the least that reaches a recall on
 other queries. Base-HNSW's distance evaluations are FAISS's count, since hnswlib keeps none for Python.
+`svs` (scalable-vs) is Vamana over float32: its LVQ codes end the process where the processor is not Intel's.
+`ngt` is ANNG, asked one by one, its range grown with the logarithm of the pool: its QG is made by a program
+that the wheel does not hold. glass is on no package index.
 Peers that search codes rank three times as many results again by their vectors. C-HNSW is measured with each
 set of instructions that is named, as on a processor that has no others; its bounds from sketches, a word of
 bits each, are counted apart from evaluations.
@@ -26,6 +29,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -65,14 +70,20 @@ def blended(real: np.ndarray, leaves: int, queries: int) -> tuple[np.ndarray, np
     rng = np.random.default_rng(0)
 
     def pick(count: int) -> np.ndarray:
-        return real[rng.integers(0, len(real), count)]
+        return rng.integers(0, len(real), count)
 
-    topics = max(1, leaves // 20)
-    centres, widths = pick(topics) + 0.5 * pick(topics), rng.uniform(0.35, 0.85, topics).astype(np.float32)
+    topics, block = max(1, leaves // 20), 65_536
+    centres = real[pick(topics)] + np.float32(0.5) * real[pick(topics)]
+    widths = rng.uniform(0.35, 0.85, topics).astype(np.float32)
     of = rng.integers(0, topics, leaves + queries)
-    made = centres[of] + widths[of, None] * (pick(len(of)) - pick(len(of)))
-    made[leaves:] += np.float32(0.4) * pick(queries)
-    return unit(made), of
+    one, other = pick(len(of)), pick(len(of))
+    made = np.empty((len(of), real.shape[1]), np.float32)
+    for at in range(0, len(of), block):  # a million vectors are no place for copies
+        part = slice(at, at + block)
+        made[part] = centres[of[part]] + widths[of[part], None] * (real[one[part]] - real[other[part]])
+        made[part] = unit(made[part])
+    made[leaves:] = unit(made[leaves:] + np.float32(0.4) * real[pick(queries)])
+    return made, of
 
 
 def clustered(leaves: int, queries: int, dimension: int = 384) -> np.ndarray:
@@ -206,6 +217,22 @@ class Base:
         index.add(np.arange(len(layer)), layer, threads=1)
         return index
 
+    def _svs(self, layer: np.ndarray) -> Any:
+        import svs
+
+        how = svs.VamanaBuildParameters(graph_max_degree=32, window_size=100, alpha=0.95)
+        return svs.Vamana.build(how, layer, svs.DistanceType.MIP, num_threads=1)
+
+    def _ngt(self, layer: np.ndarray) -> Any:
+        import ngtpy
+
+        self.folder = tempfile.TemporaryDirectory()  # NGT begins with a file
+        path = f"{self.folder.name}/index"
+        ngtpy.create(path, layer.shape[1], edge_size_for_creation=16, distance_type="Cosine")
+        index = ngtpy.Index(path)
+        index.batch_insert(layer, num_threads=1)
+        return index
+
     def search(self, queries: np.ndarray, pool: Pool) -> list[np.ndarray]:
         each = [pool] * len(self.layers) if isinstance(pool, int) else pool
         found = []
@@ -226,6 +253,12 @@ class Base:
         if self.library.startswith("faiss"):
             index.hnsw.efSearch = ef
             return index.search(queries, k)[1]
+        if self.library == "svs":
+            index.search_window_size = ef
+            return index.search(queries, k)[0].astype(np.int64)
+        if self.library == "ngt":
+            range_ = 0.06 * math.log2(ef / K)
+            return np.array([index.search(query, k, range_, with_distance=False) for query in queries])
         index.expansion_search = ef
         return np.atleast_2d(index.search(queries, k, threads=1).keys).astype(np.int64)
 
@@ -256,12 +289,15 @@ class Ours:
 
 
 def exact(queries: np.ndarray, layers: list[np.ndarray]) -> list[np.ndarray]:
-    best = []
-    for layer in layers:
-        scores = -(queries @ layer.T)
-        some = np.argpartition(scores, min(K, len(layer)) - 1, axis=1)[:, :K]
-        best.append(np.take_along_axis(some, np.take_along_axis(scores, some, 1).argsort(axis=1), axis=1))
-    return best
+    def of(layer: np.ndarray, some: np.ndarray) -> np.ndarray:
+        scores = -(some @ layer.T)
+        best = np.argpartition(scores, min(K, len(layer)) - 1, axis=1)[:, :K]
+        return np.take_along_axis(best, np.take_along_axis(scores, best, 1).argsort(axis=1), axis=1)
+
+    return [
+        np.concatenate([of(layer, queries[at : at + PIECE]) for at in range(0, len(queries), PIECE)])
+        for layer in layers
+    ]
 
 
 def compare(

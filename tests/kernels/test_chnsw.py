@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.kernels.chnsw_oracle import Oracle, exact, reachable
 
@@ -238,6 +238,16 @@ def test_adding_then_deleting_restores_results(backend: Any) -> None:
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(BACKENDS),
 )
+@example(  # its last layer loses all nodes
+    before=[0, 0, 11],
+    keep=0.0,
+    codes="float16",
+    metric="ip",
+    keep_vectors=False,
+    tree=False,
+    seed=296355,
+    kind="native",
+)
 def test_brought_up_to_date_it_holds_the_new_layers(
     before: list[int],
     keep: float,
@@ -357,6 +367,19 @@ def test_sketches_spare_evaluations_and_lose_nothing(codes: Any, metric: Any) ->
         _, scores = found.search_many(queries, 1, ef=40)[0]
         assert np.isclose(scores[:, 0], best, rtol=1e-3).mean() >= 0.95
     assert again.arrays()["layer0.sketches"].shape == (len(index.arrays()["layer0.alive"]), 64)
+
+
+@native
+@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
+def test_links_are_as_good_however_far_from_the_origin_vectors_are(metric: Any) -> None:
+    layers, children = hierarchy([4000, 400], 100, seed=22)
+    layers = [layer + np.float32(3) for layer in layers]
+    index = CHNSW.build(layers, children, codes="float32", metric=metric, scan_limit=100)
+    noise = np.random.default_rng(4).normal(size=(100, 100))
+    queries = (layers[0][::40] + 0.1 * noise).astype(np.float32)
+    truth = [exact(layers[0], query, 10, metric)[0] for query in queries]
+    rows, _ = index.search_many(queries, 10, ef=40)[0]
+    assert np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows, strict=True)]) > 0.95
 
 
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
@@ -556,6 +579,7 @@ def test_searching_while_others_add_and_delete() -> None:
         while not done.is_set():
             for rows, _ in index.search_all(layers[0][3], 5):
                 assert len(rows) == 5
+            assert index.stats().queries > 0
 
     def change() -> None:
         for i in range(8):

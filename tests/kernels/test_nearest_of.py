@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stratarag.kernels.knn import nearest_of
+from stratarag.kernels.knn import nearest_of, relinked
 
 
 def test_they_are_those_of_an_exact_comparison() -> None:
@@ -18,3 +18,18 @@ def test_they_are_those_of_an_exact_comparison() -> None:
         found = set(pairs[pairs[:, 0] == row, 1].tolist())
         assert found == (set() if row == 7 else set(np.argsort(-scores[row])[:5].tolist()))
     assert len(nearest_of(vectors[:1], np.array([0]), 5)) == 0
+
+
+def test_links_to_nodes_that_went_are_replaced_by_the_nearest_of_their_neighbours() -> None:
+    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [0.6, 0.4]], np.float32)
+    now = np.array([0, 1, -1, 2, 3, 4])  # node 2 went
+    links = np.array([[0, 2], [2, 1], [3, 2], [2, 4], [0, 5]])
+    found = relinked(links, now, vectors).tolist()
+    assert found == [[0, 1], [1, 0], [2, 3], [3, 2]]  # each lost one, and takes the nearest of the others
+
+
+def test_without_lost_links_or_neighbours_nothing_is_linked_again() -> None:
+    vectors = np.eye(3, dtype=np.float32)
+    assert len(relinked(np.array([[0, 1], [1, 2]]), np.arange(3), vectors)) == 0
+    assert len(relinked(np.array([[0, 3], [1, 2]]), np.array([0, 1, 2, -1]), vectors)) == 0
+    assert len(relinked(np.zeros((0, 2), np.int64), np.zeros(0, np.int64), vectors[:0])) == 0

@@ -136,6 +136,14 @@ class TestShortlist:
             assert np.allclose(found[1], scores, rtol=0, atol=1e-6)
 
 
+def _of_the_centre(vectors):
+    """Rows without which the centre is another one."""
+    mean, rows = topk._centre(vectors), np.arange(len(vectors))
+    return np.array(
+        [row for row in rows if not np.array_equal(topk._centre(np.delete(vectors, row, axis=0)), mean)]
+    )
+
+
 class TestSketch:
     @pytest.fixture(autouse=True)
     def small_limits(self, monkeypatch):
@@ -186,6 +194,29 @@ class TestSketch:
             again.search(query, 5, vectors=vectors)[0], sketch.search(query, 5, vectors=vectors)[0]
         )
 
+    def test_what_has_a_code_already_is_not_sketched_again(self, monkeypatch):
+        rng = np.random.default_rng(7)
+        before, sketched = clustered(rng, 600, 40), []
+        sketch, encode = Sketch.build(before), topk._encode
+        monkeypatch.setattr(
+            topk, "_encode", lambda rows, mean: sketched.append(len(rows)) or encode(rows, mean)
+        )
+        outside = np.setdiff1d(np.arange(600), _of_the_centre(before))
+        origin = np.concatenate([[-1], np.delete(np.arange(600), outside[:5])])
+        vectors = np.concatenate([np.zeros((1, 40), np.float32), before[origin[1:]]])
+        found = Sketch.build(vectors, known=(sketch, origin))
+        assert sketched == [1]
+        whole = Sketch.build(vectors)
+        assert np.array_equal(found.mean, whole.mean)
+        assert np.array_equal(found.codes, whole.codes)
+
+    def test_another_centre_sketches_all_again(self):
+        vectors = clustered(np.random.default_rng(8), 600, 40)
+        sketch, rows = Sketch.build(vectors), np.delete(np.arange(600), _of_the_centre(vectors)[:3])
+        found, whole = Sketch.build(vectors[rows], known=(sketch, rows)), Sketch.build(vectors[rows])
+        assert not np.array_equal(whole.mean, sketch.mean)
+        assert np.array_equal(found.codes, whole.codes)
+
     def test_of_other_vectors_is_refused(self):
         vectors = unit(np.random.default_rng(6), 20, 8)
         with pytest.raises(ValueError, match="does not fit"):
@@ -207,11 +238,12 @@ def test_products_with_halves_in_segments(
     query = rng.standard_normal(dimension).astype(np.float32)
     slots = np.append(rng.permutation(306), [0, 5, 305])
     expected = np.concatenate(segments).astype(np.float64)[slots] @ query
-    np.testing.assert_allclose(topk.half_products(segments, query, slots), expected, rtol=1e-4, atol=1e-4)
-    assert topk.half_products(segments, query, np.zeros(0, np.int64)).shape == (0,)
+    bits = [each.view(np.uint16) for each in segments]
+    np.testing.assert_allclose(topk.half_products(bits, query, slots), expected, rtol=1e-4, atol=1e-4)
+    assert topk.half_products(bits, query, np.zeros(0, np.int64)).shape == (0,)
     for wrong in (-1, 306):
         with pytest.raises(ValueError, match="slot"):
-            topk.half_products(segments, query, np.array([wrong]))
+            topk.half_products(bits, query, np.array([wrong]))
 
 
 @pytest.mark.parametrize("kind", ["random", "ties", "numbers and none"])

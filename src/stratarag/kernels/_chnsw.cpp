@@ -66,9 +66,10 @@ class Graph {
         if (arrays.vectors.shape(0) == layer.count && layer.count)
             layer.exact = {chnsw::Kind::float32, reinterpret_cast<const char *>(arrays.vectors.data()),
                            index.dimension * sizeof(float), index.dimension, nullptr};
-        if (arrays.sketches.shape(0))
-            layer.sketches = {reinterpret_cast<const char *>(arrays.sketches.data()), arrays.sketches.shape(1),
-                              arrays.centre.data()};
+        if (arrays.sketches.shape(0)) {
+            layer.sketches = {reinterpret_cast<const char *>(arrays.sketches.data()), arrays.sketches.shape(1), {}};
+            index.rotation.apply(arrays.centre.data(), layer.sketches.centre);
+        }
         layer.norms = arrays.norms.data();
         layer.links = const_cast<int32_t *>(arrays.links.data());
         layer.width = arrays.links.shape(1);
@@ -101,16 +102,21 @@ class Graph {
         float *how = scores.data();
         nb::gil_scoped_release release;
         std::shared_lock lock(mutex);
-        const chnsw::Counters counters = chnsw::in_parallel(count, threads, [&](size_t i, chnsw::Scratch &scratch) {
-            thread_local chnsw::Prepared query;
-            index.prepare(queries.data() + i * index.dimension, query);
-            ++scratch.counters.queries;
-            index.descend(query, k, ef.data(), lowest, scratch, [&](size_t level, chnsw::Scratch &seen) {
-                const size_t place = (level * count + i) * k;
-                write(level, query, seen, k, found + place, how + place);
+        const size_t groups = (count + chnsw::LANES - 1) / chnsw::LANES;
+        const chnsw::Counters counters = chnsw::in_parallel(groups, threads, [&](size_t group, chnsw::Scratch &all) {
+            thread_local chnsw::Lane lanes[chnsw::LANES];
+            const size_t from = group * chnsw::LANES, used = std::min(chnsw::LANES, count - from);
+            for (size_t i = 0; i < used; ++i) {
+                index.prepare(queries.data() + (from + i) * index.dimension, lanes[i].query);
+                lanes[i].scratch.counters = {1};
+            }
+            index.descend(lanes, used, k, ef.data(), lowest, [&](size_t level, size_t i) {
+                const size_t place = (level * count + from + i) * k;
+                write(level, lanes[i].query, lanes[i].scratch, k, found + place, how + place);
             });
+            for (size_t i = 0; i < used; ++i)
+                all.counters.add(lanes[i].scratch.counters);
         });
-        std::lock_guard guard(counting);
         index.add(counters);
     }
 
@@ -124,18 +130,15 @@ class Graph {
         std::vector<size_t> counts(layers, 0);
         nb::gil_scoped_release release;
         std::shared_lock lock(mutex);
-        thread_local chnsw::Prepared query;
-        thread_local chnsw::Scratch scratch;
-        index.prepare(vector.data(), query);
-        if (!std::isfinite(query.squares))
+        thread_local chnsw::Lane lane;
+        index.prepare(vector.data(), lane.query);
+        if (!std::isfinite(lane.query.squares))
             throw nb::value_error("query 0 holds values that are not finite");
-        scratch.counters = {};
-        scratch.counters.queries = 1;
-        index.descend(query, k, ef.data(), 0, scratch, [&](size_t level, chnsw::Scratch &seen) {
-            counts[level] = write(level, query, seen, k, rows.data() + level * k, scores.data() + level * k);
+        lane.scratch.counters = {1};
+        index.descend(&lane, 1, k, ef.data(), 0, [&](size_t level, size_t) {
+            counts[level] = write(level, lane.query, lane.scratch, k, rows.data() + level * k, scores.data() + level * k);
         });
-        std::lock_guard guard(counting);
-        index.add(scratch.counters);
+        index.add(lane.scratch.counters);
         return counts;
     }
 
@@ -192,9 +195,9 @@ class Graph {
         index.neighbours(level, k, ef, threads, rows.data(), scores.data());
     }
 
-    nb::tuple counters() {
-        std::lock_guard guard(counting);
-        return nb::make_tuple(index.total.queries, index.total.distances, index.total.reranked, index.total.hops, index.total.sketched);
+    nb::tuple counters() const {
+        const chnsw::Counters total = index.total();
+        return nb::make_tuple(total.queries, total.distances, total.reranked, total.hops, total.sketched);
     }
 
   private:
@@ -256,7 +259,6 @@ class Graph {
     chnsw::Index index;
     std::vector<Arrays> held;
     std::shared_mutex mutex;
-    std::mutex counting;
 };
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -89,44 +92,68 @@ class Pool {
     size_t limit = 1;
 };
 
-// What one thread needs while it searches.
+// What one search needs while it runs.
 struct Scratch {
     Pool pool;
-    std::vector<Candidate> best;  // of the layer above
-    std::vector<Candidate> order;
-    std::vector<int32_t> fresh;   // rows to be scored
-    std::vector<float> scores, bounds, rotated;
+    std::vector<Candidate> best;    // of the layer above
+    std::vector<int32_t> entries;   // that they lead to
+    std::vector<int32_t> fresh;     // rows to be scored
+    std::vector<float> scores, bounds, residual;
     Asked asked;
     Counters counters;
 
+    // What a step of Index::step does; it finds in the cache what the step before asked for.
+    enum class Next { bound, score, expand };
+    Next next = Next::score;
+    Query query;
+    bool sketched = false;
+    size_t due = 0;  // rows of `fresh` to be scored now; whether the others are depends on their bounds
+    size_t at = 0;   // all in the pool before this were expanded
+
     void forget(size_t nodes) {
-        if (seen.size() < nodes)
-            seen.resize(nodes, 0);
-        if (++epoch == 0) {
-            std::fill(seen.begin(), seen.end(), uint16_t{0});
-            epoch = 1;
-        }
+        for (size_t i = 0; i < marked.size(); ++i)
+            seen[static_cast<size_t>(marked[i]) / 64] = 0;
+        marked.clear();
+        if (seen.size() * 64 < nodes)
+            seen.resize(nodes / 64 + 1, 0);
     }
-    bool mark(int32_t node) {
-        uint16_t &stamp = seen[static_cast<size_t>(node)];
-        if (stamp == epoch)
-            return false;
-        stamp = epoch;
-        return true;
+    // Puts those of the rows that were not seen before into `fresh`.
+    void meet(const int32_t *rows, size_t count) {
+        const size_t before = marked.size();
+        marked.resize(before + count);
+        size_t size = before;
+        for (size_t i = 0; i < count; ++i) {  // without a branch, which nobody could foretell
+            const auto row = static_cast<size_t>(rows[i]);
+            uint64_t &word = seen[row / 64];
+            marked[size] = rows[i];
+            size += (word >> (row % 64) & 1U) ^ 1U;
+            word |= uint64_t{1} << (row % 64);
+        }
+        marked.resize(size);
+        fresh.insert(fresh.end(), marked.begin() + static_cast<std::ptrdiff_t>(before), marked.end());
     }
 
   private:
-    std::vector<uint16_t> seen;
-    uint16_t epoch = 0;
+    std::vector<uint64_t> seen;  // a bit for each row
+    std::vector<int32_t> marked;
 };
 
 // A query in float32 and in the form of the codes, both padded with zeros.
 struct Prepared {
-    std::vector<float> floats;
+    std::vector<float> floats, rotated;  // the latter where layers have sketches
     std::vector<int8_t> bytes;
     Query exact, coded;
     float norm = 0.0F;  // its length
     double squares = 0.0;
+};
+
+// Searches that one thread has under way at once: while the memory that one needs is on its way, the others
+// go on. What more of them ask for does not fit into the nearest cache.
+constexpr size_t LANES = 4;
+
+struct Lane {
+    Prepared query;
+    Scratch scratch;
 };
 
 enum class Metric { inner_product, l2 };
@@ -150,20 +177,24 @@ class Index {
     Query stored(const Layer &layer, int32_t row, Prepared &buffer) const;
     void score(const Layer &layer, const Query &query, const int32_t *rows, size_t count, float *out) const;
 
-    // Best-first search from the rows in scratch.fresh, which are marked already; leaves scratch.pool.
-    // With the query's vector, what the layer's sketches tell to be too far away is not scored.
-    void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
-              const float *vector = nullptr) const;
+    // Best-first search from the rows in scratch.fresh, which were met already; leaves scratch.pool.
+    void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
+    // The same in steps, for several searches in turn. With the rotated query, what the layer's sketches tell
+    // to be too far away is not scored.
+    void begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
+               const std::vector<float> *rotated = nullptr) const;
+    bool step(const Layer &layer, Scratch &scratch) const;  // false when nothing is left
+    void finish(const Layer &layer, Lane *lanes, size_t count) const;
     void scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
     // Whether a pool is so large that a scan finds it sooner.
     bool exhaustive(const Layer &layer, size_t pool) const;
-    // Scores again in float32 what rounding may have kept out of the best k.
-    void rerank(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
+    // What rounding may have kept out of the best k, into scratch.fresh; and scoring it again in float32.
+    void doubtful(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
+    void rerank(const Layer &layer, const Prepared &query, Scratch &scratch) const;
     void enter(size_t layer, Scratch &scratch) const;
-    // From the top layer down to `lowest`; `visit(layer, scratch)` sees each pool.
+    // From the top layer down to `lowest`, for up to LANES queries; `visit(layer, i)` sees the pool of lane i.
     template <typename Visit>
-    void descend(const Prepared &query, size_t k, const int32_t *ef, size_t lowest, Scratch &scratch,
-                 Visit visit) const;
+    void descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Visit visit) const;
 
     // Links rows (not linked before, no two alike) into a layer, a batch at a time.
     void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
@@ -177,19 +208,28 @@ class Index {
     // The k nearest others of every node, found from its own links.
     void neighbours(size_t layer, size_t k, size_t ef, int threads, int32_t *rows, float *scores);
 
-    Counters total;
+    // Searches of several threads may add at once, while another asks for the sum.
     void add(const Counters &counters);
+    Counters total() const;
 
   private:
     std::vector<int32_t> select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
                                 size_t limit, Prepared &buffer, Counters &counters) const;
     // What sketches promise of scratch.fresh at most, into scratch.bounds.
     void promise(const Layer &layer, Scratch &scratch) const;
+    // Steps of a search: asking for what tells whether scratch.fresh is any good, for the links of the best
+    // node that was not expanded, and scoring.
+    void await(const Layer &layer, Scratch &scratch) const;
+    void choose(const Layer &layer, Scratch &scratch) const;
+    void take(const Layer &layer, Scratch &scratch) const;
     void link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pairs, size_t links, int threads);
     void insert_as_printed(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef);
     float error(const Layer &layer, const Prepared &query) const;
     void rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Prepared &buffer,
                  Counters &counters) const;
+
+    Counters spent;
+    mutable std::mutex counting;
 };
 
 inline size_t links_of(const Layer &layer, int32_t node) {
@@ -201,44 +241,66 @@ inline size_t links_of(const Layer &layer, int32_t node) {
 }
 
 template <typename Visit>
-void Index::descend(const Prepared &query, size_t k, const int32_t *ef, size_t lowest, Scratch &scratch,
-                    Visit visit) const {
-    scratch.best.clear();
+void Index::descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Visit visit) const {
+    for (size_t i = 0; i < count; ++i)
+        lanes[i].scratch.best.clear();
     for (size_t level = layers.size(); level-- > lowest;) {
         const Layer &layer = layers[level];
-        if (layer.scanned || exhaustive(layer, static_cast<size_t>(ef[level]))) {
-            scan(layer, query, k, scratch);
+        const auto pool = static_cast<size_t>(ef[level]);
+        if (layer.scanned || exhaustive(layer, pool)) {
+            for (size_t i = 0; i < count; ++i)
+                scan(layer, lanes[i].query, k, lanes[i].scratch);
         } else {
-            enter(level, scratch);
-            beam(layer, query.coded, static_cast<size_t>(ef[level]), scratch, paper ? nullptr : query.floats.data());
+            for (size_t i = 0; i < count; ++i) {
+                enter(level, lanes[i].scratch);
+                begin(layer, lanes[i].query.coded, pool, lanes[i].scratch, &lanes[i].query.rotated);
+            }
+            finish(layer, lanes, count);
         }
-        rerank(layer, query, k, scratch);
-        const std::vector<Candidate> &found = scratch.pool.items;
-        scratch.best.assign(found.begin(), found.begin() + std::min(found.size(), paper ? 1 : breadth));
-        visit(level, scratch);
+        for (size_t i = 0; i < count; ++i)
+            doubtful(layer, lanes[i].query, k, lanes[i].scratch);
+        for (size_t i = 0; i < count; ++i) {
+            rerank(layer, lanes[i].query, lanes[i].scratch);
+            const std::vector<Candidate> &found = lanes[i].scratch.pool.items;
+            lanes[i].scratch.best.assign(found.begin(), found.begin() + std::min(found.size(), paper ? 1 : breadth));
+            visit(level, i);
+        }
     }
 }
 
-// Runs work(i, scratch) for every i; which thread does which i must not matter.
+// Runs work(i, scratch) for every i; which thread does which i must not matter. With fewer threads if the system
+// has no more of them; what fails in one of them is thrown here.
 template <typename Work> Counters in_parallel(size_t count, int threads, Work work) {
     const size_t workers = std::max<size_t>(1, std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), count));
     std::atomic<size_t> waiting{0};
     const size_t step = std::max<size_t>(1, std::min<size_t>(64, count / (workers * 4)));
     std::vector<Counters> counters(workers);
+    std::vector<std::exception_ptr> failures(workers);
     auto run = [&](size_t worker) {
-        thread_local Scratch scratch;
-        scratch.counters = {};
-        for (size_t from; (from = waiting.fetch_add(step)) < count;)
-            for (size_t i = from; i < std::min(count, from + step); ++i)
-                work(i, scratch);
-        counters[worker] = scratch.counters;
+        try {
+            thread_local Scratch scratch;
+            scratch.counters = {};
+            for (size_t from; (from = waiting.fetch_add(step)) < count;)
+                for (size_t i = from; i < std::min(count, from + step); ++i)
+                    work(i, scratch);
+            counters[worker] = scratch.counters;
+        } catch (...) {
+            failures[worker] = std::current_exception();
+        }
     };
     std::vector<std::thread> pool;
-    for (size_t worker = 1; worker < workers; ++worker)
-        pool.emplace_back(run, worker);
+    pool.reserve(workers);
+    try {
+        while (pool.size() + 1 < workers)
+            pool.emplace_back(run, pool.size() + 1);
+    } catch (const std::system_error &) {
+    }
     run(0);
     for (std::thread &thread : pool)
         thread.join();
+    for (const std::exception_ptr &failure : failures)
+        if (failure)
+            std::rethrow_exception(failure);
     Counters sum;
     for (const Counters &each : counters)
         sum.add(each);

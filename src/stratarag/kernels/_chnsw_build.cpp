@@ -59,7 +59,7 @@ Query Index::stored(const Layer &layer, int32_t row, Prepared &buffer) const {
 
 void Index::sketch(size_t level, const int32_t *rows, size_t count) {
     const Layer &layer = layers[level];
-    std::vector<float> vector(dimension), buffer;
+    std::vector<float> vector(dimension), rotated;
     Prepared prepared;
     for (size_t i = 0; i < count; ++i) {
         const auto row = static_cast<size_t>(rows[i]);
@@ -67,7 +67,8 @@ void Index::sketch(size_t level, const int32_t *rows, size_t count) {
         for (size_t j = 0; j < dimension; ++j)
             vector[j] = kind == Kind::int8 ? query.scale * static_cast<const int8_t *>(query.data)[j]
                                            : static_cast<const float *>(query.data)[j];
-        chnsw::sketch(rotation, vector.data(), layer.sketches.centre, dimension, buffer,
+        rotation.apply(vector.data(), rotated);
+        chnsw::sketch(rotation, rotated, layer.sketches.centre,
                       const_cast<char *>(layer.sketches.data) + row * layer.sketches.stride);
     }
 }
@@ -136,25 +137,39 @@ void Index::insert(size_t level, const int32_t *rows, size_t count, size_t links
     std::vector<std::pair<int32_t, int32_t>> back;
     for (size_t start = 0; start < count;) {
         const size_t batch = std::min(count - start, std::clamp<size_t>(done / 16, 1, LARGEST_BATCH));
-        add(in_parallel(batch, threads, [&](size_t i, Scratch &scratch) {
-            thread_local Prepared buffer;
-            const int32_t row = rows[start + i];
-            scratch.forget(layer.count);
-            scratch.fresh.clear();
-            auto offer = [&](int32_t node) {
-                if (inserted[static_cast<size_t>(node)] && scratch.mark(node))
-                    scratch.fresh.push_back(node);
+        add(in_parallel((batch + LANES - 1) / LANES, threads, [&](size_t group, Scratch &all) {
+            thread_local Lane lanes[LANES];
+            const size_t first = group * LANES, lanes_used = std::min(LANES, batch - first);
+            const auto search = [&](size_t i) {
+                const int32_t row = rows[start + first + i];
+                Scratch &scratch = lanes[i].scratch;
+                scratch.counters = {};
+                scratch.forget(layer.count);
+                scratch.fresh.clear();
+                auto offer = [&](int32_t node) {
+                    if (inserted[static_cast<size_t>(node)])
+                        scratch.meet(&node, 1);
+                };
+                if (above && parents[static_cast<size_t>(row)] >= 0) {
+                    const auto parent = static_cast<size_t>(parents[static_cast<size_t>(row)]);
+                    const int64_t from = above->child_from[parent], to = above->child_from[parent + 1];
+                    for (int64_t at = from; at < to && scratch.fresh.size() < MOST_SIBLINGS; ++at)
+                        offer(above->children[at]);
+                }
+                for (size_t at = 0; at < layer.pilot_count; ++at)
+                    offer(layer.pilots[at]);
+                begin(layer, stored(layer, row, lanes[i].query), ef, scratch);
             };
-            if (above && parents[static_cast<size_t>(row)] >= 0) {
-                const auto parent = static_cast<size_t>(parents[static_cast<size_t>(row)]);
-                const int64_t from = above->child_from[parent], to = above->child_from[parent + 1];
-                for (int64_t at = from; at < to && scratch.fresh.size() < MOST_SIBLINGS; ++at)
-                    offer(above->children[at]);
+            for (size_t i = 0; i < lanes_used; ++i)
+                search(i);
+            finish(layer, lanes, lanes_used);
+            for (size_t i = 0; i < lanes_used; ++i) {
+                const int32_t row = rows[start + first + i];
+                Scratch &scratch = lanes[i].scratch;
+                write_links(layer, row,
+                            select(layer, scratch.pool.items, row, links, lanes[i].query, scratch.counters));
+                all.counters.add(scratch.counters);
             }
-            for (size_t at = 0; at < layer.pilot_count; ++at)
-                offer(layer.pilots[at]);
-            beam(layer, stored(layer, row, buffer), ef, scratch);
-            write_links(layer, row, select(layer, scratch.pool.items, row, links, buffer, scratch.counters));
         }));
         back.clear();
         for (size_t i = start; i < start + batch; ++i) {
@@ -206,7 +221,6 @@ void Index::link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pa
 // above are kept as nodes arrive.
 void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, size_t links, size_t ef) {
     Layer &layer = layers[level];
-    const bool top = level + 1 == layers.size();
     std::vector<std::pair<int32_t, int32_t>> back;
     Scratch scratch;
     Prepared buffer;
@@ -217,8 +231,8 @@ void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, s
         if (level + 1 < layers.size() && layers[level + 1].pilot_count) {
             Layer &above = layers[level + 1];
             scratch.forget(above.count);
-            scratch.fresh.assign(1, above.pilots[0]);
-            scratch.mark(above.pilots[0]);
+            scratch.fresh.clear();
+            scratch.meet(above.pilots, 1);
             beam(above, query, ef, scratch);
             const int32_t nearest = scratch.pool.items[0].id();
             int32_t &down = above.down[nearest];
@@ -235,8 +249,8 @@ void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, s
         if (row == layer.pilots[0])
             continue;
         scratch.forget(layer.count);
-        scratch.fresh.assign(1, start);
-        scratch.mark(start);
+        scratch.fresh.clear();
+        scratch.meet(&start, 1);
         beam(layer, query, ef, scratch);
         write_links(layer, row, select(layer, scratch.pool.items, row, links, buffer, scratch.counters));
         back.clear();
@@ -305,8 +319,8 @@ size_t Index::repair(size_t level) {
         for (int32_t node : island)
             seen[static_cast<size_t>(node)] = 0;
         scratch.forget(layer.count);
-        scratch.fresh.assign(1, layer.pilots[0]);
-        scratch.mark(layer.pilots[0]);
+        scratch.fresh.clear();
+        scratch.meet(layer.pilots, 1);
         beam(layer, stored(layer, medoid, buffer), 64, scratch);
         int32_t bridge = -1;
         for (const Candidate &each : scratch.pool.items)
@@ -380,8 +394,8 @@ void Index::link_down(size_t level, const int32_t *rows, size_t count, size_t ef
         scratch.forget(layer.count);
         scratch.fresh.clear();
         auto offer = [&](int32_t below) {
-            if (layer.alive[below] && scratch.mark(below))
-                scratch.fresh.push_back(below);
+            if (layer.alive[below])
+                scratch.meet(&below, 1);
         };
         const int64_t from = above.child_from[node], to = above.child_from[node + 1];
         for (int64_t at = from; at < std::min<int64_t>(to, from + 256); ++at)
@@ -403,12 +417,13 @@ void Index::neighbours(size_t level, size_t k, size_t ef, int threads, int32_t *
         if (!layer.alive[i])
             return;
         scratch.forget(layer.count);
-        scratch.fresh.assign(1, node);
-        scratch.mark(node);
+        scratch.fresh.clear();
+        scratch.meet(&node, 1);
         beam(layer, stored(layer, node, query), ef, scratch);
         if (layer.exact.data && kind != Kind::float32) {
             prepare(reinterpret_cast<const float *>(layer.exact.data + i * layer.exact.stride), query);
-            rerank(layer, query, k + 1, scratch);
+            doubtful(layer, query, k + 1, scratch);
+            rerank(layer, query, scratch);
         }
         size_t at = 0;
         for (const Candidate &each : scratch.pool.items)

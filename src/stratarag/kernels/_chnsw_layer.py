@@ -165,6 +165,16 @@ class Layer:
         scales = self.scales[rows] if len(self.scales) else self.scales
         return decode(np.ascontiguousarray(self.codes[rows]), scales, self.kind, self.dimension)
 
+    def mean(self) -> Matrix:
+        """The mean of the living nodes' vectors, of which there must be one."""
+        rows = self.rows
+        sums = [
+            self.floats(rows[at : at + _BLOCK]).sum(axis=0, dtype=np.float64)
+            for at in range(0, len(rows), _BLOCK)
+        ]
+        mean: Matrix = (np.sum(sums, axis=0) / len(rows)).astype(np.float32)
+        return mean
+
     @property
     def places(self) -> Nodes:
         """The place of each id."""
@@ -218,12 +228,7 @@ class Layer:
         """Make room for links, and for sketches if there are to be any."""
         self.linked = True
         if sketched:
-            rows = self.rows
-            sums = [
-                self.floats(rows[at : at + _BLOCK]).sum(axis=0, dtype=np.float64)
-                for at in range(0, len(rows), _BLOCK)
-            ]
-            self.centre = (np.sum(sums, axis=0) / len(rows)).astype(np.float32)
+            self.centre = self.mean()
             room = (len(self._rows["alive"]), sketch_bytes(self.dimension))
             self._rows["sketches"] = aligned(room, np.uint8)
         self._rows["links"] = aligned((len(self._rows["alive"]), self.width), np.int32)
@@ -263,6 +268,8 @@ class Layer:
         -------
         The new place of each place, or -1.
         """
+        if not len(places):
+            self.forget_links()  # else it would be stored with a centre and without sketches
         moved = np.full(self.count, -1, np.int32)
         moved[places] = np.arange(len(places), dtype=np.int32)
         down = self.down[places]

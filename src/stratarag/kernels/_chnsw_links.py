@@ -11,9 +11,10 @@ import numpy as np
 
 from stratarag._locks import Lock
 from stratarag.errors import NativeUnavailable
-from stratarag.kernels._chnsw_layer import Array, Layer, Matrix, Nodes
+from stratarag.kernels._chnsw_coarse import by_distance, centred_codes, no_codes
+from stratarag.kernels._chnsw_layer import Array, Kind, Layer, Matrix, Nodes
 from stratarag.kernels._chnsw_numpy import Flat
-from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, Options
+from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, Metric, Options
 from stratarag.kernels.hamming import native_available
 
 if native_available():
@@ -44,17 +45,21 @@ class Linked:
         self._pool_sizes: dict[int, Nodes] = {}
         self._writing = Lock()
         self._flat: list[Flat | None] = [None] * layers
+        self._spent = np.zeros(5, np.int64)
         if self._backend == "native":
-            paper = options.mode == "paper"
-            self._graph = _native.Graph(
-                METRICS[options.metric],
-                KINDS[options.codes],
-                dimension,
-                layers,
-                1 if paper else options.breadth,
-                paper,
-                instructions,
-            )
+            self._graph = self._searching(options.metric, options.codes, layers)
+
+    def _searching(self, metric: Metric, codes: Kind, layers: int) -> _native.Graph:
+        paper = self.options.mode == "paper"
+        return _native.Graph(
+            METRICS[metric],
+            KINDS[codes],
+            self.dimension,
+            layers,
+            1 if paper else self.options.breadth,
+            paper,
+            self._instructions,
+        )
 
     def _settle(self, levels: Sequence[int], threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
         """Link what is not linked yet, from the top down, and show it to the searches.
@@ -83,13 +88,18 @@ class Linked:
         layer, options = self._layers[level], self.options
         rows = np.zeros(0, np.int32) if new is None or not layer.linked else new
         size = len(layer.rows)
-        if not layer.linked and size and (size > options.scan_limit or options.mode == "paper"):
+        whole = not layer.linked and size > 0 and (size > options.scan_limit or options.mode == "paper")
+        if whole:
             layer.own()
             layer.start_links(sketched=options.mode == "fast" and options.codes != "int8")
             rows = layer.rows
         if len(rows):
             layer.own()
             rows = self._order(rows)
+        rounds = whole and options.mode == "fast" and options.codes != "int8"
+        coarse = rounds and by_distance(layer, options.metric)
+        if coarse:
+            self._link_coarsely(level, rows, threads)
         for each in {level, min(level + 1, len(self) - 1)}:
             if each > level and options.mode == "paper":
                 self._layers[each].own()
@@ -97,11 +107,24 @@ class Linked:
         if len(rows):
             if len(layer.sketches):
                 self._graph.sketch(level, rows)
-            self._graph.insert(
-                level, rows, options.links, max(options.ef_construction, options.links), threads
-            )
+            if not coarse:
+                self._insert(self._graph, level, rows, threads)
             self._graph.repair(level)
         return len(rows) > 0
+
+    def _insert(self, graph: _native.Graph, level: int, rows: Nodes, threads: int) -> None:
+        pool = max(self.options.ef_construction, self.options.links)
+        graph.insert(level, rows, self.options.links, pool, threads)
+
+    def _link_coarsely(self, level: int, rows: Nodes, threads: int) -> None:
+        """Link a layer whose links no search has seen yet by int8 codes: as good links for half the work."""
+        here = self._layers[level : level + 2]
+        graph = self._searching("l2", "int8", len(here))
+        for at, layer in enumerate(here):
+            codes, scales, norms = no_codes(layer) if at else centred_codes(layer)
+            self._show_in(graph, at, layer, codes, scales, norms, codes.shape[1])
+        self._insert(graph, 0, rows, threads)
+        self._spent += graph.counters()
 
     def _link_down(self, level: int, threads: int) -> None:
         above, layer = self._layers[level], self._layers[level - 1]
@@ -145,11 +168,23 @@ class Linked:
 
     def _show(self, level: int) -> None:
         layer = self._layers[level]
-        self._graph.set_layer(
+        self._show_in(self._graph, level, layer, layer.codes, layer.scales, layer.norms, layer.length)
+
+    def _show_in(
+        self,
+        graph: _native.Graph,
+        level: int,
+        layer: Layer,
+        codes: Array,
+        scales: Matrix,
+        norms: Matrix,
+        length: int,
+    ) -> None:
+        graph.set_layer(
             level,
-            layer.codes,
-            layer.scales,
-            layer.norms,
+            codes,
+            scales,
+            norms,
             layer.vectors,
             layer.links,
             layer.down,
@@ -160,7 +195,7 @@ class Linked:
             layer.ids,
             layer.sketches,
             layer.centre,
-            layer.length,
+            length,
             float(layer.bounds[0]),
             float(layer.bounds[1]),
             not layer.linked,

@@ -57,10 +57,10 @@ def _matched(layer: Layer, vectors: Matrix) -> Places:
     if not len(living) or not len(vectors):
         return np.full(len(vectors), -1, np.int64)
     if len(layer.vectors):
-        before, after = layer.vectors[living].view(np.uint8), vectors.view(np.uint8)
+        before, after = _words(layer.vectors[living]), _words(vectors)
     else:
         scales = layer.scales[living] if len(layer.scales) else layer.scales
-        before, after = _joined(layer.codes[living], scales), _joined(*encode(vectors, layer.kind))
+        before, after = _words(layer.codes[living], scales), _words(*encode(vectors, layer.kind))
     keys_before, keys = _keys(before), _keys(after)
     order = np.argsort(keys_before, kind="stable")
     found = order[np.minimum(np.searchsorted(keys_before[order], keys), len(order) - 1)]
@@ -71,18 +71,19 @@ def _matched(layer: Layer, vectors: Matrix) -> Places:
     return np.where(same, living[found], -1)
 
 
-def _joined(codes: Array, scales: Matrix) -> Array:
-    """Codes with their scales, byte by byte."""
-    return np.concatenate([codes, scales.view(np.uint8).reshape(len(codes), -1)], axis=1)
+def _words(*parts: Array) -> NDArray[np.uint64]:
+    """The bytes of each row of some arrays, such as codes and their scales, as numbers of 64 bits."""
+    rows = [np.ascontiguousarray(each).view(np.uint8).reshape(len(parts[0]), -1) for each in parts]
+    width = sum(each.shape[1] for each in rows)
+    found = np.zeros((len(parts[0]), -(-width // 8) * 8), np.uint8)
+    np.concatenate(rows, axis=1, out=found[:, :width])
+    return found.view(np.uint64)
 
 
-def _keys(rows: Array) -> NDArray[np.uint64]:
-    """A hash of each row's bytes and of how many equal rows precede it."""
-    factors = np.cumprod(np.full(rows.shape[1] // 4, _MIX)) | np.uint64(1)
-    keys = np.empty(len(rows), np.uint64)
-    for start in range(0, len(rows), _BLOCK):
-        words = np.ascontiguousarray(rows[start : start + _BLOCK]).view(np.uint32)
-        keys[start : start + _BLOCK] = (words.astype(np.uint64) * factors).sum(axis=1)
+def _keys(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each row and of how many equal rows precede it."""
+    factors = np.cumprod(np.full(rows.shape[1], _MIX)) | np.uint64(1)
+    keys: NDArray[np.uint64] = np.einsum("ij,j->i", rows ^ (rows >> np.uint64(31)), factors)
     keys ^= keys >> np.uint64(29)
     order = np.argsort(keys, kind="stable")
     first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])

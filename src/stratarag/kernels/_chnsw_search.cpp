@@ -41,18 +41,20 @@ template <typename Take> void each_above(const float *scores, size_t count, cons
 void Index::prepare(const float *vector, Prepared &into) const {
     into.floats.assign(padded(dimension), 0.0F);
     std::memcpy(into.floats.data(), vector, dimension * sizeof(float));
-    constexpr size_t LANES = 16;  // side by side, which compilers turn into wide instructions
-    float largests[LANES] = {};
-    double sums[LANES] = {};
-    for (size_t i = 0; i < into.floats.size(); i += LANES)
-        for (size_t j = 0; j < LANES; ++j) {
+    constexpr size_t WIDE = 16;  // side by side, which compilers turn into wide instructions
+    float largests[WIDE] = {};
+    double sums[WIDE] = {};
+    for (size_t i = 0; i < into.floats.size(); i += WIDE)
+        for (size_t j = 0; j < WIDE; ++j) {
             const float value = into.floats[i + j], size = std::abs(value);
             largests[j] = size > largests[j] ? size : largests[j];
             sums[j] += static_cast<double>(value) * value;
         }
-    const float largest = *std::max_element(largests, largests + LANES);
-    into.squares = std::accumulate(sums, sums + LANES, 0.0);
+    const float largest = *std::max_element(largests, largests + WIDE);
+    into.squares = std::accumulate(sums, sums + WIDE, 0.0);
     into.norm = static_cast<float>(std::sqrt(into.squares));
+    if (std::any_of(layers.begin(), layers.end(), [](const Layer &layer) { return layer.sketches.data; }))
+        rotation.apply(vector, into.rotated);
     into.exact = {into.floats.data(), 1.0F, 0};
     into.coded = into.exact;
     if (kind != Kind::int8)
@@ -81,82 +83,6 @@ void Index::score(const Layer &layer, const Query &query, const int32_t *rows, s
             out[i] = 2.0F * out[i] - layer.norms[rows ? static_cast<size_t>(rows[i]) : i];
     for (size_t i = 0; i < count; ++i)  // a damaged file may hold NaN, which no order admits
         out[i] = out[i] > -FLT_MAX ? out[i] : -FLT_MAX;
-}
-
-void Index::promise(const Layer &layer, Scratch &scratch) const {
-    const std::vector<int32_t> &fresh = scratch.fresh;
-    scratch.bounds.resize(std::max(scratch.bounds.size(), fresh.size()));
-    bound(scratch.asked, layer.sketches, fresh.data(), fresh.size(), rotation.words(), scratch.bounds.data());
-    scratch.counters.sketched += static_cast<int64_t>(fresh.size());
-    for (size_t i = 0; i < fresh.size(); ++i) {
-        float &most = scratch.bounds[i];
-        if (metric == Metric::l2)
-            most = 2.0F * most - layer.norms[fresh[i]];
-        most = most > -FLT_MAX ? most : -FLT_MAX;  // a damaged file may hold NaN, which no order admits
-    }
-}
-
-void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch, const float *vector) const {
-    Pool &pool = scratch.pool;
-    std::vector<int32_t> &fresh = scratch.fresh;
-    pool.reset(ef);
-    size_t at = 0;
-    const bool sketched = vector && layer.sketches.data;
-    if (sketched)
-        ask(rotation, vector, layer.sketches.centre, dimension, scratch.rotated, scratch.asked);
-    const auto take = [&](const int32_t *rows, size_t count) {
-        scratch.scores.resize(std::max(scratch.scores.size(), count));
-        score(layer, query, rows, count, scratch.scores.data());
-        scratch.counters.distances += static_cast<int64_t>(count);
-        for (size_t i = 0; i < count; ++i)
-            at = std::min(at, pool.insert({scratch.scores[i], static_cast<uint32_t>(rows[i])}));
-    };
-    for (;;) {
-        size_t taken = 0;
-        const size_t missing = pool.missing();
-        if (sketched && fresh.size() > missing) {
-            promise(layer, scratch);
-            if (missing > 0) {  // those of the most promise first
-                std::vector<Candidate> &order = scratch.order;
-                order.clear();
-                for (size_t i = 0; i < fresh.size(); ++i)
-                    order.push_back({scratch.bounds[i], static_cast<uint32_t>(fresh[i])});
-                std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(missing), order.end(), before);
-                for (size_t i = 0; i < fresh.size(); ++i) {
-                    fresh[i] = order[i].id();
-                    scratch.bounds[i] = order[i].score;
-                }
-                take(fresh.data(), missing);
-                taken = missing;
-            }
-            const float bar = pool.items.back().score;
-            size_t kept = taken;
-            for (size_t i = taken; i < fresh.size(); ++i)
-                if (scratch.bounds[i] >= bar)
-                    fresh[kept++] = fresh[i];
-            fresh.resize(kept);
-        }
-        take(fresh.data() + taken, fresh.size() - taken);
-        while (at < pool.items.size() && (pool.items[at].node & EXPANDED))
-            ++at;
-        if (at == pool.items.size())
-            return;
-        const int32_t node = pool.items[at].id();
-        pool.items[at].node |= EXPANDED;
-        ++scratch.counters.hops;
-        fresh.clear();
-        const int32_t *links = layer.links + static_cast<size_t>(node) * layer.width;
-        for (size_t i = 0; i < layer.width && links[i] >= 0; ++i)
-            if (scratch.mark(links[i]))
-                fresh.push_back(links[i]);
-#if defined(__GNUC__) || defined(__clang__)
-        if (at + 1 < pool.items.size()) {  // most likely the next
-            const int32_t *next = layer.links + static_cast<size_t>(pool.items[at + 1].id()) * layer.width;
-            __builtin_prefetch(next);
-            __builtin_prefetch(next + 16);
-        }
-#endif
-    }
 }
 
 bool Index::exhaustive(const Layer &layer, size_t pool) const {
@@ -209,15 +135,23 @@ float Index::error(const Layer &layer, const Prepared &query) const {
     return factor * DEVIATIONS * std::sqrt((stored * stored + asked * asked) / 12.0F);
 }
 
-void Index::rerank(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const {
-    std::vector<Candidate> &items = scratch.pool.items;
+void Index::doubtful(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    std::vector<int32_t> &rows = scratch.fresh;
+    rows.clear();
     if (!layer.exact.data || kind == Kind::float32 || items.empty())
         return;
     const float close = items[std::min(k, items.size()) - 1].score - error(layer, query);
-    std::vector<int32_t> &rows = scratch.fresh;
-    rows.clear();
     for (size_t i = 0; i < items.size() && items[i].score >= close; ++i)
         rows.push_back(items[i].id());
+    fetch(layer.exact, rows.data(), rows.size());
+}
+
+void Index::rerank(const Layer &layer, const Prepared &query, Scratch &scratch) const {
+    std::vector<Candidate> &items = scratch.pool.items;
+    const std::vector<int32_t> &rows = scratch.fresh;
+    if (rows.empty())
+        return;
     scratch.scores.resize(std::max(scratch.scores.size(), rows.size()));
     many_exact(query.exact, layer.exact, rows.data(), rows.size(), scratch.scores.data());
     scratch.counters.reranked += static_cast<int64_t>(rows.size());
@@ -233,14 +167,21 @@ void Index::rerank(const Layer &layer, const Prepared &query, size_t k, Scratch 
 void Index::enter(size_t level, Scratch &scratch) const {
     const Layer &layer = layers[level];
     scratch.forget(layer.count);
-    std::vector<int32_t> &fresh = scratch.fresh;
-    fresh.clear();
-    auto offer = [&](int32_t node) {
-        if (layer.alive[node] && scratch.mark(node))
-            fresh.push_back(node);
+    scratch.fresh.clear();
+    std::vector<int32_t> &entries = scratch.entries;
+    entries.clear();
+    const auto offer = [&](int32_t row) {
+        if (layer.alive[row])
+            entries.push_back(row);
     };
     if (level + 1 < layers.size()) {
         const Layer &above = layers[level + 1];
+        for (const Candidate &each : scratch.best) {
+            fetch(above.child_from + each.id(), 2 * sizeof(int64_t));
+            fetch(above.down + each.id(), sizeof(int32_t));
+        }
+        for (const Candidate &each : scratch.best)
+            fetch(above.children + above.child_from[each.id()], 1);
         for (const Candidate &each : scratch.best) {
             const auto node = static_cast<size_t>(each.id());
             if (above.down[node] >= 0)
@@ -252,16 +193,21 @@ void Index::enter(size_t level, Scratch &scratch) const {
             for (int64_t i = from; i < to; i += stride)
                 offer(above.children[i]);
         }
+        scratch.meet(entries.data(), entries.size());
     }
-    if (layer.pilot_count == 0)
-        return;
-    if (fresh.size() < (paper ? 1 : FEW_ENTRIES))
-        for (size_t i = 0; i < (paper ? 1 : layer.pilot_count); ++i)
-            offer(layer.pilots[i]);
-    else if (!paper)
-        offer(layer.pilots[0]);
+    const bool few = scratch.fresh.size() < (paper ? 1 : FEW_ENTRIES);
+    if (few || !paper)
+        scratch.meet(layer.pilots, std::min<size_t>(layer.pilot_count, few && !paper ? layer.pilot_count : 1));
 }
 
-void Index::add(const Counters &counters) { total.add(counters); }
+void Index::add(const Counters &counters) {
+    std::lock_guard guard(counting);
+    spent.add(counters);
+}
+
+Counters Index::total() const {
+    std::lock_guard guard(counting);
+    return spent;
+}
 
 }  // namespace chnsw

@@ -48,6 +48,24 @@ struct Query {
 // out[i] = inner product with row rows[i], or with row i where `rows` is null.
 using Many = void (*)(const Query &, const Codes &, const int32_t *rows, size_t count, float *out);
 
+// Asks for memory that will be read soon.
+inline void fetch(const void *memory, size_t bytes) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(static_cast<const char *>(memory) + at);
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
+inline void fetch(const Codes &codes, const int32_t *rows, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        fetch(codes.data + codes.stride * static_cast<size_t>(rows[i]), codes.stride);
+        if (codes.scales)
+            fetch(codes.scales + rows[i], sizeof(float));
+    }
+}
+
 // The kernel for one kind of codes; `level` is "auto" or one of levels(). Null if the machine lacks it.
 Many kernel(Kind kind, const std::string &level);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -30,8 +31,9 @@ uint64_t mixed(uint64_t seed) {
     return seed ^ (seed >> 31);
 }
 
-void hadamard(float *vector, size_t size) {
-    for (size_t half = 1; half < size; half *= 2)
+// The butterflies of Hadamard's matrix of `size` that are at least `least` apart.
+void butterflies(float *vector, size_t size, size_t least) {
+    for (size_t half = least; half < size; half *= 2)
         for (size_t from = 0; from < size; from += 2 * half)
             for (size_t i = from; i < from + half; ++i) {
                 const float a = vector[i], b = vector[i + half];
@@ -40,17 +42,25 @@ void hadamard(float *vector, size_t size) {
             }
 }
 
+void transpose(const float *from, float *to, size_t rows, size_t columns) {
+    for (size_t i = 0; i < rows; ++i)
+        for (size_t j = 0; j < columns; ++j)
+            to[j * rows + i] = from[i * columns + j];
+}
+
+// Those that are close together are done on the transposed rows of 16, where they are far apart, so that
+// wide instructions do them all.
+void hadamard(float *vector, size_t size, std::vector<float> &buffer) {
+    constexpr size_t ROW = 16;
+    butterflies(vector, size, ROW);
+    buffer.resize(size);
+    transpose(vector, buffer.data(), size / ROW, ROW);
+    butterflies(buffer.data(), size, size / ROW);
+    transpose(buffer.data(), vector, ROW, size / ROW);
+}
+
 // Every eighth byte's lowest bit: bit i of the result is that of byte i.
 inline uint64_t gathered(uint64_t bytes) { return ((bytes & 0x0101010101010101ULL) * 0x0102040810204080ULL) >> 56; }
-
-inline void fetch(const char *row, size_t bytes) {
-#if defined(__GNUC__) || defined(__clang__)
-    for (size_t at = 0; at < bytes; at += 64)
-        __builtin_prefetch(row + at);
-#else
-    (void)row, (void)bytes;
-#endif
-}
 
 inline float bounded(const Asked &asked, const char *row, size_t words, int64_t hits) {
     float factors[FACTORS];
@@ -62,8 +72,6 @@ inline float bounded(const Asked &asked, const char *row, size_t words, int64_t 
 #define CHNSW_BOUND(NAME, TARGET, HITS)                                                                          \
     TARGET void NAME(const Asked &asked, const Sketches &sketches, const int32_t *rows, size_t count, \
                      size_t words, float *out) {                                                                   \
-        for (size_t i = 0; i < count; ++i)                                                                         \
-            fetch(sketches.data + sketches.stride * static_cast<size_t>(rows[i]), sketches.stride);                \
         for (size_t i = 0; i < count; ++i) {                                                                       \
             const char *row = sketches.data + sketches.stride * static_cast<size_t>(rows[i]);                      \
             out[i] = bounded(asked, row, words, HITS(asked, row, words));                                  \
@@ -124,41 +132,40 @@ CHNSW_BOUND(bound_vpopcnt, CHNSW_VPOPCNT, hits_vpopcnt)
 
 }  // namespace
 
-Rotation::Rotation(size_t dimension) : padded((dimension + 63) / 64 * 64), block(std::bit_floor(padded)) {
+Rotation::Rotation(size_t dimension)
+    : dimension(dimension), padded((dimension + 63) / 64 * 64), block(std::bit_floor(padded)) {
     const float scale = 1.0F / std::sqrt(static_cast<float>(block));
     signs.resize(ROUNDS * block);
     for (size_t i = 0; i < signs.size(); ++i)
         signs[i] = mixed(i) & 1 ? scale : -scale;
 }
 
-void Rotation::apply(float *vector) const {
+void Rotation::apply(const float *vector, std::vector<float> &out) const {
+    thread_local std::vector<float> buffer;
+    out.assign(padded, 0.0F);
+    std::copy(vector, vector + dimension, out.begin());
     for (size_t round = 0; round < ROUNDS; ++round) {
-        float *from = vector + (round % 2 ? padded - block : 0);
+        float *from = out.data() + (round % 2 ? padded - block : 0);
+        const float *flips = signs.data() + round * block;
         for (size_t i = 0; i < block; ++i)
-            from[i] *= signs[round * block + i];
-        hadamard(from, block);
+            from[i] *= flips[i];
+        hadamard(from, block, buffer);
     }
 }
 
-void sketch(const Rotation &rotation, const float *vector, const float *centre, size_t dimension,
-            std::vector<float> &buffer, char *out) {
+void sketch(const Rotation &rotation, const std::vector<float> &rotated, const std::vector<float> &centre, char *out) {
     const size_t words = rotation.words();
-    buffer.assign(64 * words, 0.0F);
-    double along = 0.0;
-    for (size_t i = 0; i < dimension; ++i) {
-        buffer[i] = vector[i] - centre[i];
-        along += static_cast<double>(buffer[i]) * centre[i];
-    }
-    rotation.apply(buffer.data());
     std::memset(out, 0, rotation.stride());
     float squares = 0.0F, sizes = 0.0F;
+    double along = 0.0;
     int64_t balance = 0;
     for (size_t w = 0; w < words; ++w) {
         uint64_t bits = 0;
         for (size_t i = 0; i < 64; ++i) {
-            const float value = buffer[64 * w + i];
+            const float value = rotated[64 * w + i] - centre[64 * w + i];
             squares += value * value;
             sizes += std::abs(value);
+            along += static_cast<double>(value) * centre[64 * w + i];
             bits |= static_cast<uint64_t>(value > 0.0F) << i;
         }
         balance += 2 * std::popcount(bits) - 64;
@@ -169,41 +176,38 @@ void sketch(const Rotation &rotation, const float *vector, const float *centre, 
     std::memcpy(out + 8 * words, factors, sizeof factors);
 }
 
-void ask(const Rotation &rotation, const float *query, const float *centre, size_t dimension,
-         std::vector<float> &buffer, Asked &into) {
-    const size_t words = rotation.words();
-    constexpr size_t LANES = 16;  // side by side, which compilers turn into wide instructions
-    float squares[LANES] = {}, along[LANES] = {};
-    buffer.assign(64 * words, 0.0F);
-    for (size_t i = 0; i < dimension; ++i) {
-        buffer[i] = query[i] - centre[i];
-        squares[i % LANES] += buffer[i] * buffer[i];
-        along[i % LANES] += query[i] * centre[i];
-    }
-    rotation.apply(buffer.data());
-    float least[LANES], most[LANES];
-    std::copy(buffer.begin(), buffer.begin() + LANES, least);
-    std::copy(buffer.begin(), buffer.begin() + LANES, most);
-    for (size_t i = LANES; i < buffer.size(); i += LANES)
-        for (size_t j = 0; j < LANES; ++j) {
-            least[j] = buffer[i + j] < least[j] ? buffer[i + j] : least[j];
-            most[j] = buffer[i + j] > most[j] ? buffer[i + j] : most[j];
-        }
+void ask(const std::vector<float> &rotated, const std::vector<float> &centre, std::vector<float> &buffer, Asked &into) {
+    constexpr size_t WIDE = 16;  // side by side, which compilers turn into wide instructions
     constexpr float LEVELS = (1U << PLANES) - 1U;
-    const float largest = *std::max_element(most, most + LANES);
-    into.low = *std::min_element(least, least + LANES);
+    const size_t words = rotated.size() / 64;
+    float squares[WIDE] = {}, along[WIDE] = {}, least[WIDE], most[WIDE];
+    std::fill(least, least + WIDE, FLT_MAX);
+    std::fill(most, most + WIDE, -FLT_MAX);
+    buffer.resize(rotated.size());
+    for (size_t i = 0; i < rotated.size(); i += WIDE)
+        for (size_t j = 0; j < WIDE; ++j) {
+            const float value = rotated[i + j] - centre[i + j];
+            buffer[i + j] = value;
+            squares[j] += value * value;
+            along[j] += rotated[i + j] * centre[i + j];
+            least[j] = value < least[j] ? value : least[j];
+            most[j] = value > most[j] ? value : most[j];
+        }
+    const float largest = *std::max_element(most, most + WIDE);
+    into.low = *std::min_element(least, least + WIDE);
     into.step = largest > into.low ? (largest - into.low) / LEVELS : 1.0F;
-    into.slack = DEVIATIONS * DEVIATION * std::sqrt(std::accumulate(squares, squares + LANES, 0.0F));
-    into.offset = std::accumulate(along, along + LANES, 0.0F);
+    into.slack = DEVIATIONS * DEVIATION * std::sqrt(std::accumulate(squares, squares + WIDE, 0.0F));
+    into.offset = std::accumulate(along, along + WIDE, 0.0F);
     into.sum = 0;
     into.planes.assign((words + WORDS - 1) / WORDS * WORDS * PLANES, 0);
     const float inverse = 1.0F / into.step;
     for (size_t w = 0; w < words; ++w) {
         int32_t levels[64];
         uint8_t bytes[64];
-        for (size_t i = 0; i < 64; ++i)
-            levels[i] = std::min(static_cast<int32_t>((buffer[64 * w + i] - into.low) * inverse + 0.5F),
-                                 static_cast<int32_t>(LEVELS));
+        for (size_t i = 0; i < 64; ++i) {
+            const float wanted = (buffer[64 * w + i] - into.low) * inverse + 0.5F;
+            levels[i] = static_cast<int32_t>(wanted < LEVELS ? wanted : LEVELS);
+        }
         for (size_t i = 0; i < 64; ++i) {
             into.sum += levels[i];
             bytes[i] = static_cast<uint8_t>(levels[i]);

@@ -22,7 +22,7 @@ constexpr size_t FACTORS = 3;
 struct Sketches {
     const char *data = nullptr;
     size_t stride = 0;
-    const float *centre = nullptr;
+    std::vector<float> centre;  // rotated
 };
 
 // A random rotation of any dimension: signs are flipped at random and the first and the last 2^n elements
@@ -33,11 +33,11 @@ class Rotation {
     size_t words() const { return padded / 64; }
     // Bytes of a sketch.
     size_t stride() const { return (words() * 8 + FACTORS * sizeof(float) + 63) / 64 * 64; }
-    // `vector` has room for 64 * words() elements, of which those from `dimension` on are zero.
-    void apply(float *vector) const;
+    // Of a vector of the rotation's dimension; what comes out has 64 * words() elements.
+    void apply(const float *vector, std::vector<float> &out) const;
 
   private:
-    size_t padded, block;
+    size_t dimension, padded, block;
     std::vector<float> signs;
 };
 
@@ -51,12 +51,11 @@ struct Asked {
     int32_t sum = 0;      // of u
 };
 
-// Writes the sketch of one vector; `buffer` is scratch space.
-void sketch(const Rotation &rotation, const float *vector, const float *centre, size_t dimension,
-            std::vector<float> &buffer, char *out);
+// Writes the sketch of one vector, which is rotated, as the centre is.
+void sketch(const Rotation &rotation, const std::vector<float> &rotated, const std::vector<float> &centre, char *out);
 
-void ask(const Rotation &rotation, const float *query, const float *centre, size_t dimension,
-         std::vector<float> &buffer, Asked &into);
+// What the sketches of one layer need of a query, which is rotated; `buffer` is scratch space.
+void ask(const std::vector<float> &rotated, const std::vector<float> &centre, std::vector<float> &buffer, Asked &into);
 
 // out[i] = what the inner product with rows[i] is at most, but for rare errors.
 using Bound = void (*)(const Asked &, const Sketches &, const int32_t *rows, size_t count, size_t words, float *out);

@@ -44,15 +44,14 @@ class Edges:
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2) if not len(ends) else np.asarray(ends)
         given = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)
         _check(ends, given, nodes)
-        kept = (ends[:, 0] != ends[:, 1]) & (given > 0)
-        low, high, values = ends[kept].min(axis=1), ends[kept].max(axis=1), given[kept]
-        keys = low.astype(np.int64) * nodes + high
-        # Parallel weights are added from small to large: the sum does not depend on the order of the rows.
-        order = np.lexsort((values, keys))
-        unique, first = np.unique(keys[order], return_index=True)
-        if not len(unique):
-            return cls(unique, unique, np.zeros(0), nodes)
-        return cls(unique // nodes, unique % nodes, np.add.reduceat(values[order], first), nodes)
+        one, two = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64)
+        keys = np.minimum(one, two) * nodes + np.maximum(one, two)
+        kept = (one != two) & (given > 0)
+        if not kept.all():
+            keys, given = keys[kept], given[kept]
+        unique, values = _added_up(keys, None if weights is None else given)
+        low = unique // max(nodes, 1)
+        return cls(low, unique - low * nodes, values, nodes)
 
     def __len__(self) -> int:
         """Number of edges."""
@@ -96,6 +95,27 @@ class Edges:
         return csr_array(coo_array((values, (rows, columns)), shape=(self.nodes, self.nodes)))
 
 
+def _added_up(keys: Labels, values: Weights | None) -> tuple[Labels, Weights]:
+    """Each key once, ascending, with the sum of its values; None: how often it comes."""
+    if not (keys[1:] > keys[:-1]).all():
+        if values is None:
+            keys = np.sort(keys)
+        else:
+            order = np.argsort(keys, kind="stable")
+            keys, values = keys[order], values[order]
+    firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+    counts = np.diff(firsts, append=len(keys))
+    if values is None:
+        return keys[firsts], counts.astype(np.float64)
+    if len(firsts) < len(keys):
+        # Parallel weights are added from small to large: the sum does not depend on the order of the rows.
+        several = np.flatnonzero(np.repeat(counts > 1, counts))
+        values = values.copy()
+        values[several] = values[several[np.lexsort((values[several], keys[several]))]]
+        values = np.add.reduceat(values, firsts)
+    return keys[firsts], values
+
+
 def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
     if nodes < 0:
         raise ValueError(f"the number of nodes must be at least 0, not {nodes}")
@@ -103,9 +123,8 @@ def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
         raise ValueError(f"ends are rows of two integers, not {ends.dtype} of shape {ends.shape}")
     if weights.shape != ends.shape[:1]:
         raise ValueError(f"{len(ends)} edges have as many weights, not an array of shape {weights.shape}")
-    outside = np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=1))
-    if len(outside):
-        row = int(outside[0])
+    if ends.size and not (ends.min() >= 0 and ends.max() < nodes):
+        row = int(np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=1))[0])
         raise ValueError(f"edge {row} joins {ends[row].tolist()}, and nodes are 0 to {nodes - 1}")
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):

@@ -20,7 +20,7 @@ CONTENT_NEIGHBOURS = 50
 
 _FLOOR = 1e-3
 _ROUNDING = 1e-6
-_BATCH = 65_536
+_BATCH = 1024  # edges whose ends fit into a cache
 _MANY = 16
 """Where more than one in so many nodes look for neighbours, all do."""
 
@@ -171,9 +171,18 @@ def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: fl
     offered = Edges.of(pairs, None, given.nodes)
     similar = cosines(unit, offered)
     new = similar >= threshold - _ROUNDING
-    new &= ~np.isin(offered.low * given.nodes + offered.high, given.low * given.nodes + given.high)
+    new &= ~_among(offered, given)
     ends = np.concatenate([given.pairs(), offered.pairs()[new]])
     return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], floor)]), given.nodes)
+
+
+def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
+    """Which edges are among others, which are in ascending order."""
+    if not len(others):
+        return np.zeros(len(edges), np.bool_)
+    keys, known = (each.low * each.nodes + each.high for each in (edges, others))
+    found: NDArray[np.bool_] = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
+    return found
 
 
 def _sample(edges: Edges) -> Edges:

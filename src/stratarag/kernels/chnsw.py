@@ -334,7 +334,8 @@ class CHNSW(Linked):
 
     def stats(self) -> Stats:
         """Counts of work since the index was made or opened."""
-        return Stats(*self._graph.counters()) if self._backend == "native" else Stats(0, 0, 0, 0, 0)
+        counted = self._spent + self._graph.counters() if self._backend == "native" else self._spent
+        return Stats(*counted.tolist())
 
     def calibrate(
         self, queries: NDArray[np.floating] | None = None, *, recall: float | None = None

@@ -9,10 +9,15 @@ from stratarag.kernels._chnsw_layer import Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend
 from stratarag.kernels._chnsw_options import Metric
 from stratarag.kernels.chnsw import CHNSW
+from stratarag.kernels.ranges import ranges
+from stratarag.kernels.topk import kth_largest
 
 _MANY = 4
 """Where so many times k are all nodes, each is compared with all."""
 _COMPARED = 256
+_LINKED = 64  # nodes of those that one which went was linked with, which may be linked instead
+_SCORED = 1 << 14
+Nodes64 = NDArray[np.int64]
 
 
 def knn_graph(
@@ -58,10 +63,51 @@ def nearest_of(vectors: Matrix, rows: NDArray[np.integer], k: int) -> NDArray[np
         some = own[start : start + _COMPARED]
         scores = vectors[some] @ vectors.T
         scores[np.arange(len(some)), some] = -np.inf
-        near = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        alike = np.take_along_axis(scores, near, axis=1) != 0
-        pairs.append(np.column_stack([np.repeat(some, k)[alike.ravel()], near[alike]]))
+        for row, own_scores in zip(some.tolist(), scores, strict=True):
+            near = np.flatnonzero(own_scores >= kth_largest(own_scores, k))
+            near = near[np.argsort(-own_scores[near], kind="stable")[:k]]
+            near = near[own_scores[near] != 0]
+            pairs.append(np.column_stack([np.full(len(near), row), near]))
     return np.concatenate(pairs)
+
+
+def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
+    """Links in place of those to nodes that went: to the nearest of what these were linked with.
+
+    So a graph of near neighbours is mended where it was cut, as FreshDiskANN does (Singh et al., 2021); each
+    node gets at most as many links as it lost.
+
+    Parameters
+    ----------
+    ends
+        The links there were, in the numbers of before, shape (links, 2).
+    now
+        The row of each node now, or -1 if it went, shape (nodes before,).
+    vectors
+        Of the nodes now.
+
+    Returns
+    -------
+    Rows of the nodes that are joined, shape (new links, 2); some of them may be joined already.
+    """
+    stays = now[ends] >= 0
+    cut = np.concatenate([ends[stays[:, 0] & ~stays[:, 1]], ends[stays[:, 1] & ~stays[:, 0]][:, ::-1]])
+    went, owner = np.divmod(np.unique(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
+    few = np.arange(len(went)) - np.searchsorted(went, went) < _LINKED
+    went, owner = went[few], now[owner[few]]
+    left, right = (np.searchsorted(went, went, side) for side in ("left", "right"))
+    one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
+    keys = np.unique((one * len(vectors) + two)[one != two])
+    one, two = keys // max(len(vectors), 1), keys % max(len(vectors), 1)
+    scores = np.zeros(len(keys), np.float32)
+    for start in range(0, len(keys), _SCORED):
+        some = slice(start, start + _SCORED)
+        scores[some] = np.einsum("ij,ij->i", vectors[one[some]], vectors[two[some]])
+    order = np.lexsort((two, -scores, one))
+    one, two, scores = one[order], two[order], scores[order]
+    rank = np.arange(len(one)) - np.searchsorted(one, one)
+    kept = (rank < np.bincount(owner, minlength=len(vectors))[one]) & (scores != 0)
+    return np.column_stack([one[kept], two[kept]])
 
 
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:

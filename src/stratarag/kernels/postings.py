@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.ranges import ranges
+
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
@@ -55,6 +57,18 @@ class Postings:
     def at(self, place: int) -> slice:
         """Where the postings of the key at a place are."""
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def sums(self, keys: Keys) -> Rows:
+        """The sum of the values of each key, 0 of one that is not there."""
+        places = self.places(keys)
+        known = places[places >= 0]
+        starts = np.asarray(self.starts[known], np.int64)
+        sizes = self.starts[known + 1] - starts
+        totals = np.concatenate([[0], np.cumsum(self.values[ranges(starts, sizes)], dtype=np.int64)])
+        ends = np.cumsum(sizes)
+        found = np.zeros(len(keys), np.int64)
+        found[places >= 0] = totals[ends] - totals[ends - sizes]
+        return found
 
     def updated(self, rows: Rows, fresh: Postings, size: int) -> Postings:
         """The postings of rows that stayed, with those of `fresh`.

@@ -53,12 +53,14 @@ def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np
     rows = np.concatenate([ends[:, 0], ends[:, 1]])
     columns = np.concatenate([ends[:, 1], ends[:, 0]])
     both = np.concatenate([weights, weights]).astype(np.float64)
-    matrix = csr_array(coo_array((both, (rows, columns)), shape=(nodes, nodes)))
-    totals = np.repeat(matrix.sum(axis=1), np.diff(matrix.indptr))
-    values = (matrix.data / totals).astype(np.float32)
-    return csr_array(
-        (values, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), shape=(nodes, nodes)
-    )
+    return row_stochastic(csr_array(coo_array((both, (rows, columns)), shape=(nodes, nodes))))
+
+
+def row_stochastic(matrix: csr_array) -> csr_array:
+    """A matrix of weights above 0, its rows divided by their sums; float32, with 32-bit rows and columns."""
+    values = matrix.data / np.repeat(matrix.sum(axis=1), np.diff(matrix.indptr))
+    indices, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int32, copy=False)
+    return csr_array((values.astype(np.float32, copy=False), indices, indptr), shape=matrix.shape)
 
 
 def shallow_pagerank(

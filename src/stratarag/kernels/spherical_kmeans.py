@@ -58,12 +58,12 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
 
     Vectors of zeros stay without. If there are no clusters, nothing is assigned.
     """
-    new = np.flatnonzero((labels < 0) & np.any(vectors, axis=1))
+    new = np.flatnonzero(labels < 0)
+    new = new[np.any(vectors[new], axis=1)]
     count = int(labels.max(initial=-1)) + 1
     if not len(new) or not count:
         return labels
-    known = np.flatnonzero(labels >= 0)
-    centres = _centres(vectors[known], labels[known], np.zeros((count, vectors.shape[1]), np.float32))
+    centres = _centres(vectors, labels, np.zeros((count, vectors.shape[1]), np.float32))
     found = labels.copy()
     found[new] = _nearest(vectors[new], centres)
     return found
@@ -79,8 +79,9 @@ def _nearest(points: Matrix, centres: Matrix) -> Labels:
 
 def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
     """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
-    ones = np.ones(len(labels), np.float32)
-    member = csr_array((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
+    known = np.flatnonzero(labels >= 0)
+    ones = np.ones(len(known), np.float32)
+    member = csr_array((ones, (labels[known], known)), shape=(len(before), len(labels)))
     sums = np.asarray(member @ points, dtype=np.float32)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

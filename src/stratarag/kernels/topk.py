@@ -31,7 +31,11 @@ SKETCH_BITS = 512
 SHORTLIST = 1024
 """Rows of a sketch's shortlist that are ranked exactly, at least."""
 
+CENTRE = 256
+"""Vectors of which a sketch's centre is the mean."""
+
 _PER_RESULT = 16
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-5
 _BLOCK = 32
 _SEED = 0
@@ -144,12 +148,13 @@ class Sketch:
     """Signs of mean-centred vectors under random projections; a shortlist by them is ranked exactly.
 
     The share of bits in which two codes differ estimates the angle between the centred vectors (see ERRATA
-    L1). Centring takes out what all vectors of an embedding model have in common, which tells none apart.
+    L1). Centring takes out what all vectors of an embedding model have in common, which tells none apart; the
+    mean of a few vectors, chosen by what they are, does that as well and stays the same under most updates.
 
     Parameters
     ----------
     mean
-        Shape (dimension,).
+        Of `CENTRE` of the vectors, shape (dimension,).
     codes
         Packed bits, shape (n, SKETCH_BITS / 64).
     """
@@ -158,14 +163,23 @@ class Sketch:
     codes: Codes
 
     @classmethod
-    def build(cls, vectors: Matrix, *, batch: int = 8192) -> Sketch:
-        """Sketch vectors of shape (n, dimension), a batch at a time."""
-        total = np.zeros(vectors.shape[1], dtype=np.float64)
-        for start in range(0, len(vectors), batch):
-            total += vectors[start : start + batch].sum(axis=0, dtype=np.float64)
-        mean = (total / max(len(vectors), 1)).astype(np.float32)
-        codes = [_encode(vectors[start : start + batch], mean) for start in range(0, len(vectors), batch)]
-        return cls(mean, np.concatenate(codes) if codes else _encode(vectors, mean))
+    def build(cls, vectors: Matrix, *, known: tuple[Sketch, Rows] | None = None, batch: int = 8192) -> Sketch:
+        """Sketch vectors of shape (n, dimension), a batch at a time.
+
+        `known` is a sketch of which some vectors have codes already, and the row there of each vector, or -1.
+        """
+        mean = _centre(vectors)
+        codes: Codes = np.zeros((len(vectors), SKETCH_BITS // 64), np.uint64)
+        todo = np.arange(len(vectors))
+        if known is not None and np.array_equal(known[0].mean, mean):
+            before, origin = known
+            kept = origin >= 0
+            codes[kept] = before.codes[origin[kept]]
+            todo = np.flatnonzero(~kept)
+        for start in range(0, len(todo), batch):
+            rows = todo[start : start + batch]
+            codes[rows] = _encode(vectors[rows], mean)
+        return cls(mean, codes)
 
     def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> TopK:
         """As `top_k(vectors, query, k, mask=mask)`, up to what the shortlist misses.
@@ -183,6 +197,20 @@ class Sketch:
             return top_k(vectors, query, k, mask=mask)
         code = pack(products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
         return _best(vectors, query, k, shortlist(code, self.codes, size, mask=mask))
+
+
+def _centre(vectors: Matrix) -> Matrix:
+    """The mean of the `CENTRE` vectors whose first numbers have the lowest hashes, whatever their rows."""
+    head = np.zeros((len(vectors), 4), np.float16)
+    head[:, : min(4, vectors.shape[1])] = vectors[:, :4]
+    keys = head.view(np.uint64)[:, 0]
+    mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
+    mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
+    chosen = np.argpartition(mixed, CENTRE)[:CENTRE] if len(mixed) > CENTRE else np.arange(len(mixed))
+    chosen = chosen[np.argsort(mixed[chosen], kind="stable")]
+    halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
+    mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
+    return mean
 
 
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:
@@ -228,13 +256,13 @@ def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[
     return np.asarray(vectors[rows]) @ query
 
 
-def half_products(segments: Sequence[NDArray[np.float16]], query: Matrix, slots: Rows) -> NDArray[np.float32]:
+def half_products(segments: Sequence[NDArray[np.uint16]], query: Matrix, slots: Rows) -> NDArray[np.float32]:
     """Inner products of a query with some vectors that are stored as float16 in several arrays.
 
     Parameters
     ----------
     segments
-        Each of shape (n, dimension); may be memory-mapped.
+        The bits of these, each of shape (n, dimension), contiguous; may be memory-mapped.
     query
         Shape (dimension,).
     slots
@@ -246,8 +274,9 @@ def half_products(segments: Sequence[NDArray[np.float16]], query: Matrix, slots:
         If a slot is not one of the vectors', or shapes do not fit.
     """
     if native_available():
-        bits = [np.ascontiguousarray(each).view(np.uint16) for each in segments]
-        return _native.half_products(bits, np.ascontiguousarray(query, np.float32), slots.astype(np.int64))
+        return _native.half_products(
+            list(segments), np.ascontiguousarray(query, np.float32), slots.astype(np.int64)
+        )
     starts = np.cumsum([0, *map(len, segments)])
     if len(slots) and not 0 <= slots.min() <= slots.max() < starts[-1]:
         raise ValueError("a slot is not one of the vectors'")
@@ -255,7 +284,9 @@ def half_products(segments: Sequence[NDArray[np.float16]], query: Matrix, slots:
     of = np.searchsorted(starts, slots, "right") - 1
     for number in np.unique(of):
         here = of == number
-        found[here] = segments[number][slots[here] - starts[number]].astype(np.float32) @ query
+        found[here] = (
+            segments[number][slots[here] - starts[number]].view(np.float16).astype(np.float32) @ query
+        )
     return found
 
 

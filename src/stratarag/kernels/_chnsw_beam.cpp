@@ -1,0 +1,166 @@
+// Best-first search in steps. Each step asks for the memory that the next one reads, and other searches take
+// their steps in between.
+
+#include <functional>
+
+#include "_chnsw.hpp"
+
+namespace chnsw {
+
+void Index::promise(const Layer &layer, Scratch &scratch) const {
+    const std::vector<int32_t> &fresh = scratch.fresh;
+    scratch.bounds.resize(std::max(scratch.bounds.size(), fresh.size()));
+    bound(scratch.asked, layer.sketches, fresh.data(), fresh.size(), rotation.words(), scratch.bounds.data());
+    scratch.counters.sketched += static_cast<int64_t>(fresh.size());
+    for (size_t i = 0; i < fresh.size(); ++i) {
+        float &most = scratch.bounds[i];
+        if (metric == Metric::l2)
+            most = 2.0F * most - layer.norms[fresh[i]];
+        most = most > -FLT_MAX ? most : -FLT_MAX;  // a damaged file may hold NaN, which no order admits
+    }
+}
+
+void Index::begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
+                  const std::vector<float> *rotated) const {
+    scratch.pool.reset(ef);
+    scratch.at = 0;
+    scratch.query = query;
+    scratch.sketched = rotated && layer.sketches.data;
+    if (scratch.sketched)
+        ask(*rotated, layer.sketches.centre, scratch.residual, scratch.asked);
+    await(layer, scratch);
+}
+
+void Index::await(const Layer &layer, Scratch &scratch) const {
+    const std::vector<int32_t> &fresh = scratch.fresh;
+    if (scratch.sketched && fresh.size() > scratch.pool.missing()) {
+        for (int32_t row : fresh)
+            fetch(layer.sketches.data + static_cast<size_t>(row) * layer.sketches.stride, layer.sketches.stride);
+        scratch.next = Scratch::Next::bound;
+        return;
+    }
+    scratch.due = fresh.size();
+    fetch(layer.codes, fresh.data(), fresh.size());
+    scratch.next = Scratch::Next::score;
+}
+
+namespace {
+
+// Leaves of scratch.fresh what may be better than the worst of a full pool.
+void sift(Scratch &scratch) {
+    const float bar = scratch.pool.items.back().score;
+    size_t kept = 0;
+    for (size_t i = 0; i < scratch.fresh.size(); ++i)
+        if (scratch.bounds[i] >= bar)
+            scratch.fresh[kept++] = scratch.fresh[i];
+    scratch.fresh.resize(kept);
+    scratch.due = kept;
+}
+
+// Puts what promises most first, as many as the pool has room for.
+void rank(Scratch &scratch) {
+    std::vector<float> &bounds = scratch.bounds, &order = scratch.scores;
+    const size_t size = scratch.fresh.size();
+    scratch.due = scratch.pool.missing();
+    order.assign(bounds.begin(), bounds.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(scratch.due) - 1;
+    std::nth_element(order.begin(), last, order.end(), std::greater<>());
+    const float bar = *last;
+    size_t front = 0;
+    const auto bring = [&](size_t i) {
+        std::swap(bounds[i], bounds[front]);
+        std::swap(scratch.fresh[i], scratch.fresh[front++]);
+    };
+    for (size_t i = 0; i < size; ++i)
+        if (bounds[i] > bar)
+            bring(i);
+    for (size_t i = front; front < scratch.due; ++i)
+        if (bounds[i] == bar)
+            bring(i);
+}
+
+}  // namespace
+
+void Index::choose(const Layer &layer, Scratch &scratch) const {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    const auto links = [&](size_t i) { return layer.links + static_cast<size_t>(items[i].id()) * layer.width; };
+    fetch(links(scratch.at), layer.width * sizeof(int32_t));
+    if (scratch.at + 1 < items.size())  // most likely the next
+        fetch(links(scratch.at + 1), layer.width * sizeof(int32_t));
+    scratch.next = Scratch::Next::expand;
+}
+
+void Index::take(const Layer &layer, Scratch &scratch) const {
+    const size_t due = scratch.due;
+    scratch.scores.resize(std::max(scratch.scores.size(), due));
+    score(layer, scratch.query, scratch.fresh.data(), due, scratch.scores.data());
+    scratch.counters.distances += static_cast<int64_t>(due);
+    for (size_t i = 0; i < due; ++i) {
+        const Candidate candidate{scratch.scores[i], static_cast<uint32_t>(scratch.fresh[i])};
+        scratch.at = std::min(scratch.at, scratch.pool.insert(candidate));
+    }
+    scratch.fresh.erase(scratch.fresh.begin(), scratch.fresh.begin() + static_cast<std::ptrdiff_t>(due));
+    if (scratch.fresh.empty())
+        return;
+    scratch.bounds.erase(scratch.bounds.begin(), scratch.bounds.begin() + static_cast<std::ptrdiff_t>(due));
+    sift(scratch);
+    fetch(layer.codes, scratch.fresh.data(), scratch.due);
+}
+
+bool Index::step(const Layer &layer, Scratch &scratch) const {
+    std::vector<Candidate> &items = scratch.pool.items;
+    std::vector<int32_t> &fresh = scratch.fresh;
+    switch (scratch.next) {
+    case Scratch::Next::bound:
+        promise(layer, scratch);
+        if (scratch.pool.missing())
+            rank(scratch);
+        else
+            sift(scratch);
+        fetch(layer.codes, fresh.data(), scratch.due);
+        scratch.next = Scratch::Next::score;
+        if (scratch.due)
+            return true;
+        [[fallthrough]];
+    case Scratch::Next::score:
+        take(layer, scratch);
+        if (!fresh.empty())
+            return true;
+        while (scratch.at < items.size() && (items[scratch.at].node & EXPANDED))
+            ++scratch.at;
+        if (scratch.at == items.size())
+            return false;
+        choose(layer, scratch);
+        return true;
+    case Scratch::Next::expand: {
+        const int32_t node = items[scratch.at].id();
+        items[scratch.at].node |= EXPANDED;
+        ++scratch.counters.hops;
+        fresh.clear();
+        scratch.meet(layer.links + static_cast<size_t>(node) * layer.width, links_of(layer, node));
+        await(layer, scratch);
+        return true;
+    }
+    }
+    return false;
+}
+
+void Index::finish(const Layer &layer, Lane *lanes, size_t count) const {
+    Lane *running[LANES];
+    for (size_t i = 0; i < count; ++i)
+        running[i] = lanes + i;
+    while (count > 0)
+        for (size_t i = 0; i < count;)
+            if (step(layer, running[i]->scratch))
+                ++i;
+            else
+                running[i] = running[--count];
+}
+
+void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const {
+    begin(layer, query, ef, scratch);
+    while (step(layer, scratch)) {
+    }
+}
+
+}  // namespace chnsw
