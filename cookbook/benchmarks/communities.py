@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from kept import kept_embedder
 
 from stratarag.kernels.augment import augment
 from stratarag.kernels.leiden import leiden
@@ -45,19 +46,6 @@ def read_graph(folder: Path) -> tuple[list[str], np.ndarray]:
     position = {name: i for i, name in enumerate(dict.fromkeys(names))}
     ends = [(position[a], position[b]) for a, b in pairs if a in position and b in position]
     return list(position), np.array(ends, dtype=np.int64).reshape(-1, 2)
-
-
-def embedded(names: list[str], cache: Path | None, key: str) -> np.ndarray:
-    file = cache / f"{key}.npy" if cache else None
-    if file and file.exists():
-        return np.load(file)
-    from stratarag.models.local import MiniLMEmbedder
-
-    vectors = np.asarray(MiniLMEmbedder().embed_documents(names), dtype=np.float32)
-    if file:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, vectors)
-    return vectors
 
 
 def line(name: str, vectors: np.ndarray, ends: np.ndarray, labels: np.ndarray, seconds: float) -> str:
@@ -143,8 +131,13 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="650,000 entities and 680,000 relations")
     given = parser.parse_args()
     for folder in given.folders:
+        if not any((folder / name).exists() for name in ("relationships.jsonl", "openie.jsonl")):
+            parser.error(f"'{folder}' holds no graph: neither relationships.jsonl nor openie.jsonl is in it")
+    for folder in given.folders:
         names, ends = read_graph(folder)
-        compare(folder.name, embedded(names, given.cache, folder.name), ends)
+        with kept_embedder(given.cache) as embedder:
+            vectors = embedder.documents(names)
+        compare(folder.name, vectors, ends)
     if given.synthetic or not (given.folders or given.large):
         levels("synthetic", *synthetic(40_000, 31_000))
     if given.large:

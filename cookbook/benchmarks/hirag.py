@@ -1,6 +1,7 @@
 """HiRAG: the paper's figures on a data set, times of clustering and of a query, the cost of an insert.
 
     python cookbook/benchmarks/hirag.py figures DATASET [--extraction FILE] [--questions N] [--embedder NAME]
+        [--cache FOLDER]
     python cookbook/benchmarks/hirag.py times [--small]
     python cookbook/benchmarks/hirag.py insert [--small]
 
@@ -27,6 +28,7 @@ from typing import Any
 
 import igraph
 import numpy as np
+from kept import kept_embedder
 
 import stratarag as sr
 from stratarag.eval import load_dataset
@@ -39,9 +41,12 @@ DIMENSION = 384
 
 def figures(arguments: argparse.Namespace) -> None:
     dataset = load_dataset(arguments.dataset, extraction=arguments.extraction)
-    embedder = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}[arguments.embedder]()
+    inner = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}[arguments.embedder]()
     given = {"extraction": dataset.extractions} if dataset.extractions else {}
-    with sr.build_index(dataset.documents, "hirag", embedder=embedder, progress=False, **given) as index:
+    with (
+        kept_embedder(arguments.cache, inner) as embedder,
+        sr.build_index(dataset.documents, "hirag", embedder=embedder, progress=False, **given) as index,
+    ):
         show(index, dataset.questions[: arguments.questions])
 
 
@@ -299,6 +304,7 @@ def main() -> None:
     one = commands.add_parser("figures")
     one.add_argument("dataset")
     one.add_argument("--extraction")
+    one.add_argument("--cache", help="keeps the vectors from run to run")
     one.add_argument("--questions", type=int, default=1000)
     one.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")
     one.set_defaults(run=figures)

@@ -21,12 +21,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from kept import kept_embedder
+
 import stratarag as sr
 from stratarag.eval import load_dataset
-from stratarag.eval.embedding import SharedEmbedder
 from stratarag.methods import NAMES
 from stratarag.models.local import MiniLMEmbedder
-from stratarag.store.journal import Journal
 from stratarag.testing import ScriptedChatModel
 
 
@@ -36,10 +36,10 @@ def built(given: argparse.Namespace, method: str) -> None:
     documents = dataset.documents[:200] if given.small else dataset.documents
     extraction = dataset.extractions or None
     inner = sr.HashingEmbedder() if given.small else MiniLMEmbedder()
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Path(given.cache or folder)
-        kept.mkdir(parents=True, exist_ok=True)
-        embedder = SharedEmbedder(inner, Journal(kept / "vectors.sqlite"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kept_embedder(given.cache or folder, inner) as embedder,
+    ):
         began, worked = time.perf_counter(), time.process_time()
         index = sr.build_index(
             documents,

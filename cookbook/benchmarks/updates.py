@@ -1,12 +1,14 @@
 """What an update costs beside a build: CPU, bytes written and bytes on disk, by stage and by file.
 
-usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N] [--methods A,B]
+usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N[,N]] [--methods A,B] [--each]
            [--steps "build,insert 1,delete 1,insert 1 %,delete 1 %"] [--files] [--profile STEP]
 
 FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
 about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of 384
 dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
 there before the step, a hard link to an earlier file being the same file. The folder is a temporary one.
+With several numbers of passages it tells how much more each step costs than with the first of them; with
+--each all methods are measured in one index, then each alone.
 """
 
 from __future__ import annotations
@@ -109,28 +111,15 @@ def recall(folders: Sequence[str], count: int) -> None:
     print(f"recall@10 of float16: {share:.4f}, {len(texts):,} passages, {len(asked)} questions")
 
 
-def main() -> None:
-    """Print a line for each step."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folders", nargs="+")
-    parser.add_argument("--passages", type=int, default=2000)
-    parser.add_argument("--methods", default=",".join(NAMES))
-    parser.add_argument("--steps", default=STEPS)
-    parser.add_argument("--profile", help="the step whose functions are listed")
-    parser.add_argument("--recall", action="store_true", help="only what vectors lose as float16 (MiniLM)")
-    parser.add_argument("--files", action="store_true", help="list what each step wrote, by file")
-    given = parser.parse_args()
-    if given.recall:
-        recall(given.folders, given.passages)
-        return
-    percent = max(1, given.passages // 100)
-    everything = passages(given.folders, given.passages + 1 + percent)
+def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, float]:
+    """Print a line for each step over so many passages; the CPU of each."""
+    percent = max(1, count // 100)
+    everything = passages(given.folders, count + 1 + percent)
     chosen = everything[:: max(1, len(everything) // (1 + percent))][: 1 + percent]  # scattered
     taken = {document.id for document in chosen}
     rest = [document for document in everything if document.id not in taken]
     one, many = chosen[:1], chosen[1:]
+    costs: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "index"
         folder.mkdir()
@@ -140,7 +129,7 @@ def main() -> None:
             nonlocal index
             index = sr.build_index(
                 rest,
-                given.methods.split(","),
+                methods.split(","),
                 path=folder,
                 embedder=sr.HashingEmbedder(384),
                 progress=False,
@@ -154,19 +143,19 @@ def main() -> None:
             "delete 1 %": lambda: index.delete([each.id for each in many]),
             "regroup": lambda: index.regroup(),
         }
-        print(f"{len(rest):,} passages, {given.methods}")
+        print(f"{len(rest):,} passages, {methods}")
         print(
             f"{'step':12} {'CPU-s':>8} {'of build':>9} {'MB written':>11} {'of index':>9} "
             f"{'KB a passage':>13}  stages"
         )
-        whole = 0.0
         for step in given.steps.split(","):
             profile = cProfile.Profile()
             if given.profile == step:
                 profile.enable()
             spent, written = measured(folder, index, work[step])
             profile.disable()
-            whole = whole or spent
+            costs[step] = spent
+            whole = next(iter(costs.values()))
             held = sum(sizes(files(folder)).values())
             new = sum(sizes(written).values())
             slow = {
@@ -186,6 +175,32 @@ def main() -> None:
             if given.profile == step:
                 pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
         index.close()
+    return costs
+
+
+def main() -> None:
+    """Print a table for each number of passages and each choice of methods."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--passages", default="2000", help="a number, or several with commas between")
+    parser.add_argument("--methods", default=",".join(NAMES))
+    parser.add_argument("--each", action="store_true", help="after all methods each of them alone")
+    parser.add_argument("--steps", default=STEPS)
+    parser.add_argument("--profile", help="the step whose functions are listed")
+    parser.add_argument("--recall", action="store_true", help="only what vectors lose as float16 (MiniLM)")
+    parser.add_argument("--files", action="store_true", help="list what each step wrote, by file")
+    given = parser.parse_args()
+    counts = [int(each) for each in given.passages.split(",")]
+    if given.recall:
+        recall(given.folders, counts[0])
+        return
+    for methods in [given.methods, *(given.methods.split(",") if given.each else ())]:
+        found = [table(given, count, methods) for count in counts]
+        for count, costs in zip(counts[1:], found[1:], strict=True):
+            growth = ", ".join(f"{step} {cost / found[0][step]:.2f}" for step, cost in costs.items())
+            print(f"{count:,} against {counts[0]:,} passages, {methods}: {growth}", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
         1 if os.uname().sysname == "Darwin" else 1024
     )

@@ -242,7 +242,8 @@ class Mapper(Protocol):
     shared_files
         Whether workers see the files of this machine: then they read documents, and build whole shards.
     embed
-        Whether workers embed. None: with embedders that come along, which cost nothing but time.
+        Whether workers embed. None: with embedders that come along, which cost nothing but time; hashed
+        words stay here, as they are sooner counted than sent.
     """
 
     @property

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import stratarag as sr
+from stratarag.methods.hirag.clusters import KnownClusters
 from stratarag.methods.hirag.communities import Edges
-from stratarag.methods.hirag.entities import MemberRelation
+from stratarag.methods.hirag.entities import MemberRelations
 from stratarag.methods.hirag.naming import Belonging, Summary, answered, parse_summary
-from stratarag.testing.contract import documents
+from stratarag.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
 
 
@@ -89,6 +90,21 @@ def test_an_update_keeps_them(model: Relating) -> None:
     assert all(after[each] == before[each] for each in kept)
 
 
+def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, expected = (build(documents(60), SMALL, llm=Relating()) for _ in range(2))
+
+    def changed(index: sr.Index) -> dict[str, Any]:
+        index.insert(documents(2, start=60))
+        index.delete([documents(60)[7].id])
+        return state(index, "hirag")
+
+    taken_over = changed(found)
+    monkeypatch.setattr(
+        KnownClusters, "rows", lambda self, level, members, lineages, *_: -np.ones_like(lineages, np.int64)
+    )
+    assert_equal_states(taken_over, changed(expected))
+
+
 def test_relations_that_cannot_be_read_do_not_cost_the_summary() -> None:
     answer = {"name": "crafts", "members": [{"reason": "no name"}, {"name": "Loom", "strength": -1}, "?"]}
     (found,) = answered("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
@@ -109,7 +125,10 @@ def test_what_is_stored_is_read_again_also_from_before_there_were_relations() ->
 
 def test_a_relation_weighs_its_strength_or_what_relations_do_typically() -> None:
     graph = SimpleNamespace(weights=[2.0, 4.0, 9.0], ends=[[0, 1], [1, 2], [0, 2]])
-    entities = SimpleNamespace(relations=[MemberRelation(0, 3, "why", 7.0), MemberRelation(1, 3, "", 0.0)])
+    told = np.array([7.0, 0.0])
+    entities = SimpleNamespace(
+        relations=[MemberRelations(np.array([0, 1]), np.array([3, 3]), np.array([0, 0]), told)]
+    )
     edges = Edges.of(SimpleNamespace(graph=graph), entities)
     assert edges.weights.tolist() == [2.0, 4.0, 9.0, 7.0, 4.0]
     assert edges.ends[3:].tolist() == [[0, 3], [1, 3]]

@@ -16,7 +16,7 @@ import stratarag as sr
 from stratarag.methods.base import Question
 from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratarag.methods.noderag.config import LIMITS, TYPES
-from stratarag.methods.noderag.heterograph import EdgeList, Heterograph, Kind
+from stratarag.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
 from stratarag.methods.noderag.matching import matches, semantic_links
 from stratarag.methods.noderag.ranking import blended, diverse
 from stratarag.methods.noderag.search import HeterographSearcher
@@ -111,15 +111,25 @@ def query(text: str, k: int = 10, **options: Any) -> Question:
 # The heterograph
 
 
+def edges_of(index: sr.Index) -> EdgeList:
+    """The stored edges, each once."""
+    arrays = stored(index).arrays
+    near = np.repeat(np.arange(len(arrays["walk.indptr"]) - 1), np.diff(arrays["walk.indptr"]))
+    once = near < arrays["walk.indices"]
+    told = arrays[KINDS][once]
+    ends = np.column_stack([near, arrays["walk.indices"]])[once]
+    return EdgeList(ends, (told % SIMILAR).astype(np.int8), told >= SIMILAR)
+
+
 def test_seven_types_and_every_kind_of_edge(index: sr.Index) -> None:
     """Table 4: all types are there, and edges join the types that the paper says."""
-    arrays, layout = stored(index).arrays, searcher(index)._layout
+    edges, layout = edges_of(index), searcher(index)._layout
     described = index.stats()["methods"]["noderag"]
     assert all(described["nodes"][kind] > 0 for kind in TYPES)
-    types = layout.types(arrays["edges.ends"].astype(np.int64))
+    types = layout.types(edges.ends)
     joined = {
-        Kind(kind): {"".join(sorted(TYPES[t] for t in pair)) for pair in types[arrays["edges.kinds"] == kind]}
-        for kind in np.unique(arrays["edges.kinds"]).tolist()
+        Kind(kind): {"".join(sorted(TYPES[t] for t in pair)) for pair in types[edges.kinds == kind]}
+        for kind in np.unique(edges.kinds).tolist()
     }
     assert joined[Kind.UNIT_ENTITY] == {"NS"}
     assert joined[Kind.RELATION_ENTITY] == {"NR"}
@@ -130,7 +140,7 @@ def test_seven_types_and_every_kind_of_edge(index: sr.Index) -> None:
     assert joined[Kind.ELEMENT_MATCH] <= {"HS", "AH", "HH"}
     assert joined[Kind.SEMANTIC] <= {"".join(sorted(a + b)) for a in "TSAH" for b in "TSAH"}
     merged = described["HNSW edges"] + described["other edges"] - described["edges"]
-    assert merged == np.count_nonzero(arrays["edges.semantic"] & (arrays["edges.kinds"] != Kind.SEMANTIC))
+    assert merged == np.count_nonzero(edges.semantic & (edges.kinds != Kind.SEMANTIC))
 
 
 def test_every_node_is_in_one_community_of_bounded_size(index: sr.Index) -> None:
@@ -141,11 +151,16 @@ def test_every_node_is_in_one_community_of_bounded_size(index: sr.Index) -> None
 
 
 def test_an_edge_that_similarity_gives_too_gains_weight_1() -> None:
-    edges = EdgeList.of([(Kind.TEXT_UNIT, np.array([[0, 1], [1, 2]]))])
-    merged, semantic = edges.with_semantic(np.array([[1, 0], [0, 2], [0, 1]]))
-    assert merged.ends.tolist() == [[0, 1], [0, 2], [1, 2]]
-    assert merged.kinds.tolist() == [Kind.TEXT_UNIT, Kind.SEMANTIC, Kind.TEXT_UNIT]
-    assert semantic.tolist() == [True, True, False]
+    edges = EdgeList.of(
+        [
+            (Kind.TEXT_UNIT, np.array([[0, 1], [1, 2], [2, 2]])),
+            (Kind.SEMANTIC, np.array([[1, 0], [0, 2], [0, 1]])),
+        ]
+    )
+    assert edges.ends.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert edges.kinds.tolist() == [Kind.TEXT_UNIT, Kind.SEMANTIC, Kind.TEXT_UNIT]
+    assert edges.semantic.tolist() == [True, True, False]
+    assert len(EdgeList.of([(Kind.SEMANTIC, np.zeros((0, 2), np.int64))]).ends) == 0
 
 
 def test_matching_joins_elements_to_their_community_and_cluster_alone() -> None:
@@ -172,9 +187,9 @@ def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
     heterograph = Heterograph(stored(index).arrays)
     size = heterograph.layout.size
     weights = np.zeros((size, size))
-    arrays = stored(index).arrays
-    both = arrays["edges.semantic"] & (arrays["edges.kinds"] != Kind.SEMANTIC)
-    for (a, b), weight in zip(arrays["edges.ends"].tolist(), np.where(both, 2.0, 1.0), strict=True):
+    edges = edges_of(index)
+    both = edges.semantic & (edges.kinds != Kind.SEMANTIC)
+    for (a, b), weight in zip(edges.ends.tolist(), np.where(both, 2.0, 1.0), strict=True):
         weights[a, b] = weights[b, a] = weight
     totals = weights.sum(axis=1, keepdims=True)
     transition = np.divide(weights, totals, where=totals > 0, out=np.zeros_like(weights))
@@ -502,8 +517,7 @@ def test_self_relations_and_parallel_relations() -> None:
     )
     entities = (EntityMention("Ada"), EntityMention("Bela"))
     index = plain([sr.Document("d", unit.text)], {"d": Extraction((unit,), entities, relations)})
-    arrays = stored(index).arrays
-    ends = arrays["edges.ends"]
+    ends = edges_of(index).ends
     assert (ends[:, 0] < ends[:, 1]).all()
     assert len(np.unique(ends, axis=0)) == len(ends)
     assert index.retrieve("What did Ada do to Bela?", k=3).hits

@@ -60,7 +60,7 @@ def meetings(count: int) -> list[sr.Document]:
 NAMED, SURNAMES = "Ada Otto Vera Nils Mara", "Marsh Lind Brook Falk Stone Reed Vale Thorn Moss Hart"
 
 
-@pytest.mark.parametrize("method", ["archrag", "noderag"])
+@pytest.mark.parametrize("method", ["archrag", "hirag", "lshtree", "noderag"])
 def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,3 +74,21 @@ def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     handled_by_update = len(handled)
     assert snapshot_of(index).part("graph").size > 1000
     assert handled_by_update < 100
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_regrouping_makes_the_groups_of_a_build(method: str) -> None:
+    every = meetings(60)
+    anew = sr.build_index(every[20:], method, embedder=FakeEmbedder(), progress=False)
+    index = sr.build_index(every[:40], method, embedder=FakeEmbedder(), progress=False)
+    for start in (0, 10):
+        index.insert(every[40 + start : 50 + start])
+        index.delete([document.id for document in every[start : start + 10]])
+    index.regroup()
+    assert _made_of(index, method) == _made_of(anew, method)
+    vectors = [snapshot_of(each).part(method).arrays["vectors"] for each in (index, anew)]
+    assert vectors[0].tobytes() == vectors[1].tobytes()
+
+
+def _made_of(index: sr.Index, method: str) -> list[tuple[str, int, list[str]]]:
+    return sorted((node.kind, node.level, sorted(node.sources)) for node in index.nodes(method))

@@ -90,14 +90,26 @@ def test_what_is_merged_again_gives_the_graph_of_a_build(
         assert index.verify() == []
 
 
-def test_writing_without_capitals_is_merged_anew() -> None:
-    texts = ["王国大学在北京。王国大学很大。", "王国大学和北京大学。", "Ada Marsh met Otto Lind."]
-    docs = {f"d{at}": sr.Document(f"d{at}", text) for at, text in enumerate(texts)}
-    more = sr.Document("d9", "北京大学在北京。北京大学和王国大学。")
+def unspaced(chance: random.Random) -> str:
+    """Chinese of so few characters that phrases repeat, and are parts of each other in some chunks alone."""
+    said = ["".join(chance.choice("王国大学北京") for _ in range(chance.randrange(2, 6))) for _ in range(3)]
+    return "。".join([*said, chance.choice(said)]) + "。Ada Marsh met Otto Lind."
+
+
+def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    docs = {f"d{at:02}": sr.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
     with build(docs, "lshtree", None) as index:
-        index.insert([more])
-        with build({**docs, "d9": more}, "lshtree", None) as fresh:
-            assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+        finish = graph.finish
+        for step in range(10):
+            changed = sr.Document(chance.choice([*docs, f"n{step}"]), unspaced(chance))
+            docs[changed.id] = changed
+            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
+            index.insert([changed])
+            monkeypatch.setattr(graph, "finish", finish)
+            with build(docs, "lshtree", None) as fresh:
+                assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+                assert index.last_report.notes == fresh.last_report.notes
 
 
 def test_a_graph_of_an_earlier_version_grows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import random
 import resource
 import shutil
 import sqlite3
@@ -20,9 +21,11 @@ import numpy as np
 import pytest
 
 from stratarag.errors import Damaged, FormatTooNew
+from stratarag.store import contents as opening
 from stratarag.store import manifest as manifests
+from stratarag.store import pool
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.checksums import fingerprint
+from stratarag.store.checksums import Check, fingerprint
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest, check_inside
 from tests.store.support import METHOD, contents, fill, manifest, publish
@@ -73,6 +76,38 @@ def test_an_altered_file_is_named_by_verify(index: Path, name: str) -> None:
     assert path.name in folder.verify()[0]
     path.unlink()
     assert path.name in folder.verify()[0]
+
+
+def altered(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0xFF
+    path.write_bytes(content)
+
+
+def opens(index: Path, check: Check) -> bool:
+    try:
+        IndexFolder.open(index, check=check).close()
+    except Damaged:
+        return False
+    return True
+
+
+def test_of_many_segments_opening_looks_into_some_and_a_full_check_into_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "FEWEST", 1)
+    monkeypatch.setattr(opening, "LOOKED_INTO", 3)
+    index = tmp_path / "idx"
+    with closing(IndexFolder.create(index)) as folder:
+        publish(folder, {"a": [f"{number:02}" for number in range(12)]})
+    segments = sorted((index / "generations" / "1" / "vectors").iterdir())
+    assert len(segments) >= 12
+    altered(segments[5])
+    random.seed(1)
+    assert {opens(index, "sampled") for _ in range(60)} == {True, False}
+    assert not opens(index, "full")
+    segments[5].write_bytes(segments[5].read_bytes()[:-1])
+    assert not any(opens(index, "sizes") for _ in range(5))
 
 
 def rewrite(index: Path, change: dict[str, object], *, sign: bool = True) -> None:

@@ -16,7 +16,8 @@ from tests.store.support import traces_of
 
 FOLDERS = Path(__file__).parent
 """`format1.tar.gz`: three short documents, NodeRAG and the LSH tree. `format2.tar.gz`: these and the first
-nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too."""
+nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too, and
+`format3` nodes and vectors in segments."""
 
 
 def unpacked(name: str, tmp_path: Path) -> Path:
@@ -53,8 +54,8 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
     assert copy.snapshot().manifest.methods == ("noderag", "lshtree")
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b"])
-def test_a_folder_of_format_2_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3"])
+def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     new = sr.Document("storm", "The storm of 1953 broke the pier of Visby.")
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
@@ -79,8 +80,8 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b"])
-def test_a_folder_of_format_2_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3"])
+def test_a_folder_of_an_earlier_format_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
         index.delete("pier")

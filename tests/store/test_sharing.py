@@ -10,6 +10,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import Damaged
+from stratarag.store import node_records
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.pool import FEWEST
@@ -18,7 +19,8 @@ from stratarag.testing.contract import assert_sound
 from stratarag.testing.opened import snapshot_of
 from tests.store.support import contents, publish, traces_of, vector
 
-MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(2 * FEWEST)}
+COUNT = max(2 * FEWEST, node_records.FEWEST // 2)  # both vectors and nodes have segments that are shared
+MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(COUNT)}
 
 
 @pytest.fixture
@@ -69,10 +71,10 @@ def test_readers_keep_their_generation(folder: IndexFolder) -> None:
     reader = IndexFolder.open(folder.path)
     old = reader.snapshot()
     before = contents(old)
-    publish(folder, {}, removed=list(MANY)[: 3 * FEWEST // 2])
+    publish(folder, {}, removed=list(MANY)[: 3 * COUNT // 4])
     publish(folder, {"new": ["x"]})
     assert contents(old) == before
-    assert reader.snapshot().size == FEWEST // 2 + 1
+    assert reader.snapshot().size == COUNT // 4 + 1
 
 
 def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:

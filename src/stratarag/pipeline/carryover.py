@@ -89,14 +89,24 @@ def text_keys(texts: Iterable[str]) -> Keys:
     return keys_of("text", texts)
 
 
+class Places:
+    """Finds keys among known ones, which are put in order once."""
+
+    def __init__(self, known: Keys) -> None:
+        self._order = np.argsort(known, kind="stable")
+        self._sorted = known[self._order]
+
+    def of(self, keys: Keys) -> Rows:
+        """The first place of each key among the known ones, or -1, shape (keys,)."""
+        if not len(self._sorted):
+            return np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
+        return np.where(self._sorted[at] == keys, self._order[at], -1).astype(np.int64)
+
+
 def lookup(keys: Keys, known: Keys) -> Rows:
     """The first place of each key in `known`, or -1, shape (keys,)."""
-    if not len(known):
-        return np.full(len(keys), -1, np.int64)
-    order = np.argsort(known, kind="stable")
-    at = np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)
-    places = order[at]
-    return np.where(known[places] == keys, places, -1).astype(np.int64)
+    return Places(known).of(keys)
 
 
 def previous_labels(keys: Keys, known: Keys, labels: NDArray[np.integer]) -> Labels:

@@ -100,6 +100,7 @@ async def build_graph(
         if not config.resolve and state:
             spelt = [collected.entities[entity.key] for entity in merged.entities]
             state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
+            state |= merge_state.describing(spelt)
     if config.resolve:
         merged, state = await _resolved(collected, merged, gate, rule), {}
     return await made.anew(merged, state)
@@ -154,7 +155,7 @@ class _Maker:
         condensed = np.array([_condensed(descriptions[each.key]) for each in merged.entities], np.uint8)
         if state:
             arrays |= state | {CONDENSED: condensed}
-        arrays |= _names([entity.key for entity in merged.entities])
+        arrays |= _names(NameIndex.build([entity.key for entity in merged.entities]))
         arrays |= await asyncio.to_thread(self._of_chunks, arrays, _sources(merged.entities))
         origins: dict[str, Rows] = {}
         source = self._source()
@@ -194,7 +195,9 @@ class _Maker:
         arrays |= change.tables.arrays() | merge_state.notes_array(change.notes)
         spelt = [merge_state.spelt(each) for each in change.spelt]
         arrays |= merge_state.Spellings(before).spliced(entities.origin, spelt)
-        arrays |= _names(laid.ids)
+        arrays[merge_state.DESCRIBING] = np.packbits(laid.describing)
+        index = _prefixed(before, "names.")
+        arrays |= _names(NameIndex.updated(index, entities.now, len(entities.origin), laid.new_names))
         of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
         arrays |= await asyncio.to_thread(self._of_chunks, arrays, of_entities)
         origins: dict[str, Rows] = {}
@@ -227,6 +230,14 @@ class _Maker:
         complete = not (arrays[CONDENSED] == _WITHOUT_MODEL).any()
         return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
 
+    def _chunks_before(self) -> tuple[Mapping[str, NDArray[Any]], Rows] | None:
+        """The arrays of the graph before, and the row that each chunk had, or -1."""
+        if self.previous is None or self.kept is None:
+            return None
+        origin = np.full(self.corpus.size, -1, np.int64)
+        origin[self.kept.now] = self.kept.before
+        return self.previous.arrays, origin
+
     def _source(self) -> Source:
         return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
 
@@ -235,7 +246,7 @@ class _Maker:
     ) -> dict[str, NDArray[Any]]:
         """The arrays in which chunks are: of the walk, of nearest chunks, and of words."""
         found = _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
-        found |= Nearest.index(self.corpus.vectors, "chunks")
+        found |= Nearest.index(self.corpus.vectors, "chunks", self._chunks_before())
         return found | _lexical(self.corpus, self.previous, self.kept)
 
 
@@ -257,8 +268,8 @@ def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
     return indptr, np.fromiter(found, np.int64, int(indptr[-1]))
 
 
-def _names(keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    return {f"names.{name}": array for name, array in NameIndex.build(keys).items()}
+def _names(index: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"names.{name}": array for name, array in index.items()}
 
 
 async def _entity_vectors(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.pipeline.graph_update import Moved, Touched
+from stratarag.pipeline.merge_state import read_describing
 from stratarag.protocols import Rows, Stored
 
 
@@ -29,8 +30,8 @@ class LaidOut:
         The chunks of each node.
     arrays
         Those of entities, relations and units that are made of rows alone.
-    ids
-        Of the entities.
+    describing
+        Of each chunk behind each entity, whether it describes it.
     names
         What entities are shown as, by canonical names, as far as relations need it.
     """
@@ -85,7 +86,7 @@ class LaidOut:
         }
         starts, found = transposed(*self._units, len(entities.origin))
         self._naming = [found[starts[row] : starts[row + 1]] for row in entities.fresh.tolist()]
-        self.ids = self._ids(entities)
+        self.describing = self._described(entities)
         self.names = self._names()
 
     @property
@@ -108,10 +109,22 @@ class LaidOut:
         texts |= zip(others, self._previous.texts((self._first + units.origin[others]).tolist()), strict=True)
         return [[texts[row] for row in rows.tolist()] for rows in wanted]
 
-    def _ids(self, entities: Moved) -> list[str]:
-        before = self._previous.ids(range(len(entities.now)))
-        fresh = iter(entity.key for entity in self._change.entities)
-        return [before[row] if row >= 0 else next(fresh) for row in entities.origin.tolist()]
+    def _described(self, entities: Moved) -> NDArray[np.bool_]:
+        indptr = self._previous.arrays["sources.indptr"][: len(entities.now) + 1]
+        before = read_describing(self._previous.arrays, int(indptr[-1]))
+        fresh = []
+        for each in self._change.spelt:
+            texts = {chunk for chunk, _ in each.texts}
+            fresh.append([int(chunk in texts) for chunk in sorted(each.chunks)])
+        return entities.spliced_lists(indptr, before.astype(np.int64), np.arange(2), fresh)[1] > 0
+
+    @property
+    def new_names(self) -> dict[int, str]:
+        """The canonical names of entities that were not there, by their rows."""
+        entities = self._change.moved[0]
+        new = ~np.isin(entities.fresh, entities.now)
+        keys = (each.key for each, came in zip(self._change.entities, new, strict=True) if came)
+        return dict(zip(entities.fresh[new].tolist(), keys, strict=True))
 
     def _names(self) -> dict[str, str]:
         names = {entity.key: entity.name for entity in self._change.entities}

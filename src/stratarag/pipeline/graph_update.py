@@ -29,12 +29,13 @@ from stratarag.pipeline.merge import (
 )
 from stratarag.pipeline.merge import Unit as MergedUnit
 from stratarag.pipeline.merge_change import Change, Pair, Side, Unit
-from stratarag.pipeline.merge_state import Spellings, Tables, collect, read_notes
+from stratarag.pipeline.merge_state import Spellings, Tables, collect, read_describing, read_notes
 from stratarag.protocols import Corpus, Rows, Stored
 from stratarag.records import content_id
 
 MOST_READ = 2000
-"""Chunks that are read for the relations and descriptions that are touched; with more, all is merged anew."""
+"""Chunks that are read for the relations and descriptions that are touched; with more, and more than half of
+all, all is merged anew."""
 
 
 class Moved(NamedTuple):
@@ -159,6 +160,7 @@ class _Update:
         arrays = previous.arrays
         self._sources = arrays["sources.indptr"], arrays["sources.indices"]
         self._counts = [int(count) for count in arrays["counts"]]
+        self._describing = read_describing(arrays, int(self._sources[0][self._counts[0]]))
         self._spellings = Spellings(arrays)
 
     def run(self, notes: Mapping[str, int]) -> Touched | None:
@@ -178,8 +180,9 @@ class _Update:
         ]
         pairs = {pair: self._of_pair(pair) for pair in self._pairs(names, renamed)}
         wanted = {row for _, rows in pairs.values() for row in rows}
-        wanted |= {row for key in described for row in spelt[key].chunks}
-        if len(wanted) > MOST_READ:
+        for key in described:
+            wanted |= self._stayed(names.get(key), self._describing)
+        if len(wanted) > max(MOST_READ, change.now.chunks // 2):
             return None
         whole = change.whole(wanted)
         for key in described:
@@ -195,12 +198,13 @@ class _Update:
         """The rows before of entities, or of relations or units by what comes `first`."""
         return {identity: row - first for identity, row in self._previous.rows(ids).items()}
 
-    def _stayed(self, row: int | None) -> set[int]:
-        """The chunks of a node before whose share stays, by their rows now."""
+    def _stayed(self, row: int | None, only: NDArray[np.bool_] | None = None) -> set[int]:
+        """The chunks of a node before whose share stays, by their rows now; or `only` some of all sources."""
         if row is None:
             return set()
         indptr, indices = self._sources
-        rows = self._rows[indices[int(indptr[row]) : int(indptr[row + 1])]]
+        own = slice(int(indptr[row]), int(indptr[row + 1]))
+        rows = self._rows[indices[own] if only is None else indices[own][only[own]]]
         return set(rows[rows >= 0].tolist())
 
     def _pairs(self, names: Mapping[str, int], renamed: Sequence[str]) -> list[Pair]:

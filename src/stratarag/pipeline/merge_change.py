@@ -21,6 +21,7 @@ from stratarag.pipeline.extraction.terms import is_thing, most_common, parts_of
 from stratarag.pipeline.extraction.uncased import has_uncased
 from stratarag.pipeline.merge import EntityFragments, Merge, resolved
 from stratarag.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
+from stratarag.pipeline.names.arrays import hash_words
 from stratarag.protocols import Rows, Stored
 from stratarag.records import Extraction
 
@@ -62,12 +63,15 @@ class Side:
     def supported(self, name: str) -> bool:
         """Whether the corpus has it that this is a name (`support.settle`)."""
         if name not in self._supported:
-            names, lower = self.tables.names, self.tables.lower
-            place, word = int(names.places(key_of(name))[0]), int(lower.places(key_of(name))[0])
-            certain = 0 if place < 0 else int(names.values[names.at(place)].sum(dtype=np.int64))
-            times = 0 if word < 0 else int(lower.values[lower.at(word)].sum(dtype=np.int64))
-            self._supported[name] = place >= 0 and certain >= max(1, COMMON * times)
+            self._support([name])
         return self._supported[name]
+
+    def _support(self, names: Iterable[str]) -> None:
+        """Find out which of some names the corpus supports, all at once."""
+        new = [name for name in names if name not in self._supported]
+        keys = hash_words(new)
+        certain, times = self.tables.names.sums(keys), self.tables.lower.sums(keys)
+        self._supported |= zip(new, (certain >= np.maximum(1, COMMON * times)).tolist(), strict=True)
 
     def target(self, name: str) -> str | None:
         """The name under which one goes; None if it is no name."""
@@ -93,10 +97,18 @@ class Side:
         """Whether the corpus makes an entity of a term (`terms.select_terms`)."""
         if term not in self._chosen:
             count = self._joins(term)
-            self._chosen[term] = count > 0 and not any(
-                self._joins(longer) == count for longer in self._longer(term)
-            )
+            self._chosen[term] = count > 0 and not self._gives_way(term, count)
         return self._chosen[term]
+
+    def _gives_way(self, term: str, count: int) -> bool:
+        """Whether a longer term that this is part of is in as many chunks."""
+        terms, wider = self.tables.terms, self.tables.wider
+        if wider is not None:
+            places = terms.places(wider.holding(key_of(term)))
+            places = places[places >= 0]
+            if (terms.starts[places + 1] - terms.starts[places] == count).any():
+                return True
+        return any(self._joins(longer) == count for longer in self._longer(term))
 
     def _joins(self, term: str) -> int:
         """In how many chunks a term is, if it tells these from others; else 0."""
@@ -111,6 +123,7 @@ class Side:
     def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
         """What some chunks add to the graph, with those of some terms that are things."""
         found = collect(self.read(rows))
+        self._support(found.entities)
         targets = {name: self.target(name) for name in found.entities}
         found.drop([name for name, target in targets.items() if target is None])
         if aliases := {name: target for name, target in targets.items() if target and target != name}:
@@ -160,8 +173,10 @@ class Change:
         if not all(map(closed, changed)):
             return None
         terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
-        if any(map(has_uncased, terms)):  # what they are part of may be in other chunks
+        uncased = set(filter(has_uncased, terms))
+        if uncased and now.tables.wider is None:  # what they are part of may be in other chunks
             return None
+        terms |= {part for term in uncased for part in parts_of(term) if part}
         raw = [collect(before.read(gone)), collect(now.read(came))]
         names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
         seen = set(_seen_otherwise(before, now, names))

@@ -3,9 +3,10 @@
 Arrays of the graph, with the prefix `merge.`: postings of the names that chunks use, before it is settled
 which are names at all, with whether a chunk leaves no doubt (`names`); of candidate terms (`terms`); of words
 in lower case, with how many two-word terms begin with them (`lower`). Keys are 64 bits of the name, term or
-word. The names in full under a form of address, as JSON (`addressed`). Of each entity, the spellings and
-types with how often they come, as JSON (`spellings`), and whether its description is condensed (`condensed`);
-and what was counted (`notes`).
+word. Pairs of the keys of a part and of a term in writing without capitals (`wider`). The names in full
+under a form of address, as JSON (`addressed`). Of each entity, the spellings and types with how often they
+come, as JSON (`spellings`), and whether its description is condensed (`condensed`). Of each chunk behind each
+entity, whether it describes it (`describing`). And what was counted (`notes`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from stratarag.kernels.postings import Keys, Postings
 from stratarag.kernels.ranges import ranges
 from stratarag.pipeline.checks import Checks
 from stratarag.pipeline.extraction.support import short_of
-from stratarag.pipeline.extraction.terms import parts_of
+from stratarag.pipeline.extraction.terms import is_thing, parts_of
 from stratarag.pipeline.extraction.uncased import has_uncased
 from stratarag.pipeline.merge import EntityFragments, Merge
 from stratarag.pipeline.names.arrays import hash_words
@@ -33,19 +34,67 @@ from stratarag.records import Extraction
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
 """Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
+DESCRIBING = f"{PREFIX}describing"
+"""Of each chunk behind each entity, in the order of `sources.indices`, whether it describes it, eight in a
+byte; in an earlier version any may."""
+WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
 ADDRESSED = f"{PREFIX}addressed"
 _TABLES = ("names", "terms", "lower")
 _FIELDS = ("keys", "starts", "rows", "values")
 Arrays = dict[str, NDArray[Any]]
 
 
+class Wider(NamedTuple):
+    """Terms in writing without capitals by their parts, which need not be terms of the same chunks.
+
+    Attributes
+    ----------
+    parts, terms
+        The keys of a part and of a term, ascending, shape (pairs,).
+    """
+
+    parts: Keys
+    terms: Keys
+
+    @classmethod
+    def of(cls, terms: Iterable[str]) -> Wider:
+        """Of some terms."""
+        found = [term for term in terms if has_uncased(term) and is_thing(term)]
+        pairs = [(part, term) for term in found for part in parts_of(term) if part]
+        return cls._ordered(hash_words([part for part, _ in pairs]), hash_words([term for _, term in pairs]))
+
+    @classmethod
+    def _ordered(cls, parts: Keys, terms: Keys) -> Wider:
+        order = np.lexsort((terms, parts))
+        parts, terms = parts[order], terms[order]
+        fresh = np.ones(len(parts), np.bool_)
+        fresh[1:] = (parts[1:] != parts[:-1]) | (terms[1:] != terms[:-1])
+        return cls(parts[fresh], terms[fresh])
+
+    def holding(self, part: Keys) -> Keys:
+        """The keys of the terms that a part, as an array of one, is part of."""
+        left, right = (int(np.searchsorted(self.parts, part, side)[0]) for side in ("left", "right"))
+        return self.terms[left:right]
+
+    def updated(self, fresh: Wider, there: Postings) -> Wider:
+        """With those of `fresh`, as far as the terms are `there`."""
+        parts = np.concatenate([self.parts, fresh.parts])
+        terms = np.concatenate([self.terms, fresh.terms])
+        kept = there.places(terms) >= 0
+        return self._ordered(parts[kept], terms[kept])
+
+
 class Tables(NamedTuple):
-    """The postings of names, terms and words in lower case; and the names in full under a form of address."""
+    """The postings of names, terms and words in lower case; and the names in full under a form of address.
+
+    `wider` is None where an earlier version did not keep it.
+    """
 
     names: Postings
     terms: Postings
     lower: Postings
     addressed: tuple[str, ...]
+    wider: Wider | None
 
     @classmethod
     def of(cls, collected: Merge) -> Tables:
@@ -59,6 +108,7 @@ class Tables(NamedTuple):
             _postings(terms),
             _postings((word, row, times) for (word, row), times in lower.items()),
             tuple(sorted(filter(short_of, collected.entities))),
+            Wider.of(collected.terms),
         )
 
     @classmethod
@@ -69,7 +119,8 @@ class Tables(NamedTuple):
         names, terms, lower = (
             Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES
         )
-        return cls(names, terms, lower, tuple(read_names(arrays)))
+        wider = Wider(*(arrays[name] for name in WIDER)) if WIDER[0] in arrays else None
+        return cls(names, terms, lower, tuple(read_names(arrays)), wider)
 
     @property
     def postings(self) -> tuple[Postings, Postings, Postings]:
@@ -83,9 +134,11 @@ class Tables(NamedTuple):
         )
         addressed = sorted({*self.addressed, *fresh.addressed})
         used = names.places(hash_words(addressed)) >= 0
-        return Tables(
-            names, terms, lower, tuple(name for name, at in zip(addressed, used, strict=True) if at)
-        )
+        addressed = [name for name, at in zip(addressed, used, strict=True) if at]
+        wider = None
+        if self.wider is not None and fresh.wider is not None:
+            wider = self.wider.updated(fresh.wider, terms)
+        return Tables(names, terms, lower, tuple(addressed), wider)
 
     def arrays(self) -> Arrays:
         """What is stored."""
@@ -95,6 +148,7 @@ class Tables(NamedTuple):
             for table, postings in zip(_TABLES, self.postings, strict=True)
             for each, kind in zip(_FIELDS, kinds, strict=True)
         }
+        found |= dict(zip(WIDER, self.wider, strict=True)) if self.wider is not None else {}
         return found | {ADDRESSED: _json_array(list(self.addressed))}
 
 
@@ -132,6 +186,22 @@ def spelt(entity: EntityFragments) -> bytes:
     """The spellings and types of an entity, and whether it has descriptions."""
     counted = [sorted(entity.names.items()), sorted(entity.types.items()), bool(entity.texts)]
     return json.dumps(counted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def describing(entities: Iterable[EntityFragments]) -> Arrays:
+    """Which of their chunks describe entities, as it is stored."""
+    found = []
+    for each in entities:
+        texts = {chunk for chunk, _ in each.texts}
+        found += [chunk in texts for chunk in sorted(each.chunks)]
+    return {DESCRIBING: np.packbits(np.array(found, np.bool_))}
+
+
+def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
+    """Which of the first `count` chunks behind entities describe them, or may."""
+    if DESCRIBING not in arrays:
+        return np.ones(count, np.bool_)
+    return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
 
 
 def ragged(values: Sequence[bytes]) -> Arrays:
@@ -218,6 +288,13 @@ def check(checks: Checks, entities: int, chunks: int) -> None:
     if checks.has(ADDRESSED):  # without, all is merged anew
         checks.of(ADDRESSED, np.uint8, (None,))
     checks.of(CONDENSED, np.uint8, (entities,))
+    if checks.has(WIDER[0]):
+        parts = checks.of(WIDER[0], np.uint64, (None,))
+        check_ascending(parts, WIDER[0])
+        checks.of(WIDER[1], np.uint64, parts.shape)
+    if checks.has(DESCRIBING):
+        behind = int(checks.any("sources.indptr")[entities])
+        checks.of(DESCRIBING, np.uint8, (-(-behind // 8),))
 
 
 def collect(extractions: Mapping[int, Extraction]) -> Merge:

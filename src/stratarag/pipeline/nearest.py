@@ -26,12 +26,22 @@ class Nearest:
         self._zeros = zeros if len(zeros) else None
 
     @staticmethod
-    def index(vectors: Vectors, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays to keep: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on."""
-        zeros = np.flatnonzero(~np.any(vectors, axis=1)) if len(vectors) else np.zeros(0, np.int64)
+    def index(
+        vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]], Rows] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """The arrays to keep: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on.
+
+        `before` are the previous arrays, and the row there of each vector that is the same, or -1: these are
+        not sketched again.
+        """
+        rows = np.flatnonzero(vectors[:, 0] == 0) if len(vectors) else np.zeros(0, np.int64)
+        zeros = rows[~np.any(vectors[rows], axis=1)]
         arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": zeros.astype(np.int64)}
         if len(vectors) > SCAN_LIMIT:
-            sketch = Sketch.build(vectors)
+            known = None
+            if before is not None and f"{name}.codes" in before[0]:
+                known = Sketch(before[0][f"{name}.mean"], before[0][f"{name}.codes"]), before[1]
+            sketch = Sketch.build(vectors, known=known)
             arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
         return arrays
 

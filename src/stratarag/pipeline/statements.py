@@ -367,7 +367,8 @@ async def group_vectors(
     """Vectors of nodes that stand for groups, shape (nodes, dimension).
 
     A text that a model wrote is embedded. One that is made of the members' own sentences is not: the node has
-    the mean direction of its members. Where no member has a vector, the text is embedded.
+    the mean direction of its members. Where no member has a vector, the text is embedded. They are rounded as
+    they are stored, so that what is made of them is the same in a build and in an update, which reads them.
 
     Parameters
     ----------
@@ -381,4 +382,4 @@ async def group_vectors(
     rows = np.flatnonzero(written | ~found.any(axis=1)).tolist()
     if rows:
         found[rows] = await carry.embed(stage, [nodes[row].text for row in rows], found.shape[1])
-    return found
+    return found.astype(np.float16).astype(np.float32)

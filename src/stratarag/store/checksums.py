@@ -18,7 +18,8 @@ Check = Literal["sizes", "sampled", "full"]
 """How far the files of an index are checked when it is opened.
 
 Sizes, and small files whole, always. Of files above 1 MiB, `"sampled"` checks four blocks of 1 MiB, `"full"`
-every byte, `"sizes"` none.
+every byte, `"sizes"` none. Of many segments in one folder, all but `"full"` look into some at random
+(`contents.LOOKED_INTO`), so that opening does not read all of an index.
 """
 
 
@@ -32,7 +33,10 @@ def as_check(check: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """Size in bytes and SHA-256 (hexadecimal) of a file; CRC-32 of each block, of files with several."""
+    """Size in bytes and SHA-256 (hexadecimal) of a file, and CRC-32 of each of its blocks.
+
+    Folders of earlier versions have the latter for files of several blocks only.
+    """
 
     bytes: int
     sha256: str
@@ -73,8 +77,9 @@ class Digest:
 
     def entry(self) -> FileEntry:
         """What was found."""
-        blocks = "".join(f"{block:08x}" for block in self._blocks) if self.size > BLOCK else ""
-        return FileEntry(self.size, self._whole.hexdigest(), blocks)
+        return FileEntry(
+            self.size, self._whole.hexdigest(), "".join(f"{block:08x}" for block in self._blocks)
+        )
 
 
 def fingerprint(descriptor: int) -> FileEntry:
@@ -87,12 +92,14 @@ def fingerprint(descriptor: int) -> FileEntry:
     return digest.entry()
 
 
-def problem(descriptor: int, entry: FileEntry, check: Check) -> str | None:
-    """What is wrong with a file, as far as the check goes; None if nothing is."""
+def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | None:
+    """What is wrong with a file, as far as the check goes (None: its size alone); None if nothing is."""
     size = os.fstat(descriptor).st_size
     if size != entry.bytes:
         return f"{size} bytes, but {entry.bytes} were written"
-    if check == "full" or size <= SMALL:
+    if check is None:
+        return None
+    if check == "full" or (size <= SMALL and not entry.blocks):
         found = fingerprint(descriptor)
         if found.sha256 != entry.sha256:
             return (
@@ -100,7 +107,7 @@ def problem(descriptor: int, entry: FileEntry, check: Check) -> str | None:
                 f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
             )
         return None
-    if check == "sampled" and entry.blocks:
+    if entry.blocks and (check == "sampled" or size <= SMALL):
         return _sampled(descriptor, entry)
     return None
 
@@ -111,7 +118,9 @@ def _sampled(descriptor: int, entry: FileEntry) -> str | None:
         for block in _chosen(count):
             file.seek(block * BLOCK)
             if f"{zlib.crc32(file.read(BLOCK)):08x}" != entry.blocks[8 * block : 8 * block + 8]:
-                return f"altered in the {BLOCK} bytes from {block * BLOCK} on"
+                return (
+                    f"altered in the {min(BLOCK, entry.bytes - block * BLOCK)} bytes from {block * BLOCK} on"
+                )
     return None
 
 

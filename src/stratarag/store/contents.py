@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ SLOTS = "slots"
 VECTOR_SLOTS = "vectors.slots"
 """Name of the array with the slot of each chunk's vector."""
 
+LOOKED_INTO = 64
+"""Segments of a folder that are held against their checksums where not everything is."""
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _PART = re.compile(rf"{PARTS}/([^/]+){re.escape(SUFFIX)}")
@@ -136,6 +139,43 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+@contextmanager
+def _in_turn(directory: Directory, files: Iterable[str]) -> Iterator[Iterator[tuple[str, int]]]:
+    """Files of a generation and their descriptors, each open until the next; its folders are opened once."""
+    with ExitStack() as held:
+        folders: dict[str, Directory] = {"": directory}
+
+        def folder(path: str) -> Directory:
+            if path not in folders:
+                above, _, name = path.rpartition("/")
+                folders[path] = held.enter_context(folder(above).directory(name))
+            return folders[path]
+
+        def each() -> Iterator[tuple[str, int]]:
+            for file in files:
+                above, _, name = file.rpartition("/")
+                descriptor = folder(above).descriptor(name)
+                try:
+                    yield file, descriptor
+                finally:
+                    os.close(descriptor)
+
+        yield each()
+
+
+def _looked_into(files: Iterable[str]) -> set[str]:
+    """The files that a check of less than everything looks into: of many segments in a folder, some."""
+    folders: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        segment = _VECTORS.fullmatch(file) or _NODES.fullmatch(file)
+        folders[file.rpartition("/")[0] if segment else ""].append(file)
+    return {
+        file
+        for folder, within in folders.items()
+        for file in (random.sample(within, LOOKED_INTO) if folder and len(within) > LOOKED_INTO else within)
+    }
+
+
 def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Contents:
     """Check the files of a generation as far as `check` says, and open their arrays.
 
@@ -149,9 +189,10 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
     contents = Contents()
     if CORPUS not in manifest.files:
         raise Damaged(f"{directory.path}: the manifest names no {CORPUS}")
-    for file, entry in manifest.files.items():
-        with opened(directory, file) as descriptor:
-            if wrong := problem(descriptor, entry, check):
+    looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
+    with _in_turn(directory, manifest.files) as files:
+        for file, descriptor in files:
+            if wrong := problem(descriptor, manifest.files[file], check if file in looked_into else None):
                 raise Damaged(f"{directory.path / file}: {wrong}")
             contents.take(directory, file, descriptor)
     for wrong in meanings(contents, manifest):

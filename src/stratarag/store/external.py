@@ -127,6 +127,10 @@ class ExternalPool(Pool):
             )
         return found
 
+    def require(self, slots: Rows) -> None:
+        """Make sure that rows are there, whatever is in memory; `VectorStoreStale` if not."""
+        self._read(slots)
+
     def read(self, slots: Rows) -> tuple[Halves, int]:
         """The vectors at some slots from the store, and how many were not there as they were written."""
         found = np.zeros((len(slots), self.dimension), np.float16)
@@ -218,9 +222,8 @@ class ExternalVectors(PooledVectors):
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query with chosen rows."""
-        if self.pool.is_local:
-            return super().products(query, rows)
-        return half_products([self.pool.halves(self.slots[rows])], query, np.arange(len(rows)))
+        halves = self.pool.halves(self.slots[rows])
+        return half_products([halves.view(np.uint16)], query, np.arange(len(rows)))
 
     def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
         """The admitted rows of largest inner product, searched for in the store, scored here.
@@ -264,6 +267,8 @@ class ExternalVectors(PooledVectors):
                 f"by {', '.join(where)}"
             )
         if given < asked:
+            some = admitted[:: max(1, len(admitted) // SPARE)]
+            self.pool.require(self.slots[some].astype(np.int64))
             self.pool.told_of_limit(given, asked)
         return admitted
 

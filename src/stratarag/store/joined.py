@@ -76,13 +76,15 @@ class JoinedSnapshot:
         names: Sequence[str],
         parts: Sequence[Snapshot],
         missing: Sequence[str] = (),
+        *,
+        methods: Sequence[str],
     ) -> None:
         self.path = path
         self.numbers = tuple(numbers)
         self.names = tuple(names)
         self.parts = tuple(parts)
         self.missing = tuple(missing)
-        self.manifest = _manifest([part.manifest for part in parts])
+        self.manifest = replace(_manifest([part.manifest for part in parts]), methods=tuple(methods))
         self.rows_of = Parts([part.size for part in parts])
         self._documents_of = Parts([part.document_count for part in parts])
         self._joined: dict[str, JoinedPart] = {}

@@ -17,7 +17,7 @@ from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
 from stratarag.store.layout import MANIFEST
 
-FORMAT = 3
+FORMAT = 4
 LONGEST = 1 << 26
 """Bytes of the longest manifest that is believed."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
@@ -36,8 +36,17 @@ def _nothing_renamed(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "format": 3}
 
 
+def _less_stored(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 had more arrays, of what follows from others: what is there is seen from their names."""
+    return {**content, "format": 4}
+
+
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_name_parts, _nothing_renamed)
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
+    _name_parts,
+    _nothing_renamed,
+    _less_stored,
+)
 
 
 def _version() -> str:

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ ARRAYS = {
 }
 """Arrays of a segment: compressed blocks, where each begins and its first record; of each record the bytes of
 its JSON, 64 bits that stand for these, and 64 that stand for its id."""
-FEWEST = 4096
+FEWEST = 1024
 """Nodes in a new segment, where there are as many."""
 _BLOCK = 1 << 13  # bytes of JSON from which a block is closed
 _LONGEST = 1 << 30  # bytes of JSON of a block that are believed
@@ -49,6 +49,13 @@ _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 Segment = Mapping[str, NDArray[Any]]
+
+
+class Block(NamedTuple):
+    """A block as it lies in a segment, and the bytes of JSON of each of its records."""
+
+    data: bytes
+    lengths: NDArray[np.int32]
 
 
 def encoded(node: Node) -> bytes:
@@ -137,6 +144,35 @@ class Records:
             found[place] = content[start:end]
         return found
 
+    def content(self, slots: Rows) -> list[Block | bytes]:
+        """The records at ascending slots to be written again: blocks of them, and the JSON of others.
+
+        A block is taken as it is if all of its records are wanted, unless they are few: those join others.
+        """
+        if not len(slots):
+            return []
+        begins, firsts = self._laid_out
+        of_slots = np.searchsorted(firsts, slots, "right") - 1
+        blocks, counts = np.unique(of_slots, return_counts=True)
+        full = 2 * (begins[firsts[blocks + 1]] - begins[firsts[blocks]]) >= _BLOCK
+        whole = full & (counts == np.diff(firsts)[blocks])
+        others = iter(self.raw(slots[~np.repeat(whole, counts)]))
+        lengths = np.diff(begins).astype(np.int32)
+        found: list[Block | bytes] = []
+        for block, count, taken in zip(blocks.tolist(), counts.tolist(), whole.tolist(), strict=True):
+            if taken:
+                found.append(Block(self._packed(block), lengths[firsts[block] : firsts[block + 1]]))
+            else:
+                found += (next(others) for _ in range(count))
+        return found
+
+    def _packed(self, block: int) -> bytes:
+        """A block as it lies in its segment."""
+        number = int(np.searchsorted(self._block_starts, block, "right")) - 1
+        at = block - int(self._block_starts[number])
+        bounds = self.segments[number]["bounds"]
+        return bytes(self.segments[number]["blocks"][int(bounds[at]) : int(bounds[at + 1])].tobytes())
+
     def _opened(self, block: int) -> bytes:
         """The JSON of a block."""
         with self._lock:
@@ -145,16 +181,14 @@ class Records:
                 return self._blocks[block]
         begins, firsts = self._laid_out
         size = int(begins[firsts[block + 1]] - begins[firsts[block]])
-        number = int(np.searchsorted(self._block_starts, block, "right")) - 1
-        at = block - int(self._block_starts[number])
-        bounds = self.segments[number]["bounds"]
         try:
-            packed = self.segments[number]["blocks"][int(bounds[at]) : int(bounds[at + 1])].tobytes()
-            content = zlib.decompressobj().decompress(packed, size + 1)
+            content = zlib.decompressobj().decompress(self._packed(block), size + 1)
             if len(content) != size:
                 raise ValueError(f"{len(content)} bytes or more, where {size} were written")
         except (zlib.error, ValueError) as error:
-            raise Damaged(f"part '{self.name}': block {at} of {self.files[number]}: {error}") from error
+            number = int(np.searchsorted(self._block_starts, block, "right")) - 1
+            at = f"block {block - int(self._block_starts[number])} of {self.files[number]}"
+            raise Damaged(f"part '{self.name}': {at}: {error}") from error
         with self._lock:
             if block not in self._blocks:  # another thread may have opened it meanwhile
                 self._blocks[block] = content
@@ -324,7 +358,7 @@ def written(
     for number, size in enumerate(plan.sizes):
         moved = plan.moved[start : start + size]
         old, rows = moved[moved < before], fresh[moved[moved >= before] - before]
-        content = base.raw(old) if base is not None else []
+        content = base.content(old) if base is not None else []
         content += [payloads[row] for row in rows.tolist()]
         both_hashes = np.concatenate([_column(base, "hashes", old), hashes[rows]])
         both_ids = np.concatenate([_column(base, "ids", old), ids[rows]])
@@ -351,26 +385,41 @@ def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
         seen.add(node.id)
 
 
-def packed(records: Sequence[bytes], hashes: Keys, ids: Keys) -> dict[str, NDArray[Any]]:
-    """The arrays of a segment."""
+def packed(content: Sequence[Block | bytes], hashes: Keys, ids: Keys) -> dict[str, NDArray[Any]]:
+    """The arrays of a segment of records, some of which are in blocks already."""
     blocks: list[bytes] = []
-    firsts = [0] if records else []
+    firsts: list[int] = []
+    lengths: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
     held: list[bytes] = []
-    size = 0
-    for number, record in enumerate(records):
-        if size >= _BLOCK:
+    count = size = 0
+
+    def close() -> None:
+        nonlocal size
+        if held:
             blocks.append(zlib.compress(b"".join(held), _LEVEL))
-            firsts.append(number)
-            held, size = [], 0
-        held.append(record)
-        size += len(record)
-    if held:
-        blocks.append(zlib.compress(b"".join(held), _LEVEL))
+            firsts.append(count - len(held))
+            lengths.append(np.fromiter(map(len, held), np.int32, len(held)))
+            held.clear()
+            size = 0
+
+    for each in content:
+        if size >= _BLOCK or isinstance(each, Block):
+            close()
+        if isinstance(each, Block):
+            blocks.append(each.data)
+            firsts.append(count)
+            lengths.append(each.lengths)
+            count += len(each.lengths)
+        else:
+            held.append(each)
+            size += len(each)
+            count += 1
+    close()
     return {
         "blocks": np.frombuffer(b"".join(blocks), np.uint8),
         "bounds": np.cumsum([0, *map(len, blocks)], dtype=np.int64),
         "firsts": np.array(firsts, np.int64),
-        "lengths": np.array([len(record) for record in records], np.int32),
+        "lengths": np.concatenate(lengths),
         "hashes": hashes,
         "ids": ids,
     }

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from stratarag._locks import cached_property
 from stratarag.kernels.topk import half_products
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import CarriedVectors
@@ -23,8 +24,10 @@ from stratarag.store.segments import KeyIndex, Keys, Plan, key_of, planned, segm
 FOLDER = "vectors"
 HALVES, HASHES = "vectors", "hashes"
 """Arrays of a segment: the vectors, and 64 bits that stand for each."""
-FEWEST = 1024
+FEWEST = 256
 """Vectors in a new segment, where there are as many."""
+MOST_SEGMENTS = 512
+"""Segments of all vectors, if they then have as many; an update writes those anew that lose some."""
 HELD = 1 << 13
 """Vectors that are kept in memory, as float32, once all of them were asked for."""
 _BATCH = 1 << 14
@@ -122,9 +125,13 @@ class PooledVectors:
         held = self._held if dtype is None else self._held.astype(dtype, copy=False)
         return held.copy() if copy else held
 
+    @cached_property
+    def _bits(self) -> list[NDArray[np.uint16]]:
+        return [np.ascontiguousarray(each).view(np.uint16) for each in self.pool.segments]
+
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
-        return half_products(self.pool.segments, query, self.slots[rows].astype(np.int64))
+        return half_products(self._bits, query, self.slots[rows].astype(np.int64))
 
     def tolist(self) -> list[list[float]]:
         """All of it as lists."""
@@ -218,7 +225,7 @@ class PoolWriter:
             used[slots] = True
         order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
         sizes = [] if self._base is None else [len(each) for each in self._base.hashes]
-        return planned(sizes, used, order, fewest=FEWEST, compact=compact)
+        return planned(sizes, used, order, fewest=FEWEST, most=MOST_SEGMENTS, compact=compact)
 
     def write(
         self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False

@@ -91,6 +91,7 @@ def planned(
     order: Rows,
     *,
     fewest: int,
+    most: int = MOST_SEGMENTS,
     compact: bool = False,
 ) -> Plan:
     """Which segments are kept, and what is written anew.
@@ -105,6 +106,8 @@ def planned(
         The order in which those that come are written: their numbers, from 0, shape (coming,).
     fewest
         Things in a new segment, where there are as many. One with less than half as many is written anew.
+    most
+        Segments that a whole index is divided into, if they then have enough things.
     compact
         Whether everything is written anew.
     """
@@ -124,7 +127,7 @@ def planned(
     unmoved = np.flatnonzero(stays)
     slots[unmoved] = np.arange(len(unmoved))
     slots[moved] = len(unmoved) + np.arange(len(moved))
-    size = max(fewest, (len(unmoved) + len(moved)) // MOST_SEGMENTS)
+    size = max(fewest, (len(unmoved) + len(moved)) // most)
     return Plan(kept, moved, _divided(len(moved), size), slots)
 
 

@@ -16,7 +16,7 @@ from stratarag.methods.archrag.communities import CommunityWriter, Written
 from stratarag.methods.archrag.config import ArchRAGConfig
 from stratarag.methods.archrag.index import index_arrays
 from stratarag.methods.archrag.levels import Level, Partition, entity_level, partition
-from stratarag.methods.archrag.ranking import Calibration
+from stratarag.methods.archrag.ranking import calibration_arrays
 from stratarag.methods.archrag.unchanged import Unchanged
 from stratarag.methods.archrag.unchanged import arrays as unchanged_arrays
 from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
@@ -233,5 +233,5 @@ def _arrays(
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
         layers[0] = np.asarray(layers[0])
         arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked)
-        arrays |= Calibration.of(layers, config.seed).arrays()
+        arrays |= calibration_arrays(layers, config.seed)
     return arrays

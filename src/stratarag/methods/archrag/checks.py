@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratarag.methods.archrag.build import ADDED, RECIPE
 from stratarag.methods.archrag.index import CHANGES, INDEX
+from stratarag.methods.archrag.ranking import SAMPLED
 from stratarag.methods.archrag.unchanged import SETTINGS
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
@@ -73,8 +74,11 @@ def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None
         checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
         checks.rows(f"zeros{level}", size, (None,))
     count = len(layers)
-    samples = checks.numbers("calibration.sample", np.float32, (None, dimension))
-    checks.numbers("calibration.means", np.float32, (count, dimension))
+    if checks.has(SAMPLED):
+        samples = checks.rows(SAMPLED, sum(layers), (None,))
+    else:  # in indexes of an earlier version
+        samples = checks.numbers("calibration.sample", np.float32, (None, dimension))
+        checks.numbers("calibration.means", np.float32, (count, dimension))
     checks.borders("calibration.borders", len(samples), count)
     sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
     if sizes != list(layers):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 
+from stratarag._sync import while_reading
 from stratarag.methods.archrag.clustering import Weights
 from stratarag.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
 from stratarag.models.gate import Gate
@@ -15,6 +17,7 @@ from stratarag.pipeline.carryover import VECTORS, CarryOver
 from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.reading import read_lists
 from stratarag.pipeline.reports import carried, write_reports
 from stratarag.pipeline.statements import group_vectors
 from stratarag.pipeline.summarize import Group
@@ -25,7 +28,7 @@ PROMPT = load_prompt("stratarag.methods.archrag", "report")
 KIND = "community"
 TITLE_NAMES = 3
 """Members whose names make the title of a report that no model wrote."""
-_BATCH = 1024
+_BATCH = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +103,14 @@ class CommunityWriter:
         members, edges = partition.members(), partition.inner_edges(level.ends)
         degrees = inner_degrees(level, partition.labels)
         made: list[int] = np.flatnonzero(before < 0).tolist()
-        nodes: list[Node] = []
-        for start in range(0, len(made), _BATCH):
-            batch = made[start : start + _BATCH]
+
+        def read(batch: Sequence[int]) -> list[Community]:
             ordered = [_by_degree(members[row], degrees) for row in batch]
             sources = [indices[indptr[row] : indptr[row + 1]].tolist() for row in batch]
-            communities = self._read(level, ordered, [edges[row] for row in batch], sources)
-            nodes += await self._nodes(level, communities)
+            return self._read(level, ordered, [edges[row] for row in batch], sources)
+
+        reads = (partial(read, made[start : start + _BATCH]) for start in range(0, len(made), _BATCH))
+        nodes = list(chain.from_iterable(await while_reading(reads, partial(self._nodes, level))))
         joined = [members[row].tolist() for row in made if row < partition.joined]
         embedded = await group_vectors(
             nodes[: len(joined)], joined, level.vectors, stage="embed reports", carry=self._carry
@@ -139,7 +143,8 @@ class CommunityWriter:
         joined = [each for each in communities if len(each.members) > 1]
         known = self._carry.nodes([each.id for each in joined])
         missing = [each for each in joined if each.id not in known]
-        groups = [Group(each.title, each.texts, self._corpus.ids(each.sources)) for each in missing]
+        sources = read_lists(self._corpus.ids, [each.sources for each in missing])
+        groups = [Group(each.title, each.texts, ids) for each, ids in zip(missing, sources, strict=True)]
         reports = await write_reports(groups, self._gate, prompt=PROMPT, max_tokens=self._tokens)
         written = dict(zip((each.id for each in missing), reports, strict=True))
         nodes = []

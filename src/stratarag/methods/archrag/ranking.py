@@ -20,7 +20,7 @@ comes first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ from stratarag.protocols import Rows, Vectors
 Weights = NDArray[np.float64]
 SAMPLE = 128
 """Nodes of a background, where there are as many."""
+SAMPLED = "calibration.rows"
+"""The array of the nodes in the backgrounds of all levels, counted through these."""
 LEAST_SAMPLE = 16
 """A smaller background is completed with texts that have nothing to do with any question (a cosine of 0)."""
 TILT = 0.5
@@ -62,22 +64,24 @@ class Calibration:
     @classmethod
     def of(cls, layers: Sequence[Vectors], seed: int) -> Calibration:
         """Of levels with these vectors, the lowest first; zero vectors are in no background."""
-        found = [_background(layers[: level + 1], seed) for level in range(len(layers))]
-        return cls(
-            np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in found]).astype(np.float32),
-            np.concatenate(found),
-            np.cumsum([0, *map(len, found)], dtype=np.int64),
-            np.array([len(layer) for layer in layers], np.int64),
-        )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What is kept of it."""
-        return {f"calibration.{item.name}": getattr(self, item.name) for item in fields(self)}
+        return cls.from_arrays(calibration_arrays(layers, seed), layers)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Calibration:
-        """The same, in memory."""
-        return cls(*(np.array(arrays[f"calibration.{item.name}"]) for item in fields(cls)))
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], layers: Sequence[Vectors]) -> Calibration:
+        """From `calibration_arrays` and the vectors of the levels."""
+        borders, sizes = np.array(arrays["calibration.borders"]), np.array(arrays["calibration.sizes"])
+        if SAMPLED not in arrays:  # an earlier version stored the vectors a second time
+            means, sample = np.array(arrays["calibration.means"]), np.array(arrays["calibration.sample"])
+            return cls(means, sample, borders, sizes)
+        rows, starts = arrays[SAMPLED], np.cumsum([0, *sizes])
+        levels = np.searchsorted(starts, rows, "right") - 1
+        sample = np.empty((len(rows), layers[0].shape[1]), np.float32)
+        for level in np.unique(levels).tolist():
+            own = levels == level
+            sample[own] = layers[level][rows[own] - starts[level]]
+        found = np.split(sample, borders[1:-1])
+        means = np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in found])
+        return cls(means.astype(np.float32), sample, borders, sizes)
 
     def measures(self, query: Vectors) -> tuple[Weights, Weights]:
         """Mean of the similarities to a level's background, and what one unit of the score is, by level.
@@ -104,13 +108,25 @@ def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, 
     return np.where(raised > 0, raised * weights, raised / weights)
 
 
-def _background(layers: Sequence[Vectors], seed: int) -> Vectors:
-    """Vectors that the last of some levels is measured by: its own, and where these are few, those below."""
-    parts: list[Vectors] = []
+def calibration_arrays(layers: Sequence[Vectors], seed: int) -> dict[str, NDArray[Any]]:
+    """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels."""
+    sizes = np.array([len(layer) for layer in layers], np.int64)
+    starts = np.cumsum([0, *sizes])
+    found = [_background(layers[: level + 1], starts, seed) for level in range(len(layers))]
+    return {
+        SAMPLED: np.concatenate(found),
+        "calibration.borders": np.cumsum([0, *map(len, found)], dtype=np.int64),
+        "calibration.sizes": sizes,
+    }
+
+
+def _background(layers: Sequence[Vectors], starts: Rows, seed: int) -> Rows:
+    """Nodes that the last of some levels is measured by: its own, and where these are few, those below."""
+    parts: list[Rows] = []
     missing = SAMPLE
-    for layer in reversed(layers):
+    for layer, start in zip(reversed(layers), starts[len(layers) - 1 :: -1], strict=True):
         rows = _sampled(layer, missing, seed)
-        parts.append(layer[rows])
+        parts.append(start + rows)
         missing -= len(rows)
         if missing <= 0:
             break

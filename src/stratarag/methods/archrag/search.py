@@ -84,7 +84,7 @@ class HierarchySearcher:
 
     @cached_property
     def _calibration(self) -> Calibration:
-        return Calibration.from_arrays(self._arrays)
+        return Calibration.from_arrays(self._arrays, [layer.vectors for layer in self._layers])
 
     @cached_property
     def _index(self) -> CHNSW:

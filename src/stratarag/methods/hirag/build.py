@@ -52,7 +52,7 @@ async def build(
     communities = await build_communities(context, layers.entities, edges, compare=layers.drift.due)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
     metas = [meta] if meta else []
-    parts = [_made(layers.entities.nodes), communities.nodes, _made(metas)]
+    parts = [layers.entities.nodes(), communities.nodes, _made(metas)]
     arrays[VECTOR_KEYS] = np.concatenate(
         [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts[:2]]
     )
@@ -139,13 +139,14 @@ def _arrays(
         VECTORS: np.concatenate(nodes),
         "counts": np.array([len(summaries), len(communities.nodes), int(meta)], np.int64),
         **{f"layered.{name}": array for name, array in adjacency.items()},
-        "layers.levels": np.array([node.level for node in entities.nodes], np.int16),
+        "layers.levels": entities.levels,
         "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
         "layers.sparsity": np.array(layers.sparsity, np.float64),
         "entities.keys": entities.keys,
         NAMES: entities.names,
         **layers.drift.arrays(),
         **_community_arrays(communities, entities.count),
+        **layers.proposals,
         **cluster_arrays(layers.clusters, layers.ids, keys, context.config),
         **Nearest.index(entities.vectors[:count], "entities"),
         **Nearest.index(summaries, "summaries"),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stratarag.kernels.checks import check_symmetric
 from stratarag.methods.hirag.clusters import IDS, TEXT_SETTINGS
 from stratarag.methods.hirag.entities import NAMES
+from stratarag.methods.hirag.proposals import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
@@ -54,6 +55,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
             checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
             checks.of(TEXT_SETTINGS, np.int64, (None,))
         _check_clusters(checks)
+        if checks.has(CLUSTERS):  # not in indexes of an earlier version
+            _check_proposals(checks, summaries)
         for name, rows in (
             ("entities", graph.entities),
             ("summaries", summaries),
@@ -69,3 +72,13 @@ def _check_clusters(checks: Checks) -> None:
     checks.of("clusters.lineages", np.uint64, (count,))
     members = checks.of("clusters.members", np.uint64, (None,))
     checks.borders("clusters.indptr", len(members), count)
+
+
+def _check_proposals(checks: Checks, summaries: int) -> None:
+    """What tells an update which summary entities are as they were."""
+    (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
+    (count,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
+    checks.rows(ENTITIES, summaries, (count,), dtype=np.int32, start=-1)
+    checks.of(PROPOSED, np.uint64, (count, 2))
+    checks.of(WRITTEN, np.bool_, (count,))
+    checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)

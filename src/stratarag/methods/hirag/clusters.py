@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.kernels.quality import cosine_similarity
+from stratarag.kernels.ranges import ranges
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.pipeline.before import list_sums, mixed
 from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
@@ -26,7 +27,8 @@ from stratarag.pipeline.drift import first_settled, other_size, worse
 from stratarag.protocols import Rows, Stored, Vectors
 
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
-"""Arrays: the ids of clusters, 0 of one of one, and the settings that texts depend on."""
+"""Arrays: the ids of clusters as two numbers, 0 of one of one, and the settings that texts depend on."""
+_COMPARED = 256  # members that are compared with all clusters at a time
 _SMALLEST = 3  # members of a cluster up to which it is not halved
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
@@ -60,21 +62,21 @@ class PreviousClusters:
         """
         if not self._arrays:
             return None
-        indptr = self._arrays["clusters.indptr"]
-        places = lookup(self._arrays["clusters.members"], keys)
-        groups: list[Rows] = []
-        lineages: list[int] = []
-        for row in np.flatnonzero(self._arrays["clusters.levels"] == level).tolist():
-            before = places[indptr[row] : indptr[row + 1]]
-            found = np.sort(before[before >= 0])
-            if len(found) > 1 or len(found) == len(before):
-                groups.append(found)
-                lineages.append(int(self._arrays["clusters.lineages"][row]))
-        return Clusters(groups, np.array(lineages, np.uint64)) if groups else None
+        indptr, of_layer = self._arrays["clusters.indptr"], self._arrays["clusters.levels"] == level
+        rows, sizes = np.flatnonzero(of_layer), np.diff(indptr)[of_layer]
+        places = lookup(self._arrays["clusters.members"][ranges(indptr[rows], sizes)], keys)
+        numbers = np.repeat(np.arange(len(rows)), sizes)[places >= 0]
+        places = places[places >= 0]
+        left = np.bincount(numbers, minlength=len(rows))
+        stays = (left > 1) | (left == sizes)
+        order = np.lexsort((places, numbers))
+        order = order[stays[numbers[order]]]
+        groups = np.split(places[order], np.cumsum(left[stays])[:-1])
+        return Clusters(groups, self._arrays["clusters.lineages"][rows[stays]]) if stays.any() else None
 
 
 class KnownClusters:
-    """Ids of the previous clusters, for those that have the same members, and these as they were."""
+    """The previous clusters, for those that have the same members, and these as they were."""
 
     def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
         usable = previous is not None and IDS in previous.arrays
@@ -82,38 +84,36 @@ class KnownClusters:
         if self._arrays and self._arrays[TEXT_SETTINGS].tolist() != text_settings(config):
             self._arrays = {}
 
-    def ids(
-        self,
-        level: int,
-        members: Sequence[Sequence[int]],
-        lineages: Sequence[int],
-        keys: Keys,
-        same: NDArray[np.bool_],
-    ) -> list[str]:
-        """The id of each cluster of a layer, "" where it is to be made.
+    def rows(
+        self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, same: NDArray[np.bool_]
+    ) -> Rows:
+        """The row of each cluster of a layer, -1 where it is to be made.
 
         Parameters
         ----------
         members, lineages
-            Entities of each cluster, and its key.
+            Entities of each cluster, as borders and rows, and its key.
         keys, same
             Of all entities: the key, and whether it is as it was.
         """
-        if not self._arrays or not members:
-            return [""] * len(members)
-        indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
-        flat = np.concatenate([np.asarray(rows, np.int64) for rows in members])
+        indptr, flat = members
+        nothing = np.full(len(lineages), -1, np.int64)
+        if not self._arrays or not len(lineages):
+            return nothing
         rows = np.flatnonzero(self._arrays["clusters.levels"] == level)
         if not len(rows):
-            return [""] * len(members)
-        found = lookup(np.array(lineages, np.uint64), self._arrays["clusters.lineages"][rows])
+            return nothing
+        found = lookup(lineages, self._arrays["clusters.lineages"][rows])
         found = np.where(found >= 0, rows[found], -1)
-        sums = list_sums(indptr, mixed(keys[flat]))
         were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
-        known = (found >= 0) & (sums == were[found])
+        known = (found >= 0) & (list_sums(indptr, mixed(keys[flat])) == were[found])
         known &= list_sums(indptr, (~same[flat]).astype(np.uint64)) == 0
-        ids = self._arrays[IDS][found]
-        return [row.tobytes().hex() if each else "" for row, each in zip(ids, known.tolist(), strict=True)]
+        return np.where(known, found, -1)
+
+    def ids(self, rows: Rows) -> Keys:
+        """The ids of previous clusters, shape (rows, 2)."""
+        found: Keys = self._arrays[IDS][rows] if self._arrays else np.zeros((0, 2), np.uint64)
+        return found
 
 
 def text_settings(config: HiRAGConfig) -> list[int]:
@@ -161,7 +161,7 @@ def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config:
     groups, fit = [rows.tolist() for rows in kept], _Fit(vectors, kept)
     homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
     anywhere = np.full(len(kept), -1.0)
-    founded = [np.array([row]) for row in homeless.tolist() if not fit.join(row, groups, anywhere, config)]
+    founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
             groups[place], rest = _halved(vectors, groups[place])
@@ -200,21 +200,20 @@ def _likeness(vectors: Vectors, groups: Sequence[Rows]) -> float:
 
 
 def arrays(
-    layers: Sequence[Clusters], ids: Sequence[Sequence[str]], keys: Sequence[Keys], config: HiRAGConfig
+    layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys], config: HiRAGConfig
 ) -> dict[str, NDArray[Any]]:
     """What `PreviousClusters` and `KnownClusters` read; `keys` are those of each layer's members."""
-    groups = [each[rows] for layer, each in zip(layers, keys, strict=True) for rows in layer.members]
+    none = np.zeros(0, np.uint64)
+    members = [each[np.concatenate(layer.members)] for layer, each in zip(layers, keys, strict=True)]
+    sizes = [len(rows) for layer in layers for rows in layer.members]
+    levels = np.repeat(np.arange(len(layers)), [len(layer.members) for layer in layers])
     return {
         "clusters.settings": np.array([_settings(config)], np.uint64),
-        "clusters.levels": np.repeat(np.arange(len(layers)), [len(layer.members) for layer in layers]).astype(
-            np.int16
-        ),
-        "clusters.lineages": np.concatenate([np.zeros(0, np.uint64), *(layer.lineages for layer in layers)]),
-        "clusters.indptr": np.cumsum([0, *map(len, groups)], dtype=np.int64),
-        "clusters.members": np.concatenate([np.zeros(0, np.uint64), *groups]),
-        IDS: np.frombuffer(
-            b"".join(bytes.fromhex(each) or bytes(16) for layer in ids for each in layer), np.uint64
-        ).reshape(-1, 2),
+        "clusters.levels": levels.astype(np.int16),
+        "clusters.lineages": np.concatenate([none, *(layer.lineages for layer in layers)]),
+        "clusters.indptr": np.cumsum([0, *sizes], dtype=np.int64),
+        "clusters.members": np.concatenate([none, *members]),
+        IDS: np.concatenate([none.reshape(0, 2), *ids]),
         TEXT_SETTINGS: np.array(text_settings(config), np.int64),
     }
 
@@ -251,7 +250,7 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
     """The previous clusters with those new members that fit in, and clusters of the other new members."""
     groups = [rows.tolist() for rows in previous.members]
     fit = _Fit(vectors, previous.members)
-    left = [row for row in new.tolist() if not fit.join(row, groups, fit.typical, config)]
+    left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
     if left:
         rows, most = np.array(left, np.int64), _new_clusters(previous, keys, new)
@@ -259,10 +258,7 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
         for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
             apart = rows[group]
             if len(group) == 1 or len(founded) >= most:
-                own = [row for row in apart.tolist() if not placed[row]]
-                apart = np.array(
-                    [row for row in own if not fit.join(row, groups, fit.least, config)], np.int64
-                )
+                apart = np.array(fit.left(apart[~placed[apart]], groups, fit.least, config), np.int64)
             if len(apart):
                 founded.append(apart)
             placed[rows[group]] = True
@@ -296,11 +292,27 @@ class _Fit:
         ordered = near[np.lexsort((near, np.repeat(np.arange(len(sizes)), sizes)))]
         self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
 
-    def join(
-        self, row: int, groups: Sequence[list[int]], bounds: NDArray[np.floating], config: HiRAGConfig
+    def left(
+        self, rows: Rows, groups: Sequence[list[int]], bounds: NDArray[np.floating], config: HiRAGConfig
+    ) -> list[int]:
+        """Put rows into the nearest cluster with room whose bound they reach; those that find none."""
+        found: list[int] = []
+        for start in range(0, len(rows), _COMPARED):
+            some = rows[start : start + _COMPARED]
+            near = self._vectors[some] @ self._centres.T
+            for row, similarity in zip(some.tolist(), near, strict=True):
+                if not self._join(row, similarity, groups, bounds, config):
+                    found.append(row)
+        return found
+
+    @staticmethod
+    def _join(
+        row: int,
+        similarity: NDArray[np.floating],
+        groups: Sequence[list[int]],
+        bounds: NDArray[np.floating],
+        config: HiRAGConfig,
     ) -> bool:
-        """Put a row into the nearest cluster that has room and whose bound it reaches, if there is one."""
-        similarity = self._centres @ self._vectors[row]
         places = np.flatnonzero(similarity >= bounds)
         for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
             if 1 < len(groups[place]) < config.max_cluster:

@@ -36,9 +36,10 @@ from stratarag.pipeline.drift import communities_drifted, first_settled
 from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
+from stratarag.pipeline.reading import read_lists
 from stratarag.pipeline.reports import CommunityReport, carried, write_reports
 from stratarag.pipeline.statements import group_vectors
-from stratarag.pipeline.summarize import MODEL, Group
+from stratarag.pipeline.summarize import Group
 from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import Node
 
@@ -113,11 +114,10 @@ class Edges:
         """A relation with a summary entity weighs its strength, or what the median relation does."""
         given = np.asarray(context.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
-        pairs = [(each.member, each.summary) for each in entities.relations]
-        hierarchy = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        weights = np.array([each.strength or usual for each in entities.relations], dtype=np.float64)
-        ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), hierarchy])
-        return cls(ends, np.concatenate([given, weights]))
+        hierarchy = [np.column_stack([each.members, each.entities]) for each in entities.relations]
+        told = np.concatenate([np.zeros(0, np.float64), *(each.strengths for each in entities.relations)])
+        ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), *hierarchy])
+        return cls(ends, np.concatenate([given, np.where(told > 0, told, usual)]))
 
 
 async def build_communities(
@@ -318,8 +318,8 @@ class CommunityWriter:
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
         """Names of entities; of a summary entity that is named by its members, theirs."""
         for row in rows:
-            name, made = self._entities.name(row), self._entities.summaries.get(row)
-            yield from members_named(name) if made and made[0].by != MODEL else [name]
+            name = self._entities.name(row)
+            yield from members_named(name) if self._entities.named_by_members(row) else [name]
 
     def _of_communities(
         self, level: int, numbers: Labels, rows: Rows, known: Mapping[int, Node]
@@ -368,8 +368,8 @@ class CommunityWriter:
         if not communities:
             return []
         gate, tokens = self._context.gate, self._context.config.report_tokens
-        chunk_ids = self._context.corpus.ids
-        groups = [Group(each.title, each.texts, chunk_ids(each.sources)) for each in communities]
+        sources = read_lists(self._context.corpus.ids, [each.sources for each in communities])
+        groups = [Group(each.title, each.texts, ids) for each, ids in zip(communities, sources, strict=True)]
         with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
             return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.methods.base import Graph, Stored
-from stratarag.methods.hirag.naming import Summary
 from stratarag.pipeline.before import carried_keys
-from stratarag.pipeline.carryover import Keys, keys_of, lookup
+from stratarag.pipeline.carryover import Keys, Places, keys_of
+from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.index import canonical
+from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
 
@@ -22,53 +23,91 @@ NAMES = "entities.names"
 _READ = 8192
 
 
-class MemberRelation(NamedTuple):
-    """A relation from a member of a cluster to its summary entity; `strength` is 0 where nothing is known."""
-
-    member: int
-    summary: int
-    reason: str
-    strength: float
-
-
-@dataclass(slots=True)
-class Entities:
-    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
-
-    Those of the graph are read when they are asked for, and before that when they are `fetch`ed together.
+@dataclass(frozen=True, slots=True)
+class MemberRelations:
+    """Relations from members of clusters to their summary entities.
 
     Attributes
     ----------
-    graph
-        The graph.
+    members, entities
+        The entities that each relates.
+    proposals
+        The number of the proposal that it belongs to (`proposals.Proposed`), among all of the layer.
+    strengths
+        0 where nothing is known.
+    """
+
+    members: Rows
+    entities: Rows
+    proposals: Rows
+    strengths: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryEntities:
+    """Summary entities of a layer as they are added, without their nodes.
+
+    Attributes
+    ----------
+    keys, names
+        Of each the key, and that of its canonical name.
+    origin, same
+        Its number in the previous index, or -1, and whether it is made of the same as there.
+    before
+        The row there of one whose node is taken over, or -1.
+    vectors
+        Of all.
+    """
+
+    keys: Keys
+    names: Keys
+    origin: Rows
+    same: NDArray[np.bool_]
+    before: Rows
+    vectors: Vectors
+
+
+@dataclass
+class Entities:
+    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
+
+    Their nodes are read when they are asked for, and before that when they are `fetch`ed together.
+
+    Attributes
+    ----------
+    graph, previous
+        The graph, and the previous index.
     vectors, keys
         Of all entities.
     origin, same
         The number that each had in the previous index, or -1, and whether it is as it was, sources and all.
     names
         The keys of the names of the graph's entities.
-    nodes
-        The nodes of the summary entities.
+    named, levels, before
+        Of each summary entity the key of its canonical name, its layer, and the row in the previous index of
+        one whose node is taken over, or -1.
+    made
+        The nodes of the others, by row.
     relations
-        Of members of clusters with the summary entities of these.
-    summaries
-        What the clusters of each summary entity say of it, by its row.
+        Of members of clusters with the summary entities of these, by layer.
     complete
-        Whether a model wrote all summaries.
+        Whether a model wrote all summaries that were made.
     """
 
     graph: Graph
+    previous: Stored | None
     vectors: Vectors
     keys: Keys
     origin: Rows
     same: NDArray[np.bool_]
     names: Keys
-    nodes: list[Node] = field(default_factory=list)
-    relations: list[MemberRelation] = field(default_factory=list)
-    summaries: dict[int, list[Summary]] = field(default_factory=dict)
+    named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
+    levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
+    before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    made: dict[int, Node] = field(default_factory=dict)
+    relations: list[MemberRelations] = field(default_factory=list)
     complete: bool = True
     _read: dict[int, Node] = field(default_factory=dict)
-    _named: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, previous: Stored | None) -> Entities:
@@ -86,7 +125,7 @@ class Entities:
         vectors = np.asarray(graph.vectors)
         keys = carried_keys(arrays.get("entities.keys", none), origin, lambda rows: _id_keys(graph, rows))
         names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
-        return cls(graph, vectors, keys, origin, same, names)
+        return cls(graph, previous, vectors, keys, origin, same, names)
 
     @property
     def count(self) -> int:
@@ -95,20 +134,35 @@ class Entities:
 
     def fetch(self, rows: Iterable[int]) -> None:
         """Read what is not read yet of some rows, at once."""
-        missing = [row for row in sorted(set(rows)) if row < self.graph.entities and row not in self._read]
-        self._read |= zip(missing, self.graph.stored.nodes(missing), strict=True)
+        missing = [row for row in sorted(set(rows)) if row not in self._read and row not in self.made]
+        first = self.graph.entities
+        own, above = [row for row in missing if row < first], [row for row in missing if row >= first]
+        self._read |= zip(own, self.graph.stored.nodes(own), strict=True)
+        if above:
+            rows_before = self.before[np.array(above, np.int64) - first]
+            kept = KeptNodes.of(rows_before, [], self.previous, self.graph.before)
+            self._read |= zip(above, kept.read(range(len(above))), strict=True)
 
     def node(self, row: int) -> Node:
         """The node of an entity."""
-        if row >= self.graph.entities:
-            return self.nodes[row - self.graph.entities]
+        if row in self.made:
+            return self.made[row]
         if row not in self._read:
             self.fetch([row])
         return self._read[row]
 
+    def nodes(self) -> KeptNodes:
+        """The nodes of the summary entities."""
+        fresh = [self.made[row] for row in sorted(self.made)]
+        return KeptNodes.of(self.before, fresh, self.previous, self.graph.before)
+
     def name(self, row: int) -> str:
         """The name of an entity."""
         return str(self.node(row).extra["name"])
+
+    def named_by_members(self, row: int) -> bool:
+        """Whether this is a summary entity whose name is made of those of its members."""
+        return row >= self.graph.entities and self.node(row).extra["summaries"][0]["by"] != MODEL
 
     def sources_of(self, members: Sequence[int]) -> list[int]:
         """The union of the members' sources, ascending."""
@@ -120,25 +174,38 @@ class Entities:
         found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
         return found
 
-    def rows_named(self, names: Sequence[str]) -> dict[str, int]:
-        """What some canonical names mean: the entity with this id, one shown so, or a summary entity."""
-        first = self.graph.entities
-        shown = lookup(keys_of("name", names), self.names).tolist()
-        found = {name: row for name, row in zip(names, shown, strict=True) if row >= 0}
-        found |= {name: row for name, row in self.graph.stored.rows(names).items() if row < first}
-        return {name: self._named[name] for name in names if name in self._named} | found
+    def rows_named(self, names: Keys) -> Rows:
+        """What some names mean: the entity with this id, one shown so, or a summary entity; or -1.
 
-    def add(self, made: Sequence[tuple[int, int, bool]]) -> None:
-        """Of summary entities that were appended: keys, numbers in the previous index, whether the same."""
-        keys, origin, same = zip(*made, strict=True) if made else ((), (), ())
-        self.keys = np.concatenate([self.keys, np.array(keys, np.uint64)])
-        self.origin = np.concatenate([self.origin, np.array(origin, np.int64)])
-        self.same = np.concatenate([self.same, np.array(same, np.bool_)])
+        Parameters
+        ----------
+        names
+            Keys of the names, as one that is shown and as an id, shape (names, 2).
+        """
+        shown, as_id = names[:, 0], names[:, 1]
+        made = Places(self.named).of(shown)
+        found = np.where(made >= 0, made + self.graph.entities, -1)
+        for places in (self._shown.of(shown), self._ids.of(as_id)):
+            found = np.where(places >= 0, places, found)
+        return found
 
-    def append(self, node: Node) -> None:
-        """The node of a summary entity, whose key and vector follow."""
-        self._named.setdefault(canonical(str(node.extra["name"])), self.graph.entities + len(self.nodes))
-        self.nodes.append(node)
+    @cached_property
+    def _shown(self) -> Places:
+        return Places(self.names)
+
+    @cached_property
+    def _ids(self) -> Places:
+        return Places(self.keys[: self.graph.entities])
+
+    def add(self, new: SummaryEntities, level: int) -> None:
+        """Append the summary entities of a layer; nodes of those that are not taken over follow (`made`)."""
+        self.keys = np.concatenate([self.keys, new.keys])
+        self.origin = np.concatenate([self.origin, new.origin])
+        self.same = np.concatenate([self.same, new.same])
+        self.named = np.concatenate([self.named, new.names])
+        self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])
+        self.before = np.concatenate([self.before, new.before])
+        self.vectors = np.concatenate([self.vectors, new.vectors])
 
 
 def _id_keys(graph: Graph, rows: Sequence[int]) -> Keys:

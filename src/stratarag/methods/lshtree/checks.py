@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.methods.lshtree.unchanged import CHUNK_TIES, SETTINGS, TIES
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -29,4 +31,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
             raise ValueError("array 'levels' does not ascend from 1 by steps of 1")
         checks.csr("children", max(chunks, nodes), nodes)
+        if checks.has(CHUNK_TIES):  # not in indexes of an earlier version
+            checks.of(CHUNK_TIES, np.uint64, (chunks,))
+            checks.of(TIES, np.uint64, (nodes,))
+            checks.of(BY_MODEL, np.bool_, (nodes,))
+            checks.of(SETTINGS, np.int64, (1,))
         checks.nearest("nodes", nodes, dimension)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
 
@@ -71,14 +72,14 @@ async def build(
     unchanged = Unchanged(graph, gate, previous, config)
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph, previous)
-        edges = await asyncio.to_thread(_edges_of_decomposition, graph)
+        stated = await asyncio.to_thread(stating_units, graph)
+        edges = await asyncio.to_thread(_edges_of_decomposition, graph, stated)
         grouped = None if regroup else previous
         drift = await asyncio.to_thread(graph_drift, inputs.keys, grouped)
         measure = grouped is None or drift.due
         important = await asyncio.to_thread(
-            important_entities, inputs, edges, config, previous, measure=measure
+            important_entities, inputs, edges, config, grouped, measure=measure
         )
-    stated = await asyncio.to_thread(stating_units, graph)
     lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated, config)
     attributes, of_attributes = await _attributes(lists, inputs, carry, unchanged, gate, config, previous)
 
@@ -95,7 +96,7 @@ async def build(
 
     units = np.asarray(graph.unit_vectors, np.float32)
     fresh = await _fresh_vectors(attributes, of_attributes, written, units, inputs, carry)
-    contents = _Contents(corpus, graph, important, attributes, elements, labels, fresh, units)
+    contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh, units)
     settled = None if measure else previous
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
@@ -168,7 +169,6 @@ async def _fresh_vectors(
     of_attributes = [[row - first for row in plan.rows if row >= first] for plan in plans]
     stage = "embed attributes and elements"
     made = await group_vectors(attributes.fresh, of_attributes, units, stage=stage, carry=carry)
-    below = np.concatenate([units, attributes.vectors(VECTORS, made)])
     of_elements = [
         [
             *(len(units) + place for place in each.about.attributes),
@@ -176,13 +176,18 @@ async def _fresh_vectors(
         ]
         for each in written
     ]
+    rows, places = np.unique([row for own in of_elements for row in own], return_inverse=True)
+    rows, borders = rows.astype(np.int64), np.cumsum([0, *map(len, of_elements)])
+    of_rows = [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
+    own = attributes.vectors(VECTORS, made)[rows[rows >= len(units)] - len(units)]
+    below = np.concatenate([units[rows[rows < len(units)]], own])
     nodes = [each.node for each in written]
-    return made, await group_vectors(nodes, of_elements, below, stage=stage, carry=carry)
+    return made, await group_vectors(nodes, of_rows, below, stage=stage, carry=carry)
 
 
-def _edges_of_decomposition(graph: Graph) -> Rows:
+def _edges_of_decomposition(graph: Graph, stated: Rows) -> Rows:
     """The edges of 2.2 among entities, relations and units, as rows of the graph."""
-    return EdgeList.of(decomposition(graph, Layout.of(0, graph))).ends
+    return EdgeList.of(decomposition(graph, stated, Layout.of(0, graph))).ends
 
 
 def _community_keys(inputs: BuildInputs, important: Rows) -> Keys:
@@ -196,6 +201,7 @@ class _Contents:
 
     corpus: Corpus
     graph: Graph
+    stated: Rows
     important: Important
     attributes: KeptNodes
     elements: _Elements
@@ -232,20 +238,20 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     """What a search reads; edges by meaning go on from those of `settled`."""
     layout, vectors = contents.layout, contents.vectors()
-    entries = np.concatenate([contents.units, vectors])
+    everything = np.concatenate([contents.corpus.vectors, contents.units, vectors])
+    entries = everything[contents.corpus.size :]
+    of_entries = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
     cells = entry_cells(entries, layout, moved, config)
-    edges = EdgeList.of(_structure(contents, layout, cells))
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
-    everything = np.concatenate([contents.corpus.vectors, entries])
     links = entry_links(nodes, everything, moved, config)
-    merged, semantic = edges.with_semantic(links)
+    edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     titles = contents.elements.titles.texts()
     parts = [contents.attributes, contents.elements.nodes]
     return {
-        **edge_arrays(merged, semantic, layout),
+        **edge_arrays(edges, layout),
         **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
-        **_carried_vectors(contents, vectors, entries, previous),
+        **_carried_vectors(contents, vectors, entries, of_entries, previous),
         VECTOR_KEYS: np.concatenate(
             [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
         ),
@@ -256,26 +262,29 @@ def _arrays(
             ]
         ),
         CELLS: cells.astype(np.int32),
-        **Nearest.index(entries, "entries"),
+        **Nearest.index(entries, "entries", None if previous is None else (previous.arrays, of_entries)),
     }
 
 
+def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
+    """The previous row of each entry of S, A and H that has the same vector, or -1."""
+    graph, own = contents.graph, contents.before
+    if previous is None or graph.before is None:
+        return np.full(graph.units + len(own), -1, np.int64)
+    before, first = Layout(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
+    units = graph.before.origin[first:] - before.first("S") + before.first("N")
+    units[~graph.before.same[first:]] = -1
+    return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
+
+
 def _carried_vectors(
-    contents: _Contents, vectors: Vectors, entries: Vectors, previous: Stored | None
+    contents: _Contents, vectors: Vectors, entries: Vectors, of_entries: Rows, previous: Stored | None
 ) -> dict[str, NDArray[Any]]:
     """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
     own = contents.before
     all_vectors = np.concatenate([vectors, np.zeros((len(own) - len(vectors), vectors.shape[1]), np.float32)])
     if previous is None or contents.graph.before is None:
         return {VECTORS: all_vectors, ENTRY_VECTORS: entries}
-    before = Layout(np.asarray(previous.arrays["layout"]))
-    first = before.first("S") - before.first("N")
-    units = contents.graph.before.origin[contents.graph.entities + contents.graph.relations :]
-    of_entries = np.concatenate(
-        [np.where(units >= 0, units - first, -1), np.where(own >= 0, own + before.count("S"), -1)]
-    )[: len(entries)]
-    same = contents.graph.before.same[contents.graph.entities + contents.graph.relations :]
-    of_entries[: len(same)][~same] = -1
     found = {
         VECTORS: CarriedVectors(previous.arrays[VECTORS], own, all_vectors[own < 0]),
         ENTRY_VECTORS: CarriedVectors(previous.arrays[ENTRY_VECTORS], of_entries, entries[of_entries < 0]),
@@ -290,7 +299,7 @@ def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[K
     entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [
-        *decomposition(contents.graph, layout),
+        *decomposition(contents.graph, contents.stated, layout),
         (Kind.ENTITY_ATTRIBUTE, owned),
         (Kind.ELEMENT_MATCH, _matched(contents, layout, cells)),
         (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),

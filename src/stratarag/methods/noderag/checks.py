@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.noderag.heterograph import Kind, Layout
+from stratarag.kernels.checks import check_range
+from stratarag.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
 from stratarag.methods.noderag.matching import CELLS
 from stratarag.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, SETTINGS
 from stratarag.pipeline.checks import Checks, damage
@@ -36,10 +37,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("vectors", np.float32, (own, dimension))
         rich = layout.first("O") - layout.first("S")
         checks.of("entries.vectors", np.float32, (rich, dimension))
-        checks.walk(layout.size)
-        edges = len(checks.rows("edges.ends", layout.size, (None, 2), dtype=np.int32))
-        checks.rows("edges.kinds", len(Kind), (edges,), dtype=np.int8)
-        checks.switches("edges.semantic", (edges,))
+        _check_edges(checks, layout)
         checks.of("titles.lengths", np.uint16, (layout.count("O"),))
         checks.nearest("entries", rich, dimension)
         _check_history(checks, graph)
@@ -60,6 +58,19 @@ def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
             f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"
         )
     return layout
+
+
+def _check_edges(checks: Checks, layout: Layout) -> None:
+    if checks.has(KINDS):
+        checks.csr("walk", layout.size, layout.size, ascending=True)
+        told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
+        check_range(told & (SIMILAR - 1), KINDS, len(Kind))
+        check_range(told, KINDS, 2 * SIMILAR)
+        return
+    checks.walk(layout.size)  # as earlier versions stored them
+    edges = len(checks.rows("edges.ends", layout.size, (None, 2), dtype=np.int32))
+    checks.rows("edges.kinds", len(Kind), (edges,), dtype=np.int8)
+    checks.switches("edges.semantic", (edges,))
 
 
 def _check_history(checks: Checks, graph: Graph) -> None:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.hamming import native_available
-from stratarag.kernels.knn import knn_graph, nearest_of
+from stratarag.kernels.knn import knn_graph, nearest_of, relinked
 from stratarag.kernels.ranges import ranges
 from stratarag.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratarag.methods.base import Graph, Stored
 from stratarag.methods.noderag.config import NodeRAGConfig
-from stratarag.methods.noderag.heterograph import Layout
+from stratarag.methods.noderag.heterograph import Layout, present_arrays, similar_pairs
 from stratarag.protocols import Rows, Vectors
 
 CELLS = "matching.cells"
@@ -73,19 +73,17 @@ def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: N
 
 
 def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
-    """Edges by meaning among T, S, A and H; new nodes and those that lost one look for their nearest."""
+    """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
     if moved is None or not config.links:
         return semantic_links(nodes, vectors, config.links, config.seed)
-    pairs = moved.now[moved.arrays["edges.ends"][moved.arrays["edges.semantic"]]]
-    whole = (pairs >= 0).all(axis=1)
-    looking = moved.origin < 0
-    left = pairs[~whole].ravel()
-    looking[left[left >= 0]] = True
-    places = np.flatnonzero(looking[nodes])
-    if _MANY * len(places) > len(nodes):
-        return semantic_links(nodes, vectors, config.links, config.seed)
-    near = nearest_of(np.asarray(vectors, np.float32), places, config.links)
-    return np.concatenate([pairs[whole], nodes[near]])
+    ends = similar_pairs(present_arrays(moved.arrays))
+    pairs = moved.now[ends]
+    place = np.full(len(moved.origin), -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    vectors = np.asarray(vectors, np.float32)
+    near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
+    mended = relinked(ends, np.where(moved.now >= 0, place[moved.now], -1), vectors)
+    return np.concatenate([pairs[(pairs >= 0).all(axis=1)], nodes[near], nodes[mended]])
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:

@@ -20,6 +20,7 @@ from stratarag.pipeline.checks import damage
 from stratarag.pipeline.extraction.terms import stop_words
 from stratarag.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, hash_words, trigrams
 from stratarag.pipeline.names.spelling import canonical, name_words, words
+from stratarag.pipeline.names.updated import updated
 
 __all__ = ["NameIndex", "NameMatches", "canonical", "words"]
 
@@ -66,6 +67,11 @@ class NameIndex:
     def build(names: Sequence[str]) -> Arrays:
         """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
         return build(names)
+
+    @staticmethod
+    def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
+        """What `build` gives of names of which most were there; see `pipeline.names.updated.updated`."""
+        return updated(before, now, size, fresh)
 
     def __len__(self) -> int:
         return len(self._arrays["lengths"])
