@@ -97,6 +97,8 @@ def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
     found = as_json("query", index, "tunnel", "--where", '{"year": 1903}', "--no-answer", *HASHING)
     assert [hit["documents"] for hit in found["hits"]] == [["late"]]
     assert as_json("delete", index, "late", *HASHING)["deleted"] == ["late"]
+    assert as_json("regroup", index, "--method", "lshtree", *HASHING)["documents"] == 32
+    assert run("regroup", index, "--method", "hirag", *HASHING).exit_code == 1
     assert as_json("stats", index)["documents"] == 32
     assert as_json("verify", index) == {"problems": []}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,18 @@ from stratarag.errors import (
     BudgetExceeded,
     ClosedIndex,
     Damaged,
+    EmbedderError,
     FormatTooNew,
     IndexExists,
+    Locked,
     NotAnIndex,
     ShardMismatch,
     ShardMissing,
     StoreError,
 )
 from stratarag.methods import NAMES
+from stratarag.store.files import Directory
+from stratarag.store.lock import WriterLock
 from stratarag.testing.contract import Caller, CountingModel, documents
 
 EMBEDDER = sr.HashingEmbedder(128)
@@ -331,7 +336,61 @@ def test_shards_of_other_settings_are_refused_by_name(root: Path, tmp_path: Path
         sr.open_index(path, embedder=EMBEDDER)
     problems = CliRunner().invoke(main, ["verify", str(path)])
     assert problems.exit_code == 1
-    assert "shard-0002 differs from shard-0000 in config" in problems.output
+    assert "shard-0002 differs from shard-0000 in config.chunking.size: 77, not 300" in problems.output
+
+
+class _Refusing(sr.HashingEmbedder):
+    """Fails at texts about zeppelins."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        if any("zeppelin" in text for text in texts):
+            raise ValueError("no zeppelins")
+        return super().embed_documents(texts)
+
+
+def test_a_build_that_was_stopped_is_no_index_until_it_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    docs = [*DOCS, sr.Document("last", "A zeppelin landed.", {"topic": "air"})]
+    with pytest.raises(EmbedderError):
+        sr.build_shards(docs, path, by="topic", embedder=_Refusing(128), progress=False)
+    with pytest.raises(NotAnIndex, match="stopped before its end; do the same again"):
+        sr.open_index(path, embedder=EMBEDDER)
+    assert "stopped before its end" in CliRunner().invoke(main, ["verify", str(path)]).output
+    with sr.open_index(path, embedder=EMBEDDER, partial=True) as part:
+        assert 0 < len(part.documents()) < len(docs)
+        assert "stopped before its end" in part.stats()["interrupted"]
+        with pytest.raises(NotAnIndex, match="do the same again"):
+            part.insert(["text"])
+    with pytest.raises(IndexExists, match="has none of these documents"):
+        build(path, docs[-1:], by="topic")
+    with build(path, docs, by="topic") as index:
+        assert len(index.documents()) == len(docs)
+        assert index.stats()["interrupted"] is None
+        assert index.verify() == []
+
+
+@pytest.mark.parametrize("config", [None, {"summary_tokens": 50}])
+def test_a_method_that_reached_some_shards_is_left_out_until_all_have_it(tmp_path: Path, config: Any) -> None:
+    path = tmp_path / "root"
+    build(path, method=["lshtree", "hirag"] if config else "lshtree").close()
+    with (
+        sr.open_index(path, embedder=EMBEDDER) as index,
+        closing(Directory.open(path / "shard-0002")) as folder,
+        WriterLock(folder, "insert"),
+        pytest.raises(Locked),
+    ):
+        index.add_method("hirag", config)
+    with sr.open_index(path, embedder=EMBEDDER) as index:
+        assert index.methods == ("lshtree",)
+        assert "add it again" in index.stats()["interrupted"]
+        assert len(index.retrieve(QUESTION, 4)) == 4
+        with pytest.raises(sr.errors.MethodMissing, match="add_method"):
+            index.retrieve(QUESTION, method="hirag")
+        index.insert([sr.Document("new", "A zeppelin landed.")])
+        index.add_method("hirag", config)
+        assert index.methods == ("lshtree", "hirag")
+        assert index.stats()["interrupted"] is None
+        assert index.verify() == []
 
 
 def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
@@ -359,6 +418,21 @@ def test_a_list_that_no_version_wrote(root: Path, tmp_path: Path, text: str, err
     (path / "shards.json").write_text(text)
     with pytest.raises(error, match=r"shards\.json"):
         sr.open_index(path, embedder=EMBEDDER)
+
+
+def test_a_folder_of_shards_is_not_one_index(root: Path) -> None:
+    with pytest.raises(NotAnIndex, match="it is a folder of shards: use build_shards"):
+        sr.build_index(DOCS, path=root, embedder=EMBEDDER, progress=False)
+
+
+def test_a_lost_list_of_shards_is_told(root: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    (copy / "shards.json").unlink()
+    for call in (lambda: sr.open_index(copy, embedder=EMBEDDER), lambda: build(copy)):
+        with pytest.raises(NotAnIndex, match=r"their list, shards\.json, is lost"):
+            call()
+    with sr.open_index(copy / "shard-0000", embedder=EMBEDDER) as alone:
+        assert alone.retrieve(QUESTION).hits
 
 
 def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import contextvars
 import functools
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ from stratarag._locks import Lock
 from stratarag.errors import StrataragError
 
 T = TypeVar("T")
+R = TypeVar("R")
 P = ParamSpec("P")
 _END = object()
 
@@ -136,6 +137,23 @@ async def _ended(
             for stop in _stops.get():
                 stop.set()
     return working, cancelled
+
+
+async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """What `work` makes of what each of `reads` gives, in order; meanwhile a thread does the next of them."""
+    coming = (asyncio.ensure_future(in_thread(read)) for read in reads)
+    made: list[R] = []
+    reading = next(coming, None)
+    try:
+        while reading is not None:
+            found = await reading
+            reading = next(coming, None)
+            made.append(await work(found))
+    finally:
+        if reading is not None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+    return made
 
 
 @asynccontextmanager

@@ -26,7 +26,8 @@ from stratarag.store.cached import CachedFolder
 from stratarag.store.checksums import Check
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
 from stratarag.store.remote import is_url, shown
-from stratarag.store.shards import MOST, ShardedFolder, Spread, is_sharded
+from stratarag.store.shards import ShardedFolder, is_sharded
+from stratarag.store.spread import MOST, Spread
 
 StrPath = str | os.PathLike[str]
 
@@ -53,27 +54,19 @@ async def abuild_index(
     if table is not None and path is None:
         raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
-    try:
-        recorded = folder.snapshot().manifest if folder.generation else None
-        models = Models(
-            llm,
-            embedder,
-            budget=budget,
-            cache=cache,
-            progress=progress,
-            recorded=recorded,
-            resolve_rule=resolve_rule,
-            spacy=settings.extraction.spacy,
-            mapper=mapper,
-        )
-        models.prefer_tokenizer(settings.tokenizer)
-        index = Index(folder, models, settings)
-        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
-        await index._update(change)
-    except BaseException:
-        await in_thread(folder.abandon)
-        raise
-    return index
+    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+    return await _built(
+        folder,
+        change,
+        settings,
+        llm=llm,
+        embedder=embedder,
+        budget=budget,
+        cache=cache,
+        progress=progress,
+        resolve_rule=resolve_rule,
+        mapper=mapper,
+    )
 
 
 def build_index(
@@ -184,31 +177,28 @@ async def abuild_shards(
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
     mapper: str | Mapper | None = None,
+    vectors: None = None,
 ) -> Index:
     """Build shards; see `build_shards`."""
+    if vectors is not None:
+        raise ValueError(
+            "vectors= is for one index, not for shards, each of which has its vectors in its own folder"
+        )
     methods, settings = method_names(method), as_config(config)
     folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
-    try:
-        recorded = folder.snapshot().manifest if folder.generation else None
-        models = Models(
-            llm,
-            embedder,
-            budget=budget,
-            cache=cache,
-            progress=progress,
-            recorded=recorded,
-            resolve_rule=resolve_rule,
-            spacy=settings.extraction.spacy,
-            mapper=mapper,
-        )
-        models.prefer_tokenizer(settings.tokenizer)
-        index = Index(folder, models, settings)
-        change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
-        await index._update(change)
-    except BaseException:
-        await in_thread(folder.abandon)
-        raise
-    return index
+    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+    return await _built(
+        folder,
+        change,
+        settings,
+        llm=llm,
+        embedder=embedder,
+        budget=budget,
+        cache=cache,
+        progress=progress,
+        resolve_rule=resolve_rule,
+        mapper=mapper,
+    )
 
 
 def build_shards(
@@ -226,6 +216,7 @@ def build_shards(
     extraction: Given | None = None,
     resolve_rule: Rule | None = None,
     mapper: str | Mapper | None = None,
+    vectors: None = None,
 ) -> Index:
     """Build several indexes side by side, and return them open as one.
 
@@ -250,12 +241,14 @@ def build_shards(
     method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper
         As for `build_index`. The budget is that of all shards together. Where nothing is paid (no chat model,
         and an embedder that workers have) and the mapper's workers see the files, they build whole shards.
+    vectors
+        None: a vector store (see `build_index`) holds the vectors of one index, not of shards.
 
     Raises
     ------
     ValueError
-        If neither or both of `shards` and `by` are given, or a document has no value of the key; and as
-        `build_index` does.
+        If neither or both of `shards` and `by` are given, or a document has no value of the key, or `vectors`
+        is anything; and as `build_index` does.
     NotAnIndex
         If the folder holds something else, or shards that are spread in another way.
     IndexExists, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
@@ -277,8 +270,25 @@ def build_shards(
             extraction,
             resolve_rule,
             mapper,
+            vectors,
         )
     )
+
+
+async def _built(
+    folder: IndexFolder | ShardedFolder, change: Change, settings: Config, **models: Any
+) -> Index:
+    """The index in a folder after its first build, by `_gates.Models` of these; given up if that fails."""
+    try:
+        recorded = folder.snapshot().manifest if folder.generation else None
+        used = Models(recorded=recorded, spacy=settings.extraction.spacy, **models)
+        used.prefer_tokenizer(settings.tokenizer)
+        index = Index(folder, used, settings)
+        await index._update(change)
+    except BaseException:
+        await in_thread(folder.abandon)
+        raise
+    return index
 
 
 def _local(path: StrPath) -> Path:

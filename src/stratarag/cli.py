@@ -1,4 +1,4 @@
-"""The command line: `stratarag demo | estimate | build | insert | delete | query | stats | ...`.
+"""The command line: `stratarag demo | estimate | build | insert | delete | regroup | query | stats | ...`.
 
 Every command takes `--json` for machines. An error is one line on standard error and exit code 1
 (2 for wrong usage, 3 if files were skipped); `--debug` shows the traceback.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ import click
 import stratarag as sr
 from stratarag._cli.batching import batch
 from stratarag._cli.exporting import export
-from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, report_lines, tree_lines
+from stratarag._cli.lines import answer_lines, demo_lines, hit_lines, tree_lines
 from stratarag._cli.loading import WrongOption, load_config, load_reranker, load_search_options, load_where
 from stratarag._cli.options import (
     budget,
@@ -40,6 +38,7 @@ from stratarag._cli.options import (
 )
 from stratarag._cli.output import Output, command
 from stratarag._cli.serving import mcp, serve
+from stratarag._cli.updating import delete, insert, regroup, show_report
 from stratarag.methods import NAMES as METHODS
 from stratarag.models.prices import money
 from stratarag.question import LENGTHS, RANKS, Length, Rank
@@ -82,6 +81,9 @@ main.add_command(batch)
 main.add_command(export)
 main.add_command(serve)
 main.add_command(mcp)
+main.add_command(insert)
+main.add_command(delete)
+main.add_command(regroup)
 
 
 @main.command()
@@ -185,94 +187,7 @@ def build(
         extraction=None if imported is None else imported.extractions,
         mapper=where,
     ) as index:
-        _show_report(index, imported, path, output)
-
-
-def _show_report(index: sr.Index, imported: sr.Imported | None, path: str, output: Output) -> None:
-    report = index.last_report
-    assert report is not None
-    if imported is not None:
-        report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
-    output.show(report, lambda: report_lines(report, path), with_files=True)
-
-
-@main.command()
-@index_argument
-@inputs_argument
-@models_options
-@budget_options
-@cache_option
-@extraction_option
-@click.option("--spacy", metavar="NAME", help="Agree to load the spaCy pipeline that INDEX was built with.")
-@mapper_options
-@command
-def insert(
-    index: str,
-    inputs: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
-    extraction: str | None,
-    spacy: str | None,
-    mapper: str | None,
-    workers: int | None,
-    output: Output,
-) -> None:
-    """Add INPUTS to INDEX; documents whose id is there already are updated.
-
-    A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
-    """
-    imported = None if extraction is None else sr.read_openie(extraction)
-    spend, where = budget(max_calls, max_tokens), mapper_of(mapper, workers)
-    with sr.open_index(
-        index,
-        llm,
-        embedder,
-        budget=spend,
-        cache=cache,
-        progress=not output.as_json,
-        spacy=spacy,
-        mapper=where,
-    ) as opened:
-        documents = read(inputs, output, index, extraction, cache=cache, mapper=where)
-        opened.insert(documents, extraction=None if imported is None else imported.extractions)
-        _show_report(opened, imported, index, output)
-
-
-@main.command()
-@index_argument
-@click.argument("ids", nargs=-1, required=True)
-@click.option("--missing-ok", is_flag=True, help="Ignore ids that are not there.")
-@models_options
-@budget_options
-@cache_option
-@command
-def delete(
-    index: str,
-    ids: Sequence[str],
-    missing_ok: bool,
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
-    output: Output,
-) -> None:
-    """Remove the documents IDS from INDEX, and all that came from them alone.
-
-    The id of a file is its path as it was typed when it was added; see `stratarag --help`.
-    """
-    spend = budget(max_calls, max_tokens)
-    with sr.open_index(
-        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
-    ) as opened:
-        try:
-            report = opened.delete(ids, missing_ok=missing_ok)
-        except KeyError as error:
-            raise KeyError(str(error.args[0]).replace("missing_ok=True", "--missing-ok")) from error
-        output.show(report, lambda: report_lines(report, index))
+        show_report(index, imported, path, output)
 
 
 @main.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from llama_index.core import StorageContext, load_index_from_storage
 import stratarag as sr
 from langchain_stratarag import TreeRetriever
 from llama_index_stratarag import LSHTreeIndex
+from stratarag.errors import ShardMissing
 
 TEXTS = {
     "ferry": ("The ferry to Ostra leaves at seven from the old pier.", "north"),
@@ -72,6 +74,29 @@ def test_llama_index(tmp_path: Path, shards: Any) -> None:
     found = {each.node.ref_doc_id for each in again.as_retriever(similarity_top_k=9).retrieve("zeppelin")}
     assert found == {"ferry", "bridge", "choir", "new"}
     assert "seven" in str(again.as_query_engine(llm=None).query(QUESTION))
+
+
+def test_a_missing_shard_is_left_out_on_request(tmp_path: Path) -> None:
+    given = {"embedding": sr.HashingEmbedder(128), "path": tmp_path / "idx", "shards": "tenant"}
+    TreeRetriever.from_documents(langchain_documents(), **given)
+    shutil.rmtree(tmp_path / "idx" / "shard-0001")
+    opening: dict[str, Any] = {"path": tmp_path / "idx", "partial": True}
+    with pytest.raises(ShardMissing):
+        TreeRetriever.load(tmp_path / "idx", embedding=given["embedding"])
+    retrievers = [
+        TreeRetriever.load(**opening, embedding=given["embedding"]),
+        asyncio.run(TreeRetriever.aload(**opening, embedding=given["embedding"])),
+    ]
+    for retriever in retrievers:
+        assert {document.id for document in retriever.invoke(QUESTION, k=4)} == {"ferry", "choir"}
+    with pytest.raises(ShardMissing):
+        LSHTreeIndex.load(tmp_path / "idx", embed_model=given["embedding"])
+    for index in (
+        LSHTreeIndex.load(**opening, embed_model=given["embedding"]),
+        asyncio.run(LSHTreeIndex.aload(**opening, embed_model=given["embedding"])),
+    ):
+        found = index.as_retriever(similarity_top_k=4).retrieve(QUESTION)
+        assert {each.text for each in found} == {TEXTS["ferry"][0], TEXTS["choir"][0]}
 
 
 def test_shards_need_a_folder() -> None:

@@ -170,6 +170,16 @@ def test_missing_rows_are_found_out_and_made_again(plain: sr.Index, tmp_path: Pa
     assert found(index) == found(plain)
 
 
+def test_a_store_that_is_emptied_meanwhile_is_found_out(tmp_path: Path) -> None:
+    index = built(tmp_path / "idx", table := Table())
+    before = found(index)  # all of this is in memory now
+    table.rows.clear()
+    with pytest.raises(errors.VectorStoreStale, match="verify\\(repair=True\\)"):
+        found(index)
+    assert index.verify(repair=True) == []
+    assert found(index) == before
+
+
 def test_an_altered_vector_is_found_out(tmp_path: Path) -> None:
     table = Table()
     index = built(tmp_path / "idx", table, "lshtree")
@@ -390,6 +400,9 @@ def test_what_is_wrongly_asked_for(tmp_path: Path, plain: sr.Index) -> None:
     sr.build_shards(documents(), tmp_path / "shards", 2, embedder=embedder(), progress=False).close()
     with pytest.raises(ValueError, match="shards"):
         sr.open_index(tmp_path / "shards", embedder=embedder(), vectors=table)
+    with pytest.raises(ValueError, match="not for shards"):
+        sr.build_shards(documents(), tmp_path / "more", 2, embedder=embedder(), vectors=table)
+    assert not (tmp_path / "more").exists()
 
 
 def test_an_index_moves_to_a_store_by_building_it_again(plain: sr.Index, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The contract on vector stores that people run: Qdrant, Chroma, pgvector, through both frameworks.
+"""The contract on vector stores that people run, Qdrant, Chroma, pgvector ..., through both frameworks.
 
-Each is skipped where its package is not installed (`pip install 'stratarag[dev-vectors]'`). PostgreSQL is the
-server at STRATARAG_POSTGRES, a URL, or the one that the package `pgserver` brings.
+Each is skipped where its package is not installed (`pip install "stratarag[dev-vectors]"`). That group lacks
+what LanceDB and Milvus Lite need, hundreds of MB: llama-index-vector-stores-lancedb and -milvus, milvus-lite.
+PostgreSQL is the server at STRATARAG_POSTGRES, a URL, or the one that the package `pgserver` brings.
 """
 
 from __future__ import annotations
@@ -73,6 +74,17 @@ def llama_index_pgvector(folder: Path) -> Any:
     )
 
 
+def llama_index_milvus(folder: Path) -> Any:
+    module, _ = pytest.importorskip("llama_index.vector_stores.milvus"), pytest.importorskip("milvus_lite")
+    return module.MilvusVectorStore(
+        uri=str(folder / "milvus.db"),
+        collection_name="notes",
+        dim=DIMENSION,
+        similarity_metric="COSINE",
+        overwrite=False,
+    )
+
+
 def postgres(folder: Path) -> str:
     if url := os.environ.get("STRATARAG_POSTGRES"):
         return url
@@ -89,6 +101,7 @@ STORES: list[Callable[[Path], Any]] = [
     llama_index_chroma,
     langchain_pgvector,
     llama_index_pgvector,
+    llama_index_milvus,
 ]
 
 
@@ -116,6 +129,22 @@ def test_an_index_lives_in_a_store(store: Any, plain: sr.Index, tmp_path: Path) 
         assert opened.verify() == []
         opened.delete([document.id for document in documents()[1:]])
     assert theirs()
+
+
+def test_lancedb_in_a_table_of_its_own(plain: sr.Index, tmp_path: Path) -> None:
+    """Its tables have the columns of their first rows, so that there is no place for rows of others."""
+    module = pytest.importorskip("llama_index.vector_stores.lancedb")
+    store = module.LanceDBVectorStore(uri=str(tmp_path / "lance"), table_name="notes", mode="create")
+    with built(tmp_path / "idx", store) as index:
+        assert found(index) == found(plain)
+        assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
+        index.insert([sr.Document("new", "Grace Hopper read the notes of Ada Lovelace.")])
+        index.delete(["person 0"])
+        assert index.verify() == []
+        after = found(index)
+    reopened = module.LanceDBVectorStore(uri=str(tmp_path / "lance"), table_name="notes", mode="create")
+    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=reopened) as index:
+        assert found(index) == after
 
 
 def _others(store: Any) -> Callable[[], bool]:

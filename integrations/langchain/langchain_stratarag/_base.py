@@ -309,12 +309,14 @@ class IndexRetriever(UpdatingRetriever):
         embedding: Embedding = None,
         spacy: str | None = None,
         vectors: Any = None,
+        partial: bool = False,
         **settings: Any,
     ) -> Self:
         """Open an index folder, whoever wrote it. `llm` is needed for `add_documents` and `delete` only.
 
         So is `spacy`, the pipeline that the folder's settings name, if they name one. `vectors` is the
-        vector store of an index that was built with one.
+        vector store of an index that was built with one. `partial` opens shards of which some are missing:
+        the others answer, and nothing can be changed.
 
         Raises
         ------
@@ -322,9 +324,8 @@ class IndexRetriever(UpdatingRetriever):
             If the folder does not hold this retriever's method; and as `stratarag.open_index` does.
         """
         cls._check(settings)
-        return cls._over(
-            open_index(path, to_chat_model(llm), embedding, spacy=spacy, vectors=vectors), settings
-        )
+        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
+        return cls._over(open_index(path, to_chat_model(llm), embedding, **given), settings)
 
     @classmethod
     async def aload(
@@ -335,11 +336,13 @@ class IndexRetriever(UpdatingRetriever):
         embedding: Embedding = None,
         spacy: str | None = None,
         vectors: Any = None,
+        partial: bool = False,
         **settings: Any,
     ) -> Self:
         """The async twin of `load`."""
         cls._check(settings)
-        core = await aopen_index(path, to_chat_model(llm), embedding, spacy=spacy, vectors=vectors)
+        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
+        core = await aopen_index(path, to_chat_model(llm), embedding, **given)
         return cls._over(core, settings)
 
     @classmethod

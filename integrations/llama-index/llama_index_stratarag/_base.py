@@ -63,6 +63,8 @@ class StrataIndex(UpdatingIndex):
     shards
         Build shards in the folder: so many, or one for each value of this metadata key; see
         `stratarag.build_shards`.
+    partial
+        Open shards of which some are missing: the others answer, and nothing can be changed.
     vectors
         A vector store of LlamaIndex (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) in which
         vectors are kept and searched instead of in the folder; it needs a `path`. Persisting such an index
@@ -105,6 +107,7 @@ class StrataIndex(UpdatingIndex):
         shards: int | str | None = None,
         vectors: Any = None,
         mapper: Any = None,
+        partial: bool = False,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,
@@ -124,6 +127,7 @@ class StrataIndex(UpdatingIndex):
             shards,
             vectors,
             mapper,
+            partial,
         )
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
@@ -380,6 +384,17 @@ def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
 
 def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     """A constructor's arguments, as far as they concern the folder."""
-    names = ("llm", "embed_model", "path", "config", "budget", "cache", "shards", "vectors")
-    given = {name: arguments.get(name) for name in names}
+    names = (
+        "llm",
+        "embed_model",
+        "path",
+        "config",
+        "budget",
+        "cache",
+        "shards",
+        "vectors",
+        "mapper",
+        "partial",
+    )
+    given = {name: arguments[name] for name in names if name in arguments}
     return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

@@ -40,6 +40,7 @@ class Setup:
     shards: int | str | None = None
     vectors: Any = None
     mapper: Any = None
+    partial: bool = False
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder; one that holds these very texts by the same settings gets the new node ids."""
@@ -73,15 +74,15 @@ class Setup:
 
     def open(self, path: StrPath | None = None) -> Index:
         """Open a folder: the one given, else `self.path`."""
-        return open_index(path or self.path or "", **self._opening(), spacy=self._spacy())
+        return open_index(path or self.path or "", **self._opening(), **self._wished())
 
     async def aopen(self, path: StrPath | None = None) -> Index:
         """The async twin of `open`."""
-        return await aopen_index(path or self.path or "", **self._opening(), spacy=self._spacy())
+        return await aopen_index(path or self.path or "", **self._opening(), **self._wished())
 
-    def _spacy(self) -> str | None:
-        """The spaCy pipeline in the caller's own settings; one that only a folder names is not loaded."""
-        return as_config(self.config).extraction.spacy
+    def _wished(self) -> dict[str, Any]:
+        """What only opening takes; a spaCy pipeline that only the folder's settings name is not loaded."""
+        return {"spacy": as_config(self.config).extraction.spacy, "partial": self.partial}
 
     def estimating(self) -> dict[str, Any]:
         """What an estimate takes of it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import BaseNode, TextNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterOperator,
@@ -19,7 +20,8 @@ from stratarag.errors import VectorStoreError
 from stratarag.records import VECTOR_FIELD, VectorRow
 
 _NO_COLLECTION = re.compile(
-    r"collection\b.*\b(not found|does not exist|doesn't exist)", re.IGNORECASE | re.DOTALL
+    r"(collection|table)\b.*\b(not found|does not exist|doesn't exist|not initialized)",
+    re.IGNORECASE | re.DOTALL,
 )
 Where = Mapping[str, Sequence[str]]
 
@@ -30,7 +32,9 @@ def to_table(store: Any) -> LlamaIndexTable:
         raise TypeError(
             f"vectors must be a vector store of LlamaIndex, not {type(store).__name__}: {store!r}"
         )
-    return LlamaIndexTable(store)
+    modules = {base.__module__ for base in type(store).__mro__}
+    in_sql = "llama_index.vector_stores.lancedb.base" in modules
+    return LanceTable(store) if in_sql else LlamaIndexTable(store)
 
 
 class LlamaIndexTable:
@@ -59,7 +63,7 @@ class LlamaIndexTable:
     def get(self, ids: Sequence[str]) -> dict[str, Any]:
         """The vectors of rows: as their field has them, or as the store gives them if it has no texts."""
         try:
-            found = self._store.get_nodes(node_ids=list(ids))
+            found = self._nodes(ids)
         except NotImplementedError as error:
             return self._embeddings(ids, error)
         except Exception as error:
@@ -67,6 +71,9 @@ class LlamaIndexTable:
                 return {}  # some make it with the first rows
             raise
         return {node.node_id: node.metadata.get(VECTOR_FIELD) for node in found}
+
+    def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
+        return self._store.get_nodes(node_ids=list(ids))
 
     def _embeddings(self, ids: Sequence[str], error: Exception) -> dict[str, Any]:
         """Vectors one by one, of a store that keeps nothing else."""
@@ -102,3 +109,23 @@ class LlamaIndexTable:
     def delete(self, ids: Sequence[str]) -> None:
         """Remove rows."""
         self._store.delete_nodes(node_ids=list(ids))
+
+
+class LanceTable(LlamaIndexTable):
+    """LanceDB's store, whose own requests by ids put these into the marks that SQL has for columns."""
+
+    def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
+        store: Any = self._store
+        found: list[BaseNode] = store.get_nodes(where=_among(ids))
+        return found
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+        store: Any = self._store
+        store.table.delete(_among(ids))
+
+
+def _among(ids: Sequence[str]) -> str:
+    """A condition of SQL. Ids of rows are UUIDs, in which nothing is to be escaped."""
+    quoted = [f"'{uuid.UUID(each)}'" for each in ids]
+    return f"id in ({', '.join(quoted)})" if quoted else "false"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from stratarag._mapping.apart import ApartMapper
-from stratarag._mapping.ordered import in_order
+from stratarag._mapping.ordered import growing, in_order
 from stratarag._mapping.processes import ProcessMapper
 from stratarag._mapping.ray import RayMapper
 from stratarag._mapping.threads import ThreadMapper
 from stratarag.protocols import Mapper
 
-__all__ = ["KINDS", "as_mapper", "check_sendable", "in_order", "mapper"]
+__all__ = ["KINDS", "as_mapper", "check_sendable", "growing", "in_order", "mapper"]
 
 KINDS = ("threads", "processes", "ray")
 _NAMED = re.compile(r"(?P<kind>ray)@(?P<address>.+)|(?P<plain>\w+)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from itertools import chain, islice
+from itertools import chain, count, islice
 from threading import Event
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ from stratarag.protocols import Mapper
 T = TypeVar("T")
 R = TypeVar("R")
 AHEAD = 3
+_LARGEST = 8
+"""How many times as large as the first batches become: a batch costs the sender about half a millisecond."""
 _LOOKS = 0.2  # seconds after which it is seen that the caller was cancelled
 
 
@@ -58,6 +60,23 @@ def in_order(
         left = [future for future in waiting if not future.cancel()]
         if settle and not (stop is not None and stop.is_set()):
             wait(left)
+
+
+def growing(items: Iterable[T], smallest: int, workers: int) -> Iterator[list[T]]:
+    """Items in batches that become larger: few of them for many items, and enough of them for few.
+
+    Parameters
+    ----------
+    smallest
+        Items of each of the first batches, two for each worker. Then they are twice as large, and so on.
+    """
+    coming = iter(items)
+    for place in count():
+        times = min(_LARGEST, 2 ** (place // (2 * workers)))
+        batch = list(islice(coming, times * smallest))
+        if not batch:
+            return
+        yield batch
 
 
 def _result(future: Future[R], stop: Event | None) -> R:

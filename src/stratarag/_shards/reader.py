@@ -148,13 +148,15 @@ class FanOut:
     def nodes(self, question: Question) -> Ranking:
         """The best of what the shards find, by comparable scores; of each level no more than one index gives.
 
-        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants. Those
-        that hold none of the `k` most similar passages are asked only if the others have too little.
+        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants. It is
+        not where that can change nothing: relative scores are at most the shard's strength, and the strongest
+        comes first. Those that hold none of the `k` most similar passages are asked only if the others
+        have too little.
         """
         each_level = None if question.fill else getattr(question.options, "k_per_level", None)
         found: list[Ranking] = []
         for asked in self._asked(question):
-            if not asked.near and each_level is None and sum(map(len, found)) >= question.k:
+            if each_level is None and self._suffice(found, question.k, asked):
                 break
             found.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
         merged = concatenate(found)
@@ -162,6 +164,15 @@ class FanOut:
         if each_level is None:
             return taken(merged, order[: question.k])
         return taken(merged, self._levelled(merged, order, each_level))
+
+    def _suffice(self, found: Sequence[Ranking], k: int, asked: _Asked) -> bool:
+        """Whether what was found leaves no place for what the next shard may have."""
+        if sum(map(len, found)) < k:
+            return False
+        if not asked.near or self._method.cosines:
+            return not asked.near
+        scores = np.concatenate([each.scores for each in found])
+        return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
 
     def seeds(self, question: Question) -> Seeds:
         """Where the shards' hierarchies let the walk restart, weighed by how much each shard counts."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stratarag._documents import Documents, as_document, check_documents
 from stratarag.records import Chunk, Document, StreamedDocument
 from stratarag.store.joined import JoinedSnapshot
-from stratarag.store.shards import Spread
+from stratarag.store.spread import Spread
 
 Item = str | Document | StreamedDocument | Chunk
 

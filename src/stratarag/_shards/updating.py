@@ -18,7 +18,8 @@ from stratarag.models.estimate import Estimate
 from stratarag.records import BuildReport, Usage
 from stratarag.store.folder import IndexFolder
 from stratarag.store.joined import JoinedSnapshot
-from stratarag.store.shards import ShardedFolder, Spread
+from stratarag.store.shards import ShardedFolder
+from stratarag.store.spread import ADD_METHOD, BUILD, Spread
 
 SIDE_BY_SIDE = 2
 """Shards that are changed at once: while one waits for a model, another goes on."""
@@ -60,10 +61,12 @@ class _Shards:
 
     async def changed(self, change: Change) -> BuildReport:
         """Carry out a change in the shards that it concerns, side by side, on one budget."""
-        self._folder.require_whole()
+        self._folder.require_whole(change.operation)
         before = await in_thread(self._before)
         spread, phases, skipped = await in_thread(self._planned, change, before)
         await in_thread(self._folder.settled, spread)
+        if tells := self._tells(change, before):
+            await in_thread(self._folder.tell, change.operation)
         await in_thread(self._forget, phases, before)
         account, reports = self._models.account(), []
         try:
@@ -75,6 +78,8 @@ class _Shards:
         finally:
             await in_thread(self._folder.settled, spread)
             await in_thread(self._forget, phases, before)
+        if tells:
+            await in_thread(self._folder.tell, None)
         return self._report(change, reports, skipped)
 
     async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
@@ -95,6 +100,15 @@ class _Shards:
             return await estimated(folder, self._models, step.change, prices)
         finally:
             folder.close()
+
+    def _tells(self, change: Change, before: JoinedSnapshot | None) -> bool:
+        """Whether shards that are stopped in the middle of a change would not make one index.
+
+        A build over shards that are whole changes nothing, or is refused.
+        """
+        if change.operation == BUILD:
+            return before is None or self._folder.spread.unfinished == BUILD
+        return change.operation == ADD_METHOD
 
     def _before(self) -> JoinedSnapshot | None:
         try:

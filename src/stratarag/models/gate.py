@@ -15,13 +15,12 @@ from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import islice
 from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from stratarag._mapping import as_mapper, in_order
+from stratarag._mapping import as_mapper, growing, in_order
 from stratarag._sync import in_thread, stoppable
 from stratarag.errors import (
     BudgetExceeded,
@@ -227,7 +226,7 @@ class ModelGate:
     async def compute(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
     ) -> list[R]:
-        """What a pure function makes of items, in order, `batch` of them at a time, by the mapper.
+        """What a pure function makes of items, in order, by the mapper, `batch` of them at a time or more.
 
         Raises
         ------
@@ -240,8 +239,7 @@ class ModelGate:
     def _computed(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], batch: int, stop: Event
     ) -> list[R]:
-        coming = iter(items)
-        batches = iter(lambda: list(islice(coming, batch)), [])
+        batches = growing(items, batch, self._mapper.workers)
         return [one for found in in_order(self._mapper, function, batches, stop) for one in found]
 
     @contextmanager

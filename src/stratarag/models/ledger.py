@@ -37,6 +37,14 @@ class Ledger:
         if model and self._journal is not None:
             self._journal.spend(model, usage)
 
+    def include(self, other: Ledger) -> None:
+        """Add what another ledger counted, that of a piece of the same work."""
+        stages, models = other.stages, other.models
+        with self._lock:
+            for own, added in ((self._stages, stages), (self._models, models)):
+                for name, usage in added.items():
+                    own[name] = own.get(name, Usage()) + usage
+
     def resume(self, earlier: Mapping[str, Usage]) -> None:
         """Begin with what each model did for this operation before it was stopped."""
         with self._lock:

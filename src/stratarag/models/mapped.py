@@ -51,8 +51,11 @@ class MappedSpanEmbedder(MappedEmbedder):
 
 
 def mapped(embedder: Any, mapper: Mapper) -> Any:
-    """An embedder as an operation uses it: in the workers, if the mapper takes it there."""
-    if not goes_along(embedder, mapper):
+    """An embedder as an operation uses it: in the workers, if the mapper takes it there and that is quicker.
+
+    Hashed words are sooner counted than sent.
+    """
+    if not goes_along(embedder, mapper) or (mapper.embed is None and isinstance(embedder, HashingEmbedder)):
         return embedder
     return (MappedSpanEmbedder if offers_spans(embedder) else MappedEmbedder)(embedder, mapper)
 

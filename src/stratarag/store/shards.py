@@ -7,123 +7,40 @@
     └── shard-0000/ ...    indexes, each as it would be alone
 
 Each shard publishes its own generations. What concerns several shards is not one step: a process that is
-killed in the middle leaves some with the change and others without it, and the same call finishes it.
+killed in the middle leaves some with the change and others without it, and the same call finishes it. The
+list tells of a first build, a copy or a new method that has not ended: shards of the first two do not open as
+one, and a method that only some shards have is left out until all have it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stratarag._locks import Lock
 from stratarag.errors import (
     ClosedIndex,
     Damaged,
-    FormatTooNew,
     NotAnIndex,
-    ShardMismatch,
     ShardMissing,
     StoreError,
 )
-from stratarag.records import Metadata
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, as_check
 from stratarag.store.files import Directory, make_folder
 from stratarag.store.folder import DEFAULT_CHECK, IndexFolder
 from stratarag.store.joined import JoinedSnapshot
+from stratarag.store.layout import SHARDS, of_shards
+from stratarag.store.likeness import differences, require_alike
 from stratarag.store.lock import LOCK, NOTE, WriterLock
-from stratarag.store.manifest import Manifest
 from stratarag.store.snapshot import Snapshot
+from stratarag.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
 from stratarag.store.verify import Inspect, verify_folder
 
-SHARDS = "shards.json"
-FORMAT = 1
-MOST = 100_000
-"""Shards of a folder at most."""
 _LONGEST = 1 << 26  # bytes of the longest list that is believed
-_SAME = ("methods", "embedder", "dimension", "tokenizer", "config")
-"""What of a manifest all shards must share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A shard: its folder's name, the value of the key that its documents have, and whether it was built."""
-
-    folder: str
-    value: str | None = None
-    built: bool = False
-
-    def __str__(self) -> str:
-        return self.folder if self.value is None else f"{self.folder} ({self.value!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How documents are spread over shards: by the hash of their id, or by a metadata key."""
-
-    shards: tuple[Shard, ...]
-    by: str | None = None
-
-    @classmethod
-    def over(cls, count: int) -> Spread:
-        """So many shards, by the hash of a document's id."""
-        return cls(tuple(Shard(f"shard-{number:04d}") for number in range(count)))
-
-    def shard_of(self, identity: str) -> int:
-        """The shard of a document, where its id decides."""
-        digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest, "little") % len(self.shards)
-
-    def owner(self, identity: str, metadata: Metadata) -> int | None:
-        """The shard that a document with this metadata belongs to; None if it is none of these."""
-        return self.shard_of(identity) if self.by is None else self.valued(str(metadata.get(self.by)))
-
-    def valued(self, value: str) -> int | None:
-        """The shard of a value of the key, if there is one."""
-        return next((at for at, each in enumerate(self.shards) if each.value == value), None)
-
-    def with_value(self, value: str) -> Spread:
-        """One more shard, for a value of the key."""
-        return replace(self, shards=(*self.shards, Shard(f"shard-{len(self.shards):04d}", value)))
-
-    def to_json(self) -> str:
-        """The text of `shards.json`."""
-        return json.dumps(
-            {"format": FORMAT, "by": self.by, "shards": [asdict(e) for e in self.shards]}, indent=1
-        )
-
-    @classmethod
-    def from_json(cls, text: str, path: Path) -> Spread:
-        """Read a list of shards; `Damaged` or `FormatTooNew` if it is not one that this version knows."""
-        try:
-            content = json.loads(text)
-            version = content["format"]
-            if type(version) is not int:
-                raise TypeError(f"the format is {version!r}")
-            if version > FORMAT:
-                raise FormatTooNew(f"{path}: format {version}; this version reads {FORMAT}: upgrade")
-            shards = tuple(Shard(**each) for each in content["shards"])
-            spread = cls(shards, content["by"])
-            spread._check()
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Damaged(f"{path}: not a list of shards ({error!r})") from error
-        return spread
-
-    def _check(self) -> None:
-        if not (self.by is None) <= len(self.shards) <= MOST or not isinstance(self.by, str | None):
-            raise ValueError(f"{len(self.shards)} shards by {self.by!r}")
-        for at, each in enumerate(self.shards):
-            if each.folder != f"shard-{at:04d}" or type(each.built) is not bool:
-                raise ValueError(f"shard {at} cannot be {each!r}")
-            if isinstance(each.value, str) != (self.by is not None):
-                raise ValueError(f"shard {at} has the value {each.value!r}")
-        if self.by is not None and len({each.value for each in self.shards}) < len(self.shards):
-            raise ValueError("two shards have one value")
 
 
 def is_sharded(path: Path) -> bool:
@@ -151,6 +68,7 @@ class ShardedFolder:
         self._root = root
         self._check = check
         self._partial = partial
+        self._writes = False
         self._spread = spread
         self._folders: dict[str, IndexFolder] = {}
         self._snapshot: JoinedSnapshot | None = None
@@ -176,21 +94,27 @@ class ShardedFolder:
                 present = _read(root)
                 same_count = spread.by is not None or len(present.shards) == len(spread.shards)
                 if present.by != spread.by or not same_count:
-                    raise NotAnIndex(
-                        f"{path} holds {_told(present)}, not {_told(spread)}; give another folder"
-                    )
-                return cls(root, present, DEFAULT_CHECK)
+                    raise NotAnIndex(f"{path} holds {told(present)}, not {told(spread)}; give another folder")
+                return cls._written(root, present)
             if held:
+                advice = of_shards(held) or "give an empty or a new folder"
                 raise NotAnIndex(
-                    f"{path} is not empty and holds no shards (but {', '.join(held[:5])}); nothing was "
-                    "written: give an empty or a new folder"
+                    f"{path} is not empty and holds no list of shards (but {', '.join(held[:5])}); nothing "
+                    f"was written: {advice}"
                 )
-            folder = cls(root, spread, DEFAULT_CHECK)
+            folder = cls._written(root, spread)
             folder._write(spread)
             return folder
         except BaseException:
             root.close()
             raise
+
+    @classmethod
+    def _written(cls, root: Directory, spread: Spread) -> ShardedFolder:
+        """The folder for whoever builds it or copies to it, and sees what is there before the end."""
+        folder = cls(root, spread, DEFAULT_CHECK)
+        folder._writes = True
+        return folder
 
     @classmethod
     def open(cls, path: Path, check: str = DEFAULT_CHECK, *, partial: bool = False) -> ShardedFolder:
@@ -203,7 +127,8 @@ class ShardedFolder:
         ShardMismatch
             If shards have other settings than the first.
         NotAnIndex, Damaged, FormatTooNew
-            If there is no shard, or one cannot be read.
+            If there is no shard, the first build or a copy has not ended (unless `partial`), or one cannot be
+            read.
         """
         root = Directory.open(Path(os.path.abspath(path)))
         folder = cls(root, _read(root), as_check(check), partial=partial)
@@ -271,20 +196,24 @@ class ShardedFolder:
         """
         self._require_open()
         self._refresh()
+        if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
+            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
         missing = [shard for shard in self._spread.shards if shard.built and not self._is_there(shard)]
         if missing and not self._partial:
             raise self._missing(missing[0])
         places = {shard.folder: number for number, shard in enumerate(self._spread.shards)}
         present = [(shard, folder.snapshot()) for shard, folder in self._present() if folder.generation]
         if not present:
-            lacks = f"; missing: {', '.join(map(str, missing))}" if missing else ""
-            raise NotAnIndex(f"{self.path} holds no finished shard{lacks}; build it again")
+            lacks = ", ".join(map(str, missing[:5]))
+            advice = f"bring back the folders that were built: {lacks}" if missing else "build it again"
+            raise NotAnIndex(f"{self.path} holds no finished shard; {advice}")
         parts = tuple(part for _, part in present)
         if self._snapshot is None or self._snapshot.parts != parts:
             names = [str(shard) for shard, _ in present]
-            _require_alike(names, parts)
+            methods = require_alike(names, parts, adding=self._spread.unfinished == ADD_METHOD)
             numbers = [places[shard.folder] for shard, _ in present]
-            self._snapshot = JoinedSnapshot(self.path, numbers, names, parts, list(map(str, missing)))
+            lacks_of = list(map(str, missing))
+            self._snapshot = JoinedSnapshot(self.path, numbers, names, parts, lacks_of, methods=methods)
         return self._snapshot
 
     def settled(self, spread: Spread) -> None:
@@ -294,11 +223,28 @@ class ShardedFolder:
             for each in spread.shards
         )
         with WriterLock(self._root, "shards"):
-            if replace(spread, shards=shards) != _read(self._root):
-                self._write(replace(spread, shards=shards))
+            present = _read(self._root)
+            now = replace(spread, shards=shards, unfinished=present.unfinished)
+            if now != present:
+                self._write(now)
 
-    def require_whole(self) -> None:
-        """Refuse to change shards of which one is missing; `ShardMissing` names it."""
+    def tell(self, unfinished: str | None) -> None:
+        """Record which operation on all shards has not ended; None once it has."""
+        with WriterLock(self._root, "shards"):
+            self._write(replace(_read(self._root), unfinished=unfinished))
+
+    def require_whole(self, operation: str | None = None) -> None:
+        """Refuse to change shards of which one is missing, or not built yet.
+
+        Raises
+        ------
+        ShardMissing
+            Naming the one that is not there.
+        NotAnIndex
+            If a build or a copy has not ended, and the operation is another one.
+        """
+        if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
+            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
         for shard in self._spread.shards:
             if shard.built and not self._is_there(shard):
                 raise self._missing(shard)
@@ -313,9 +259,13 @@ class ShardedFolder:
         return sum(sizes)
 
     def interrupted(self) -> str | None:
-        """The operations that were begun in shards and never finished; None if there are none."""
+        """The operations that were begun in shards and never finished; None if there are none.
+
+        A build, a copy or a new method is told of from its beginning to its end.
+        """
         found = [(shard, folder.interrupted()) for shard, folder in self._present()]
-        return "; ".join(f"{shard}: {each}" for shard, each in found if each) or None
+        told = [f"{shard}: {each}" for shard, each in found if each]
+        return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + told) or None
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
         """Check every shard; one line for each problem, with the shard's folder first."""
@@ -337,10 +287,12 @@ class ShardedFolder:
         try:
             if target.path == self.path:
                 return
+            target.tell(COPY)
             for shard, folder in self._present():
                 if folder.generation:
                     folder.copy_to(target.path / shard.folder)
             target.settled(self._spread)
+            target.tell(self._spread.unfinished)
         finally:
             target.close()
 
@@ -395,10 +347,13 @@ class ShardedFolder:
 
     def _missing(self, shard: Shard) -> ShardMissing:
         lost = "a link, which is not followed" if (self.path / shard.folder).is_symlink() else "missing"
-        return ShardMissing(
-            f"{self.path}: {shard} is {lost}; bring its folder back, or open the others with "
-            "open_index(..., partial=True), which then answer without it"
+        advice = (
+            "nothing can be changed until its folder is back"
+            if self._partial
+            else "bring its folder back, or open the others with open_index(..., partial=True), on the "
+            "command line --partial; they then answer without it"
         )
+        return ShardMissing(f"{self.path}: {shard} is {lost}; {advice}")
 
     def _require_open(self) -> None:
         if self.closed:
@@ -418,6 +373,8 @@ def verify_shards(path: Path, inspect: Inspect | None = None) -> list[str]:
 
 
 def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[str]:
+    if spread.unfinished is not None:
+        yield begun(spread)
     manifests = []
     for number, shard in enumerate(spread.shards):
         folder = path / shard.folder
@@ -436,7 +393,7 @@ def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[s
                 yield f"{shard}: {error}"
         except Damaged:
             continue  # told above
-    yield from _differences(manifests)
+    yield from differences(manifests)
 
 
 def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]:
@@ -452,32 +409,6 @@ def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]
 def _is_folder(path: Path) -> bool:
     """Whether there is a folder; a link may lead out of the root, and is none."""
     return path.is_dir() and not path.is_symlink()
-
-
-def _require_alike(names: Sequence[str], parts: Sequence[Snapshot]) -> None:
-    manifests = [part.manifest for part in parts]
-    found = next(_differences(list(zip(names, manifests, strict=True))), None)
-    if found is not None:
-        raise ShardMismatch(f"{found}. Build that shard again with the settings of the others")
-
-
-def _differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
-    """Where shards differ from the first in what all must share."""
-    for name, manifest in manifests[1:]:
-        first, known = manifests[0]
-        for what in _SAME:
-            own, other = getattr(manifest, what), getattr(known, what)
-            if own != other:
-                yield f"{name} differs from {first} in {what}: {_short(own)}, not {_short(other)}"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def _told(spread: Spread) -> str:
-    return f"shards by {spread.by!r}" if spread.by is not None else f"{len(spread.shards)} shards"
 
 
 def _read(root: Directory) -> Spread:
