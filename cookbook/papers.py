@@ -4,12 +4,13 @@ usage: python cookbook/papers.py --list
        python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
                                  [--extraction FILE] [--questions N] [--work FOLDER] [--estimate] [--dry-run]
 
-TABLE is a name that --list gives; cookbook/papers.md says for each what it needs and what it prints. DATA
-are corpora as `stratarag eval` reads them; FILE is looked for in their folders too. Commands run one after
-the other; what each prints is kept in WORK, and one that ended well before, with no row that failed, is not
-run again by the same command. Model calls and vectors are cached there too, so that a run that was stopped
-repeats none. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run only shows
-the commands.
+TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
+it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FILE is looked for in their
+folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
+one that ended well before, with no row that failed, is not run again by the same command. Model calls and
+vectors are cached there too, so that a run that was stopped repeats none. --estimate tells what answers and
+verdicts would cost, and calls nothing; --dry-run only shows the commands. --judge, --embedder, --questions
+and --estimate are for tables with a model.
 """
 
 from __future__ import annotations
@@ -17,27 +18,37 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from papers_tables import TABLES, Step, Table
 
 HERE = Path(__file__).resolve().parent
+WITHOUT_MODEL = "no-model"
+FOR_MODELS = ("judge", "embedder", "questions", "estimate")
+"""Options of tables with a model alone; the others ask all questions, and embed as their scripts do."""
 
 
 def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
     """What is run for a table: its steps for each corpus, or once where a step takes all of them or none."""
     for step in table.steps:
         if step.script:
-            data = given.data if step.takes_data else []
-            own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
-            yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
+            yield from _measurements(step, given)
             continue
         for data in given.data:
             yield _evaluation(step, data, given)
+
+
+def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
+    own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
+    own += ["--cache", str(given.work / "cache")] if step.keeps_vectors else []
+    runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}
+    for data in runs[step.corpora]:
+        yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
 
 
 def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
@@ -64,18 +75,20 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def run(table: Table, given: argparse.Namespace) -> int:
+def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
     """Run what was not run before; show all of it. 1 if a command failed."""
     failed = 0
-    for command in commands(table, given):
-        line = shlex.join(command)
+    wanted = {shlex.join(command): command for table in tables for command in commands(table, given)}
+    for line, command in wanted.items():
         print(f"$ {line}", flush=True)
         if given.dry_run:
             continue
         kept = given.work / "done" / f"{_digest(line)}.txt"  # tables share commands
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
+            before = os.times()
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            done.stdout += _took(before, os.times())
             if done.returncode:
                 print(done.stdout, f"failed with exit code {done.returncode}", sep="\n", flush=True)
                 failed = 1
@@ -86,6 +99,12 @@ def run(table: Table, given: argparse.Namespace) -> int:
             continue
         print(kept.read_text("utf-8"), flush=True)
     return failed
+
+
+def _took(before: os.times_result, after: os.times_result) -> str:
+    """The time of a command; on Windows its CPU-seconds are not known and 0."""
+    spent = [at.children_user + at.children_system for at in (before, after)]
+    return f"({after.elapsed - before.elapsed:.0f} s, {spent[1] - spent[0]:.0f} CPU-seconds)\n"
 
 
 def listing() -> Iterator[str]:
@@ -100,7 +119,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", nargs="?", choices=sorted(TABLES), metavar="TABLE")
+    parser.add_argument("table", nargs="?", choices=[*sorted(TABLES), WITHOUT_MODEL], metavar="TABLE")
     parser.add_argument("data", nargs="*", metavar="DATA")
     for name, what in (("llm", "chat model"), ("judge", "judges, with commas"), ("embedder", "embedder")):
         parser.add_argument(f"--{name}", metavar="NAME", help=what)
@@ -113,14 +132,24 @@ def arguments() -> argparse.Namespace:
     if given.list or given.table is None:
         print("\n".join(listing()))
         sys.exit(0)
-    table = TABLES[given.table]
-    if table.needs_data and not given.data:
-        parser.error(f"{table.name} needs DATA: {table.data}")
-    if table.needs_model and given.llm is None:
-        parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
+    for table in chosen(given.table):
+        if table.needs_data and not given.data:
+            parser.error(f"{table.name} needs DATA: {table.data}")
+        if table.needs_model and given.llm is None:
+            parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
+        unused = [f"--{name}" for name in FOR_MODELS if getattr(given, name)]
+        if unused and not table.needs_model:
+            parser.error(f"{table.name} is measured by a script without a model, which takes no {unused[0]}")
     return given
 
 
+def chosen(name: str) -> Sequence[Table]:
+    """The table of a name, or all that need no model."""
+    if name == WITHOUT_MODEL:
+        return [table for table in TABLES.values() if not table.needs_model]
+    return [TABLES[name]]
+
+
 if __name__ == "__main__":
-    chosen = arguments()
-    sys.exit(run(TABLES[chosen.table], chosen))
+    wanted = arguments()
+    sys.exit(run(chosen(wanted.table), wanted))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 MULTIHOP = "MultiHop-RAG (folder), HotpotQA (file)"
 ARENA = "RAG-QA Arena (folder with corpus.jsonl), one for each domain or one for all"
@@ -20,14 +20,18 @@ HEAD_TO_HEAD = ("--abstract", "--reference")
 
 @dataclass(frozen=True)
 class Step:
-    """An evaluation of methods, or a script of `benchmarks/` with its arguments before the data."""
+    """An evaluation of methods, or a script of `benchmarks/` with its arguments before the data.
+
+    `corpora`: whether the script takes none, all at once, or each in a run of its own, as evaluations do.
+    """
 
     methods: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     script: str = ""
-    takes_data: bool = True
+    corpora: Literal["none", "all", "each"] = "each"
     takes_extraction: bool = False
+    keeps_vectors: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Table:
     @property
     def needs_data(self) -> bool:
         """Whether a corpus has to be named."""
-        return any(step.methods or step.takes_data for step in self.steps)
+        return any(step.corpora != "none" for step in self.steps)
 
     @property
     def needs_model(self) -> bool:
@@ -68,9 +72,24 @@ def pairwise(*methods: str) -> tuple[Step, ...]:
     return tuple(Step(methods, (*HEAD_TO_HEAD, reference)) for reference in methods)
 
 
-def script(name: str, *arguments: str, data: bool = True, extraction: bool = False) -> Step:
-    """A script of `benchmarks/`."""
-    return Step(script=name, arguments=arguments, takes_data=data, takes_extraction=extraction)
+def script(
+    name: str,
+    *arguments: str,
+    corpora: Literal["none", "all", "each"] = "each",
+    extraction: bool = False,
+    vectors: bool = True,
+) -> Step:
+    """A script of `benchmarks/`, and whether it takes corpora, extractions of them, a folder of vectors."""
+    return Step((), arguments, {}, name, corpora, extraction, vectors)
+
+
+CHNSW = script(
+    "chnsw.py", "--leaves", "25000", "--data", "clustered", "random", corpora="none", vectors=False
+)
+COMMUNITIES = script("communities.py", corpora="all")
+ABLATIONS = script("noderag.py", "tables", extraction=True)
+FIGURES = script("hirag.py", "figures", extraction=True)
+STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 
 
 SPECIFIC = ("zero_shot", "cot", "bm25", "dense", RAPTOR, "hipporag", *LIGHTRAG, *GRAPHRAG, ARCHRAG)
@@ -122,14 +141,14 @@ _ALL = (
         "ArchRAG",
         "Figure 6",
         "C-HNSW against Base-HNSW",
-        (script("chnsw.py", data=False),),
+        (CHNSW,),
     ),
     Table(
         "archrag-figure-7",
         "ArchRAG",
         "Figure 7",
         "communities by the CH index",
-        (script("communities.py"),),
+        (COMMUNITIES,),
         "a folder with openie.jsonl, or entities.jsonl and relationships.jsonl",
     ),
     Table(
@@ -137,7 +156,7 @@ _ALL = (
         "ArchRAG",
         "Figure 8",
         "communities by cosine similarity",
-        (script("communities.py"),),
+        (COMMUNITIES,),
         "as Figure 7",
     ),
     Table(
@@ -175,7 +194,7 @@ _ALL = (
         "ArchRAG",
         "Table 7",
         "communities: Leiden against ours",
-        (script("communities.py"),),
+        (COMMUNITIES,),
         "as Figure 7",
     ),
     Table(
@@ -191,7 +210,7 @@ _ALL = (
         "ArchRAG",
         "Figure 9",
         "C-HNSW on other vectors",
-        (script("chnsw.py", "--data", "clustered", "random", data=False),),
+        (CHNSW,),
     ),
     Table(
         "archrag-figure-10",
@@ -206,7 +225,7 @@ _ALL = (
         "ArchRAG",
         "Table 9",
         "names that HippoRAG finds in questions",
-        (script("entity_errors.py"),),
+        (script("entity_errors.py", corpora="all", vectors=False),),
         MULTIHOP,
     ),
     Table(
@@ -225,7 +244,7 @@ _ALL = (
         "NodeRAG",
         "Table 2",
         "ablations",
-        (script("noderag.py", "tables", extraction=True),),
+        (ABLATIONS,),
         MUSIQUE,
     ),
     Table(
@@ -233,7 +252,7 @@ _ALL = (
         "NodeRAG",
         "Figure 4",
         "steps of the walk",
-        (script("noderag.py", "tables", extraction=True),),
+        (ABLATIONS,),
         MUSIQUE,
     ),
     Table(
@@ -249,7 +268,7 @@ _ALL = (
         "NodeRAG",
         "Table 4",
         "nodes and edges by type",
-        (script("noderag.py", "tables", extraction=True),),
+        (ABLATIONS,),
         MUSIQUE,
     ),
     Table(
@@ -265,7 +284,7 @@ _ALL = (
         "NodeRAG",
         "Table 6",
         "types of nodes (definitions; the counts are Table 4's)",
-        (script("noderag.py", "tables", extraction=True),),
+        (ABLATIONS,),
         MUSIQUE,
     ),
     Table(
@@ -296,15 +315,13 @@ _ALL = (
         ),
         "2WikiMultiHopQA, HotpotQA (files)",
     ),
-    Table(
-        "hirag-table-3", "HiRAG", "Table 3", "statistics of data", (script("statistics_of_data.py"),), ULTRA
-    ),
+    Table("hirag-table-3", "HiRAG", "Table 3", "statistics of data", (STATISTICS,), ULTRA),
     Table(
         "hirag-table-4",
         "HiRAG",
         "Table 4",
         "statistics of data",
-        (script("statistics_of_data.py"),),
+        (STATISTICS,),
         "2WikiMultiHopQA, HotpotQA (files)",
     ),
     Table(
@@ -328,7 +345,7 @@ _ALL = (
         "HiRAG",
         "Table 7",
         "what the bridge covers",
-        (script("hirag.py", "figures", extraction=True),),
+        (FIGURES,),
         "a corpus",
     ),
     Table(
@@ -336,7 +353,7 @@ _ALL = (
         "HiRAG",
         "Figure 4",
         "cluster sparsity",
-        (script("hirag.py", "figures", extraction=True),),
+        (FIGURES,),
         "a corpus",
     ),
     Table(
@@ -344,7 +361,7 @@ _ALL = (
         "HiRAG",
         "Figure 5",
         "clustering coefficients",
-        (script("hirag.py", "figures", extraction=True),),
+        (FIGURES,),
         "a corpus",
     ),
     Table(
@@ -352,7 +369,7 @@ _ALL = (
         "HiRAG",
         "Figure 6",
         "shortest paths with the hierarchy",
-        (script("hirag.py", "figures", extraction=True),),
+        (FIGURES,),
         "a corpus",
     ),
     Table(
@@ -360,7 +377,7 @@ _ALL = (
         "LSH tree",
         "Table 1",
         "construction times",
-        (script("construction.py"),),
+        (script("construction.py", "--limit", "120", corpora="all"),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
     ),
     Table(
@@ -392,7 +409,7 @@ _ALL = (
         "LSH tree",
         "Figure 5",
         "sizes of chunks",
-        (script("chunk_size.py", extraction=True),),
+        (script("chunk_size.py", "--sizes", "200,400,800,1400", extraction=True),),
         "a corpus of long documents",
     ),
 )

@@ -20,6 +20,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -27,20 +28,29 @@ from typing import Any
 
 from results_page import page, rows_of
 from results_plot import draw
+from results_systems import comparisons, draw_systems
 from results_tables import dataset, log
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
-BASELINES = ("raptor", "ppr", "hybrid", "dense", "bm25")
-ROWS = ",".join(rows_of(METHODS, BASELINES))
+SYSTEMS = ("hipporag", "hipporag2", "kag", "fastgraphrag", "lightrag", "graphrag_local", "raptor")
+BASELINES = (*SYSTEMS, "ppr", "hybrid", "dense", "bm25")
+OWN_NODES = ("fastgraphrag/nodes", "lightrag/nodes", "graphrag_local/nodes", "raptor/nodes")
+"""What these systems show a model beside passages: entities, relations, reports, summaries."""
+ROWS = (*rows_of(METHODS, BASELINES), *OWN_NODES)
+EVERY_FACT_EMBEDDED = ("hipporag2", "lightrag", "lightrag/nodes")
+"""Rows that embed all facts or relations: an hour of CPU for 609 long articles."""
 SMALL_QUESTIONS = 5
-PLOT = "docs/images/results.svg"
+PLOTS = ("docs/images/results.svg", "docs/images/results-systems.svg")
 LOGS = "measured"
 
 
 @dataclass(frozen=True)
 class Section:
-    """Something that is measured: a corpus, if `corpus` is named, else a benchmark script."""
+    """Something that is measured: a corpus, if `corpus` is named, else a benchmark script.
+
+    `without`: rows that are left out there, for what they would take.
+    """
 
     name: str
     title: str
@@ -48,10 +58,18 @@ class Section:
     small: tuple[str, ...] = ("--small",)
     corpus: str = ""
     extraction: str = ""
+    without: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> str:
+        """What is compared on a corpus, as `--methods` takes it."""
+        return ",".join(row for row in ROWS if row not in self.without)
 
 
-def corpus(name: str, title: str, folder: str, extraction: str = "") -> Section:
-    return Section(name, title, corpus=folder, extraction=extraction)
+def corpus(
+    name: str, title: str, folder: str, extraction: str = "", without: tuple[str, ...] = ()
+) -> Section:
+    return Section(name, title, corpus=folder, extraction=extraction, without=without)
 
 
 def script(name: str, title: str, *command: str, small: tuple[str, ...] = ("--small",)) -> Section:
@@ -64,7 +82,7 @@ SECTIONS = (
     corpus("hotpotqa", "HotpotQA", "hotpotqa_train100"),
     corpus("2wiki", "2WikiMultiHopQA", "2wiki_dev164"),
     corpus("lihua", "LiHua-World", "lihua_world"),
-    corpus("multihop", "MultiHop-RAG", "multihop_rag_dev"),
+    corpus("multihop", "MultiHop-RAG", "multihop_rag_dev", without=EVERY_FACT_EMBEDDED),
     script(
         "folds",
         "The walk: margins, and settings chosen without each corpus",
@@ -86,19 +104,31 @@ SECTIONS = (
         "million.py",
         small=("--passages", "20000", "--entities", "20000"),
     ),
-    script("indexing", "Indexing, each method alone", "indexing.py", "DATA/musique_train100"),
+    script(
+        "indexing",
+        "Indexing, each method alone",
+        *("indexing.py", "DATA/musique_train100", "--cache", "CACHE"),
+    ),
     script(
         "construction",
         "Construction times (LSH tree, Table 1)",
-        *("construction.py", "DATA/musique_train100", "DATA/2wiki_dev164", "--limit", "120"),
+        *("construction.py", "--limit", "120", "DATA/musique_train100", "--cache", "CACHE"),
     ),
     script(
         "chunk-size",
         "Chunk sizes (LSH tree, Figure 5)",
-        *("chunk_size.py", "DATA/lihua_world", "--sizes", "200,400,800,1400"),
+        *("chunk_size.py", "--sizes", "200,400,800,1400", "DATA/lihua_world", "--cache", "CACHE"),
     ),
-    script("chnsw", "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)", "chnsw.py"),
-    script("communities", "Community quality (ArchRAG, Table 7)", "communities.py", "DATA/musique_train100"),
+    script(
+        "chnsw",
+        "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)",
+        *("chnsw.py", "--leaves", "25000", "--data", "clustered", "random"),
+    ),
+    script(
+        "communities",
+        "Community quality (ArchRAG, Figures 7 and 8, Table 7)",
+        *("communities.py", "DATA/musique_train100", "--cache", "CACHE"),
+    ),
     script(
         "archrag",
         "ArchRAG's clustering and search at size",
@@ -106,16 +136,24 @@ SECTIONS = (
         small=("--entities", "4000", "--relations", "3100"),
     ),
     script(
-        "noderag",
+        "noderag-tables",
         "NodeRAG's ablations and statistics (Tables 2 and 4, Figure 4)",
-        *("noderag.py", "tables", "DATA/musique_train100"),
+        *(
+            "noderag.py",
+            "tables",
+            "DATA/musique_train100",
+            "--extraction",
+            "openie.jsonl",
+            "--cache",
+            "CACHE",
+        ),
         small=(),
     ),
     script("noderag-speed", "NodeRAG at size", "noderag.py", "speed"),
     script(
-        "hirag",
+        "hirag-figures",
         "HiRAG's hierarchy and ablations (Figures 4 to 6, Table 7)",
-        *("hirag.py", "figures", "DATA/musique_train100"),
+        *("hirag.py", "figures", "DATA/musique_train100", "--extraction", "openie.jsonl", "--cache", "CACHE"),
         small=("--embedder", "hashing", "--questions", "10"),
     ),
     script("hirag-times", "HiRAG at size", "hirag.py", "times"),
@@ -125,8 +163,6 @@ SECTIONS = (
     script("gate", "Many model calls at once", "gate.py"),
     script("extraction", "Extraction without a model", "extraction.py", "DATA/musique_train100", small=()),
 )
-CACHED = ("indexing.py", "construction.py", "chunk_size.py", "communities.py")
-"""Scripts that keep vectors in a folder."""
 
 
 def command(section: Section, given: argparse.Namespace) -> list[str]:
@@ -135,13 +171,20 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
     if section.corpus:
         out = str(given.work / f"{section.name}.scores.json")
         parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
-        parts += ["--methods", ROWS, "--out", out, "--cache", str(given.cache)]
+        parts += ["--methods", section.rows, "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
         return parts + (["--questions", str(SMALL_QUESTIONS)] if given.small else [])
-    name, *rest = (part.replace("DATA", data).replace("WORK", str(given.work)) for part in section.command)
+    places = {"DATA": data, "WORK": str(given.work), "CACHE": str(given.cache)}
+    name, *rest = (filled(part, places) for part in section.command)
     parts = [sys.executable, str(HERE / "benchmarks" / name), *rest]
-    parts += ["--cache", str(given.cache)] if name in CACHED else []
     return parts + (list(section.small) if given.small else [])
+
+
+def filled(part: str, places: Mapping[str, str]) -> str:
+    """An argument with the folders of this run."""
+    for name, place in places.items():
+        part = part.replace(name, place)
+    return part
 
 
 def run(section: Section, given: argparse.Namespace) -> dict[str, Any]:
@@ -167,7 +210,22 @@ def run(section: Section, given: argparse.Namespace) -> dict[str, Any]:
         "output": without_paths(output, given),
         "error": without_paths(errors, given).strip().splitlines()[-1:] if failed else [],
         "machine": machine(),
+        "code": code(),
     }
+
+
+def code() -> str:
+    """The commit of the measured package, `+` where files differ from it; empty outside a checkout."""
+    import stratarag
+
+    where = Path(stratarag.__file__).parent
+    tracked, described = ("ls-files", "--error-unmatch", "__init__.py"), ("describe", "--always", "--dirty=+")
+    try:
+        for asked in (tracked, described):  # an environment inside another checkout is not tracked by it
+            said = subprocess.run(["git", *asked], cwd=where, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return said.stdout.strip()
 
 
 def shown(section: Section, small: bool = False) -> str:
@@ -175,7 +233,8 @@ def shown(section: Section, small: bool = False) -> str:
     if section.corpus:
         extraction = f" --extraction {section.extraction}" if section.extraction else ""
         questions = f" --questions {SMALL_QUESTIONS}" if small else ""
-        return f"stratarag eval DATA/{section.corpus}{extraction}{questions} --methods ROWS"
+        left_out = f" without {', '.join(section.without)}" if section.without else ""
+        return f"stratarag eval DATA/{section.corpus}{extraction}{questions} --methods ROWS{left_out}"
     return f"python cookbook/benchmarks/{' '.join([*section.command, *(section.small if small else ())])}"
 
 
@@ -278,16 +337,21 @@ def write(out: Path, found: dict[str, dict[str, Any]]) -> None:
             continue
         if section.corpus:
             scored[section.name] = each["scores"]
-            text = "\n".join(dataset(section.title, each, METHODS, BASELINES))
+            text = "\n".join(dataset(section.title, each, METHODS, (*BASELINES, *OWN_NODES)))
             (logs / f"{section.name}.md").write_text(text.rstrip() + "\n", "utf-8")
         else:
             (logs / f"{section.name}.txt").write_text(log(each), "utf-8")
-    plot = out.parent.parent / PLOT
+    compared = comparisons(SYSTEMS, OWN_NODES)
     if scored:
-        plot.parent.mkdir(parents=True, exist_ok=True)
-        draw(scored, {section.name: section.title for section in SECTIONS}, METHODS, plot)
+        titles = {section.name: section.title for section in SECTIONS}
+        margins, systems = (out.parent.parent / plot for plot in PLOTS)
+        margins.parent.mkdir(parents=True, exist_ok=True)
+        draw(scored, titles, METHODS, margins)
+        draw_systems(scored, titles, METHODS, compared, systems)
     order = [(section.name, section.title, shown(section), bool(section.corpus)) for section in SECTIONS]
-    out.write_text(page(order, found, METHODS, BASELINES, plot=f"../{PLOT}", logs=LOGS), "utf-8")
+    plots = [f"../{plot}" for plot in PLOTS]
+    text = page(order, found, METHODS, BASELINES, OWN_NODES, compared, plots=plots, logs=LOGS)
+    out.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -32,16 +32,18 @@ def gain(scores: Ranking, name: str, other: str, metric: str) -> Difference | No
     return paired_difference([a for a, _ in both], [b for _, b in both]) if both else None
 
 
-def best_plain(scores: Ranking, metric: str) -> tuple[str, float] | None:
-    """The plain ranking that does best on a data set, and its mean."""
-    means = {name: row["means"].get(metric) for name in PLAIN if (row := row_of(scores, name))}
+def best_of(scores: Ranking, names: Sequence[str], metric: str) -> tuple[str, float] | None:
+    """The ranking among some that does best on a data set, and its mean."""
+    means = {name: row["means"].get(metric) for name in names if (row := row_of(scores, name))}
     known = {name: value for name, value in means.items() if value is not None}
     return max(known.items(), key=lambda item: item[1]) if known else None
 
 
-def gains(scores: Ranking, methods: Sequence[str], view: str, metric: str) -> dict[str, Difference]:
-    """Of each method that was measured, the difference to the best plain ranking."""
-    best = best_plain(scores, metric)
+def gains(
+    scores: Ranking, methods: Sequence[str], view: str, metric: str, rivals: Sequence[str] = PLAIN
+) -> dict[str, Difference]:
+    """Of each method that was measured, the difference to the best of its rivals."""
+    best = best_of(scores, rivals, metric)
     if best is None:
         return {}
     found = {method: gain(scores, f"{method}{view}", best[0], metric) for method in methods}
@@ -53,21 +55,37 @@ def conclusions(
 ) -> Iterator[str]:
     """A paragraph for each view: where its methods win, where they lose, and where nobody can tell."""
     for view, metric, title in VIEWS:
-        verdicts: dict[str, list[str]] = {}
-        for key, scores in scored.items():
-            found = gains(scores, methods, view, metric)
-            if found:
-                low, high = (pick(each.mean for each in found.values()) for pick in (min, max))
-                said = f"{titles[key]} ({signed(low)} to {signed(high)})"
-                verdicts.setdefault(verdict(found), []).append(said)
-        if verdicts:
-            told = "; ".join(f"{which}: {', '.join(sets)}" for which, sets in verdicts.items())
+        if told := standing(scored, titles, methods, view, metric, PLAIN):
             yield f"- **{title}**, against the best of dense, BM25 and their fusion. {told}."
     yield from between(scored, titles, methods)
 
 
+def standing(
+    scored: Mapping[str, Ranking],
+    titles: Mapping[str, str],
+    methods: Sequence[str],
+    view: str,
+    metric: str,
+    rivals: Sequence[str],
+) -> str:
+    """Where the methods are ahead of the best of their rivals, and where behind, by data set."""
+    verdicts: dict[str, list[str]] = {}
+    for key, scores in scored.items():
+        best, found = best_of(scores, rivals, metric), gains(scores, methods, view, metric, rivals)
+        if best and found:
+            low, high = (pick(each.mean for each in found.values()) for pick in (min, max))
+            said = f"{titles[key]} ({ranging(low, high)} over {best[0]})"
+            verdicts.setdefault(verdict(found), []).append(said)
+    return "; ".join(f"{which}: {', '.join(sets)}" for which, sets in verdicts.items())
+
+
+def ranging(low: float, high: float) -> str:
+    """A range of differences; one figure where both ends look the same."""
+    return " to ".join(dict.fromkeys((signed(low), signed(high))))
+
+
 def verdict(found: Mapping[str, Difference]) -> str:
-    """How the methods stand against a plain ranking."""
+    """How the methods stand against a rival."""
     ahead = [name for name, each in found.items() if each.low > 0]
     behind = [name for name, each in found.items() if each.high < 0]
     if len(ahead) == len(found):
@@ -107,7 +125,7 @@ def between(
             clear = sum(1 for each in found if each is not None and not each.is_noise)
             yield (
                 f"- **Own nodes among the passages**: the default view against `chunks`, at {budget} tokens: "
-                f"{signed(min(means))} to {signed(max(means))}, {clear} of {len(means)} beyond noise."
+                f"{ranging(min(means), max(means))}, {clear} of {len(means)} beyond noise."
             )
     yield ""
 
@@ -119,7 +137,7 @@ def margins(
     for view, metric, title in VIEWS:
         rows = [[title, "best plain", *(f"{method}{view}" for method in methods)]]
         for key, scores in scored.items():
-            best, found = best_plain(scores, metric), gains(scores, methods, view, metric)
+            best, found = best_of(scores, PLAIN, metric), gains(scores, methods, view, metric)
             if best is None or not found:
                 continue
             cells = [

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_margins import conclusions, margins
+from results_systems import Comparison, told
 from results_tables import machines, markdown, row_of, short
 
 Ranking = Mapping[str, Any]
@@ -21,10 +22,18 @@ interval (paired bootstrap over questions, 10,000 samples) holds 0. Rows that lo
 - View `chunks` (`METHOD`): passages, by a walk that the four methods share and start each in its own way.
 - View `nodes` (`METHOD/nodes`): the method's own ranking, of summaries, communities, entities and facts. A
   summary counts as none of the documents it is made of, so this view is measured by the answer alone.
+- Other systems (`hipporag`, `hipporag2`, `kag`, `fastgraphrag`, `lightrag`, `graphrag_local`, `raptor`):
+  made anew from their papers and programs, on the same extraction, in their LLM-free forms: names and
+  keywords of questions by rules, no recognition memory, extractive reports and summaries. `SYSTEM/nodes`:
+  what they show a model beside passages. They were made for models; these figures are of retrieval alone.
 """
 COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
 the methods share (the graph of names) is paid by the one that is built first.
 """
+PLOTS = (
+    "Margins of the methods over the best plain ranking, by data set and view",
+    "Methods, other systems and plain rankings, by data set",
+)
 MODEL = """## With a language model
 
 Not measured: no language model that could answer these questions was at hand. `stratarag eval` measures
@@ -64,13 +73,16 @@ def page(
     found: Mapping[str, Ranking],
     methods: Sequence[str],
     baselines: Sequence[str],
+    own_nodes: Sequence[str] = (),
+    compared: Sequence[Comparison] = (),
     *,
-    plot: str = "",
+    plots: Sequence[str] = (),
     logs: str = "measured",
 ) -> str:
     """RESULTS.md.
 
-    `plot` and `logs` are where its figure and the logs of its sections stand, as seen from it.
+    `own_nodes` are rows of other systems beside their passages, `compared` is what is told of these systems;
+    `plots` (margins, systems) and `logs` are where figures and the logs of sections stand, as seen from it.
     """
     titles = {name: title for name, title, _, is_corpus in order if is_corpus}
     scored = {name: found[name]["scores"] for name in titles if "scores" in found.get(name, {})}
@@ -78,14 +90,15 @@ def page(
     parts = [INTRO]
     if any(each["small"] and name in titles for name, each in found.items()):
         parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
-    parts += ["## Conclusions\n", *conclusions(scored, titles, methods)]
-    if plot and scored:
-        parts.append(f"![Margins of the methods over the best plain ranking, by data set and view]({plot})\n")
+    shown = [f"![{what}]({path})\n" for what, path in zip(PLOTS, plots, strict=False) if scored]
+    parts += ["## Conclusions\n", *shown, *told(scored, titles, methods, compared)]
+    parts += conclusions(scored, titles, methods)
     parts += ["## Margins\n", *margins(scored, titles, methods)]
+    others = (*baselines, *own_nodes)
     for metric, title in (("recall@5", "Recall@5"), ("answer@1000", "Answer in the first 1,000 tokens")):
-        parts += [f"## {title}, every ranking\n", glance(scored, titles, methods, baselines, metric)]
+        parts += [f"## {title}, every ranking\n", glance(scored, titles, methods, others, metric)]
     parts += ["## Costs\n", COSTS, costs(scored, titles, methods), *machines(current)]
-    rows = ",".join(rows_of(methods, baselines))
+    rows = ",".join([*rows_of(methods, baselines), *own_nodes])
     parts += ["## Data sets and logs\n", f"ROWS is `{rows}`.\n", *files(order, current, logs)]
     parts += ["## Not measured again\n", *missing(order, found, logs), MODEL]
     return "\n".join(parts).rstrip() + "\n"
@@ -106,7 +119,8 @@ def glance(
     """A metric of every ranking on every data set; noise is against dense."""
     views = ("", "/default", "/nodes") if metric.startswith("answer") else ("", "/default")
     rows = [["`~`: as dense, within noise", *(titles[key] for key in scored)]]
-    for name in (*(f"{method}{view}" for view in views for method in methods), *baselines):
+    others = [name for name in baselines if metric.startswith("answer") or not name.endswith("/nodes")]
+    for name in (*(f"{method}{view}" for view in views for method in methods), *others):
         cells = [marked(scores, name, metric) for scores in scored.values()]
         if any(cell != "missing" for cell in cells):
             rows.append([name, *cells])
@@ -145,14 +159,15 @@ def ours(row: Ranking, method: str) -> bool:
 def files(
     order: Sequence[tuple[str, str, str, bool]], found: Mapping[str, Ranking], logs: str
 ) -> Iterator[str]:
-    """What was run, when, and where its whole output is."""
-    rows = [["section", "command", "date"]]
+    """What was run, when, by which commit of this repository, and where its whole output is."""
+    rows = [["section", "command", "date", "code"]]
     for name, title, _, is_corpus in order:
         each = found.get(name)
         if each and not each["error"]:
             reduced = ", at a reduced size" if each["small"] else ""
             kind = "md" if is_corpus else "txt"
-            rows.append([f"[{title}]({logs}/{name}.{kind})", f"`{each['command']}`", each["date"] + reduced])
+            link, code = f"[{title}]({logs}/{name}.{kind})", each.get("code") or "not recorded"
+            rows.append([link, f"`{each['command']}`", each["date"] + reduced, code])
     yield markdown(rows)
 
 

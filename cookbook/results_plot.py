@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from results_margins import VIEWS, best_plain, gains
+from results_margins import PLAIN, VIEWS, best_of, gains
 
 SHOWN = (VIEWS[0], VIEWS[2], VIEWS[3])
 """The views drawn, one panel each."""
@@ -37,7 +37,7 @@ def draw(
         panel.set_xlabel("margin over the best of dense, BM25, fusion", fontsize=9)
         panel.grid(alpha=0.3, axis="x")
         for row, key in enumerate(keys):
-            if best := best_plain(scored[key], metric):
+            if best := best_of(scored[key], PLAIN, metric):
                 panel.text(0.01, row + 0.42, f"{best[0]} {best[1]:.2f}", fontsize=7, color="grey",
                            transform=panel.get_yaxis_transform())  # fmt: skip
     panels[0].set_yticks(range(len(keys)), [titles[key].replace(", ", ",\n", 1) for key in keys], fontsize=9)

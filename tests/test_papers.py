@@ -58,6 +58,8 @@ def test_what_is_lacking_is_said() -> None:
     assert "needs DATA: MultiHop-RAG" in papers("archrag-table-3").stderr
     assert "needs a chat model: give --llm" in papers("archrag-table-3", "demo").stderr
     assert "invalid choice: 'archrag-table-99'" in papers("archrag-table-99").stderr
+    assert "which takes no --questions" in papers("lsh-figure-5", "demo", "--questions", "2").stderr
+    assert "which takes no --estimate" in papers("no-model", "demo", "--estimate").stderr
 
 
 def test_a_table_is_run_and_not_run_again(

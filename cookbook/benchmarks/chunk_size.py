@@ -65,13 +65,14 @@ def main() -> None:
     parser.add_argument("--sizes", default="100,200,400,600,800,1000,1200,1400")
     parser.add_argument("--pack", type=int, default=1)
     parser.add_argument("--methods", default="lshtree,dense")
+    parser.add_argument("--extraction", help="entities and triples of the passages")
     parser.add_argument("--questions", type=int, help="the first so many")
     parser.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")
     parser.add_argument("--cache", help="keeps the vectors from run to run")
     parser.add_argument("--small", action="store_true", help="three sizes, 20 questions, hashed vectors")
     given = parser.parse_args()
     sizes = [200, 600, 1400] if given.small else [int(size) for size in given.sizes.split(",")]
-    dataset = load_dataset(given.folder)
+    dataset = load_dataset(given.folder, extraction=given.extraction)
     if given.pack > 1:
         dataset = packed(dataset, given.pack)
     if given.small or given.questions:

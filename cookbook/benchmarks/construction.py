@@ -27,12 +27,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+from kept import kept_embedder
 
 from stratarag.eval import load_dataset
 from stratarag.eval.baselines.raptor import SHARED, clusters
-from stratarag.eval.embedding import SharedEmbedder
 from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
-from stratarag.store.journal import Journal
 
 MINIMUM, MAXIMUM, FEWEST, LEVELS = 4, 12, 8, 5
 COMPONENTS, DIMENSIONS = 50, 10
@@ -145,12 +144,8 @@ def limited(name: str, vectors: np.ndarray, limit: int) -> tuple[float, float, l
 
 
 def passages(folder: str, cache: Path | None) -> np.ndarray:
-    journal = None
-    if cache is not None:
-        cache.mkdir(parents=True, exist_ok=True)
-        journal = Journal(cache / "vectors.sqlite")
-    embedder = SharedEmbedder(None, journal)
-    return embedder.documents([item.text for item in load_dataset(folder).documents])
+    with kept_embedder(cache) as embedder:
+        return embedder.documents([item.text for item in load_dataset(folder).documents])
 
 
 def synthetic(count: int) -> np.ndarray:

@@ -58,6 +58,14 @@ def test_the_plain_layout(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "islands", name="other").name == "other"
 
 
+@pytest.mark.parametrize(("given", "read"), [(1998, ("1998",)), ("noon", ("noon",)), ({"text": "noon"}, ())])
+def test_an_answer_that_stands_alone_is_an_answer(tmp_path: Path, given: Any, read: tuple[str, ...]) -> None:
+    question = QUESTIONS[0] | {"answers": given}
+    dataset = load_dataset(folder_of(tmp_path / "islands", CORPUS, [question]))
+    assert dataset.questions[0].answers == read
+    assert bool(dataset.notes) == (not read), "what is none is named"
+
+
 def test_the_demo_is_a_dataset() -> None:
     from stratarag import demo
 

@@ -90,6 +90,14 @@ def test_local_search_goes_from_entities_to_passages_reports_and_relations() -> 
     assert any("Stanford" in text for text in related)
 
 
+def test_local_search_starts_from_twice_the_ten_entities_that_the_program_is_told() -> None:
+    facts: Facts = {f"{n:02}": [(f"bee keeper {n}", "helps", f"bee farm {n}")] for n in range(40)}
+    bench = bench_of(facts, "bee keeper", view="nodes")
+    texts = {node.text for node in make("graphrag_local", bench).rank("bee keeper", 500)}
+    assert sum(node.text in texts for node in bench.graph.entities) == 20
+    assert sum(node.text in texts for node in bench.graph.relations) <= 20
+
+
 def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> None:
     def reply(prompt: str) -> str:
         if "<points>" in prompt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from stratarag.eval import Evaluation, evaluate
 from stratarag.models.local import HashingEmbedder
 
 COOKBOOK = Path(__file__).resolve().parents[2] / "cookbook"
-NAMES = ("lshtree", "dense")
+NAMES = ("lshtree", "kag", "hipporag", "hipporag2", "fastgraphrag", "dense")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_figures_of_the_page_are_those_of_the_evaluation(
 ) -> None:
     pytest.importorskip("matplotlib")
     demo.save_json(tmp_path / "musique.scores.json")
-    (tmp_path / "musique.json").write_text(json.dumps(kept("musique")))
+    (tmp_path / "musique.json").write_text(json.dumps(kept("musique", code="0123abc")))
     (tmp_path / "lsh.json").write_text(json.dumps(kept("lsh", output="hash 3 CPU-seconds")))
     (tmp_path / "lshtree.json").write_text(json.dumps(kept("lshtree", earlier=True)))
     (tmp_path / "gate.json").write_text(json.dumps(kept("gate", error=["ValueError: no"])))
@@ -60,10 +61,29 @@ def test_figures_of_the_page_are_those_of_the_evaluation(
     assert "Every method ahead beyond noise" in text or "Mixed: lshtree ahead beyond noise" in text
     assert "hash 3 CPU-seconds" in (tmp_path / "cookbook/measured/lsh.txt").read_text()
     assert "nDCG@10" in (tmp_path / "cookbook/measured/musique.md").read_text()
-    assert "</svg>" in (tmp_path / "docs/images/results.svg").read_text()
+    assert re.search(r"Other systems, recall@5 .* over (kag|hipporag2?|fastgraphrag)\)", text)
+    for plot in ("results", "results-systems"):
+        assert "</svg>" in (tmp_path / f"docs/images/{plot}.svg").read_text()
     assert "failed: ValueError: no" in text
     assert "earlier state of the code](measured/lshtree.txt)" in text
     assert "HotpotQA: not run" in text
+    assert "`musique` | 2026-01-01 | 0123abc |" in text
+    assert "`lsh` | 2026-01-01 | not recorded |" in text
+
+
+def test_what_is_ahead_of_the_methods_is_named(script: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = evaluate("demo", ["lshtree", "dense", "bm25"], embedder=HashingEmbedder(), resamples=100)
+    data = found.to_dict()
+    for row in data["rows"]:
+        right = 1.0 if row["name"] == "bm25" else 0.0
+        row["scores"]["recall@5"] = [right] * len(found.questions)
+        row["means"]["recall@5"] = right
+    (tmp_path / "musique.scores.json").write_text(json.dumps(data))
+    (tmp_path / "musique.json").write_text(json.dumps(kept("musique")))
+    (line,) = (line for line in written(script, tmp_path).splitlines() if "Ahead of all" in line)
+    assert "bm25 on MuSiQue (recall@5 +1.00)" in line
+    assert "dense" not in line
 
 
 def shown(demo: Evaluation, name: str, metric: str) -> str:

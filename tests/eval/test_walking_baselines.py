@@ -62,13 +62,13 @@ class Oracle:
         return self.names.index(name)
 
     def phrases(self, threshold: float) -> Array:
-        """The adjacency of entities: a triple weighs 1 in each document, a synonym its similarity."""
+        """Of entities: a triple weighs 1 in each document, synonyms their similarity instead."""
         alike = cosines(self.bench, self.names, self.names)
-        matrix = np.where((alike >= threshold) & ~np.eye(len(self.names), dtype=bool), alike, 0.0)
+        matrix = np.zeros((len(self.names),) * 2)
         for a, _, b in (fact for stated in self.facts for fact in stated):
             matrix[self.row(a), self.row(b)] += 1
             matrix[self.row(b), self.row(a)] += 1
-        return matrix
+        return np.where((alike >= threshold) & ~np.eye(len(self.names), dtype=bool), alike, matrix)
 
     def related(self) -> Array:
         matrix = np.zeros((len(self.names),) * 2)
@@ -119,7 +119,8 @@ def hipporag2(oracle: Oracle, question: str, names: tuple[str, ...]) -> Array:
     for weight, row in seeds:
         restart[row] = weight
     restart[len(oracle.names) :] = 0.05 * unit(oracle.bench.vectors.astype(float) @ vector)
-    mass = pagerank(oracle.with_passages(oracle.phrases(0.8)), restart, 0.5)
+    twice = 2 * oracle.phrases(0.8)  # the program adds (a, b) and (b, a) to one undirected graph
+    mass = pagerank(oracle.with_passages(twice), restart, 0.5)
     return mass[len(oracle.names) :]
 
 
@@ -181,6 +182,24 @@ def test_rankings_are_those_of_the_equations(name: str, seed: int) -> None:
     assert len(ranking) == (scores > 1e-9).sum() > 3
     found = [by_id[each] for each in ranking]
     assert found == pytest.approx(sorted(found, reverse=True), abs=2e-6), "ties apart, the same order"
+
+
+@pytest.mark.parametrize("name", ["hipporag", "hipporag2"])
+def test_a_triple_between_synonyms_weighs_nothing_beside_their_similarity(name: str) -> None:
+    old, new = "great old northern river trading company", "great old northern river trading companies"
+    facts: Facts = {
+        "1 name": [(old, "became", new), ("Ansley", "led", old)],
+        "2 again": [(old, "is now", new)],
+        "3 ships": [("Perrow", "built ships for", old)],
+        "4 owner": [("Hathe", "owned", new)],
+    }
+    question = f"who led the {old}?"
+    bench = bench_of(facts, question, (old,))
+    oracle = Oracle(facts, bench)
+    assert 0.8 < oracle.phrases(0.8)[oracle.row(old), oracle.row(new)] < 1
+    by_id = dict(zip(oracle.documents, ORACLES[name](oracle, question, (old,)), strict=True))
+    ranking = ids(make(name, bench).rank(question, 4))
+    assert ranking == sorted(by_id, key=lambda each: -by_id[each])
 
 
 def test_hipporag_finds_the_professor_that_joins_both_names() -> None:

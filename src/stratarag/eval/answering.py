@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from stratarag import _sync
 from stratarag.errors import CallFailed
@@ -18,6 +19,7 @@ from stratarag.pipeline.prompts import load_prompt
 from stratarag.question import Length
 from stratarag.records import Failure, Usage
 
+T = TypeVar("T")
 PROMPTS = {
     "short": load_prompt("stratarag.eval", "answer_short"),
     "full": load_prompt("stratarag.eval", "answer_full"),
@@ -125,28 +127,51 @@ class Answering(Protocol):
 def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerConfig) -> Answered:
     """Every question answered by a method's own prompts, and the answers scored.
 
-    A question whose answer fails scores 0 everywhere, as in `answer_all`.
+    As many run side by side as the limits allow calls. A question whose answer fails scores 0 everywhere, as
+    in `answer_all`. After any other error no question is begun, and those under way end first.
 
     Raises
     ------
     ModelError, BudgetExceeded
         As the gate raises them.
     """
-    answers: list[str | None] = []
-    failures: list[Failure] = []
-    usage = Usage()
     length: Length = "brief" if config.style == "short" else "full"
-    for question in bench.dataset.questions:
+
+    async def ask(question: Question) -> tuple[str, Usage] | Failure:
         try:
-            text, cost = _sync.run(ranker.answer(question.question, config.max_tokens, length))
+            return await ranker.answer(question.question, config.max_tokens, length)
         except CallFailed as error:
-            answers.append(None)
-            failures.append(Failure(f"answer {name}", question.id, str(error)))
-            continue
-        answers.append(text)
-        usage += cost
-    scores = _scores(bench.dataset.questions, answers, config)
-    return Answered(tuple(answers), scores, usage, tuple(failures))
+            return Failure(f"answer {name}", question.id, str(error))
+
+    questions = bench.dataset.questions
+    found = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
+    failures = tuple(each for each in found if isinstance(each, Failure))
+    answers = [None if isinstance(each, Failure) else each[0] for each in found]
+    usage = sum((each[1] for each in found if not isinstance(each, Failure)), Usage())
+    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+
+
+async def _side_by_side(
+    ask: Callable[[Question], Awaitable[T]], questions: Sequence[Question], width: int
+) -> list[T]:
+    """What is said to each question, in their order, `width` of them at a time; else the first error."""
+    said: dict[int, T] = {}
+    errors: list[Exception] = []
+    waiting = iter(enumerate(questions))
+
+    async def worker() -> None:
+        for place, question in waiting:
+            try:
+                said[place] = await ask(question)
+            except Exception as error:
+                errors.append(error)
+            if errors:
+                return
+
+    await asyncio.gather(*(worker() for _ in range(min(width, len(questions)))))
+    if errors:
+        raise errors[0]
+    return [said[place] for place in range(len(questions))]
 
 
 def _task(config: AnswerConfig) -> Task[str]:

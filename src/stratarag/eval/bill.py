@@ -100,7 +100,7 @@ def _count_baseline(bench: Workbench, name: str, answers: AnswerConfig) -> bool:
     wanted = RowName.of(name, bench.view)
     if wanted.ranker not in BASELINES:
         return False
-    ranker = make(wanted.ranker, bench, wanted.options)
+    ranker = make(wanted.ranker, bench, wanted.options, own_prompt=wanted.own_prompt)
     for question in bench.dataset.questions:
         ranker.rank(question.question, 1)
     if not isinstance(ranker, Answering) or not ranker.own_prompt:

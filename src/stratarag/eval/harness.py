@@ -79,7 +79,8 @@ def evaluate(
         Names of the package's methods, of baselines (see `eval.baselines`), and `Ranker`s of your own. A name
         may have a view and options of its own: `["hirag", "hirag/nodes?mode=no_bridge"]` builds once, and
         `lightrag?mode=local` is one of that baseline's modes. With `own_prompt=true` answers are made by the
-        method's own prompts from its own nodes, instead of one prompt for all.
+        method's own prompts from its own nodes, instead of one prompt for all; `graphrag_global`, which does
+        so by itself, takes `own_prompt=false`.
     k
         Cutoffs in passages.
     budgets

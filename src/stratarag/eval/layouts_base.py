@@ -30,8 +30,8 @@ def several(value: Any) -> list[Any]:
 
 
 def texts(values: Any) -> tuple[str, ...]:
-    """Answers and ids as strings; numbers are written out, nothing else is taken."""
-    if isinstance(values, str):
+    """Answers and ids as strings, one or a list; numbers are written out, nothing else is taken."""
+    if isinstance(values, str | int | float):
         values = [values]
     kept: Iterable[Any] = values if isinstance(values, list) else ()
     return tuple(str(value) for value in kept if isinstance(value, str | int | float) and str(value).strip())

@@ -25,7 +25,7 @@ class MethodRanker:
         self.name = name
         given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
         self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
-        self.own_prompt = wanted.own_prompt
+        self.own_prompt = bool(wanted.own_prompt)
         self.failures = failures
         self._index = index
         self._wanted = wanted

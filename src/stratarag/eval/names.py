@@ -31,13 +31,13 @@ class RowName:
     options
         The method's search options.
     own_prompt
-        Whether answers are made by the method's own prompts.
+        Whether answers are made by the ranker's own prompts; None where the name does not say.
     """
 
     ranker: str
     view: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    own_prompt: bool = False
+    own_prompt: bool | None = None
 
     @classmethod
     def of(cls, name: str, view: str) -> RowName:
@@ -55,8 +55,8 @@ class RowName:
         if own and own not in EVAL_VIEWS:
             raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(EVAL_VIEWS)}")
         options = dict(_option(each, name) for each in query.split("&") if each)
-        own_prompt = options.pop(OWN_PROMPT, False)
-        if not isinstance(own_prompt, bool):
+        own_prompt = options.pop(OWN_PROMPT, None)
+        if own_prompt is not None and not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")
         return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt)
 

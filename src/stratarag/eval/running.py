@@ -103,9 +103,7 @@ class Run:
             return Ready(*self.index.add(wanted, name))
         bench = self.bench.apart(name.asked_view or "chunks")
         with Meter() as meter:
-            ranker = make(name.ranker, bench, name.options)
-        if name.own_prompt and not isinstance(ranker, Answering):
-            raise ValueError(f"{name.ranker} has no prompts of its own to answer by")
+            ranker = make(name.ranker, bench, name.options, own_prompt=name.own_prompt)
         stages = bench.gate.ledger.stages
         indexing = Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
         return Ready(ranker, indexing, bench.gate)

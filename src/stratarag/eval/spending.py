@@ -1,32 +1,30 @@
-"""What a piece of work at a gate costs, where the stage that it is booked under has costs already."""
+"""What one answer costs, of many that a gate lets run side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 
 from stratarag.models.gate import Gate
 from stratarag.records import Usage
 
 
-class Spending:
-    """Calls, tokens and seconds of the work within `booked`; known when that is over."""
+class Work:
+    """A piece of work, and the gate to do it at; what it cost is known when it is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
         self.usage = Usage()
 
 
 @contextmanager
-def booked(gate: Gate, stage: str) -> Iterator[Spending]:
-    """The scope of a stage, and what it adds to that stage."""
-    before, spending = gate.ledger.stages.get(stage, Usage()), Spending()
-    with gate.stage(stage):
-        yield spending
-    spending.usage = difference(gate.ledger.stages[stage], before)
-
-
-def difference(after: Usage, before: Usage) -> Usage:
-    """What came between two states of one stage."""
-    earlier = asdict(before)
-    return Usage(**{name: value - earlier[name] for name, value in asdict(after).items()})
+def booked(gate: Gate, stage: str) -> Iterator[Work]:
+    """A piece of work that is counted by itself, and under a stage of `gate` with the others."""
+    work = Work(gate.apart())
+    try:
+        with work.gate.stage(stage):
+            yield work
+    finally:
+        work.usage = work.gate.ledger.total
+        gate.ledger.include(work.gate.ledger)
+        gate.failures.extend(work.gate.failures)

@@ -24,6 +24,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from stratarag.eval.names import OWN_PROMPT
 from stratarag.eval.rankers import Ranker, Workbench
 
 _WHERE = {
@@ -47,24 +48,52 @@ BASELINES = tuple(_WHERE)
 """Their names, sorted."""
 
 
-def make(name: str, bench: Workbench, options: Mapping[str, Any] = MappingProxyType({})) -> Ranker:
+def make(
+    name: str,
+    bench: Workbench,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    own_prompt: bool | None = None,
+) -> Ranker:
     """A baseline by its name, with options; what it needs is imported now.
+
+    Parameters
+    ----------
+    name, bench, options
+        Which, over what, and keyword arguments of its constructor.
+    own_prompt
+        Whether it answers by prompts of its own; None: as it does by itself.
 
     Raises
     ------
     KeyError
         If there is none of that name.
     ValueError
-        If it has no such option, or a value is not valid.
+        If it has no such option, a value is not valid, or it answers in one way alone, and that another.
     ModelError
         If it needs a language model and there is none.
     """
     module, _, kind = _WHERE[name].partition(".")
     made = getattr(import_module(f"{__name__}.{module}"), kind)
     known = list(inspect.signature(made).parameters)[1:]
+    if own_prompt is not None:
+        options = {**options, **_answering(name, made, own_prompt, known)}
     if strange := sorted(set(options) - set(known)):
         raise ValueError(
             f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(known) or 'none'}"
         )
     ranker: Ranker = made(bench, **options)
     return ranker
+
+
+def _answering(name: str, made: Any, own_prompt: bool, known: list[str]) -> dict[str, bool]:
+    """The option of a baseline that answers in both ways; of the others, only what they do is taken."""
+    if OWN_PROMPT in known:
+        return {OWN_PROMPT: own_prompt}
+    if own_prompt and not hasattr(made, "answer"):
+        raise ValueError(f"{name} has no prompts of its own to answer by; leave {OWN_PROMPT} out")
+    if not own_prompt and hasattr(made, "answer"):
+        raise ValueError(
+            f"{name} retrieves nothing that another prompt could answer from; leave {OWN_PROMPT} out"
+        )
+    return {}

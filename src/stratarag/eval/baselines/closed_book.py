@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from stratarag.eval.rankers import Passage, Workbench, needs_model
 from stratarag.eval.spending import booked
-from stratarag.models.gate import Task
+from stratarag.models.gate import Gate, Task
 from stratarag.models.structured import json_as, plain_text
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.question import Length
@@ -44,11 +44,12 @@ class _ClosedBook:
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """An answer of the length, and what it cost."""
-        with booked(self._gate, f"answer {self.name}") as spending:
-            text = await self._answered({"question": question, "length": _ASKED[length]}, question)
-        return text, spending.usage
+        with booked(self._gate, f"answer {self.name}") as work:
+            values = {"question": question, "length": _ASKED[length]}
+            text = await self._answered(work.gate, values, question)
+        return text, work.usage
 
-    async def _answered(self, values: dict[str, str], item: str) -> str:
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
         raise NotImplementedError
 
 
@@ -58,8 +59,8 @@ class ZeroShot(_ClosedBook):
     name = "zero_shot"
     description = "the model alone, without retrieval"
 
-    async def _answered(self, values: dict[str, str], item: str) -> str:
-        return await self._gate.call(ZERO_SHOT, values, item=item)
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
+        return await gate.call(ZERO_SHOT, values, item=item)
 
 
 class ChainOfThought(_ClosedBook):
@@ -68,8 +69,8 @@ class ChainOfThought(_ClosedBook):
     name = "cot"
     description = "the model alone, without retrieval, step by step"
 
-    async def _answered(self, values: dict[str, str], item: str) -> str:
-        return (await self._gate.call(CHAIN_OF_THOUGHT, values, item=item)).answer
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
+        return (await gate.call(CHAIN_OF_THOUGHT, values, item=item)).answer
 
 
 ZERO_SHOT: Task[str] = Task(

@@ -24,8 +24,11 @@ from stratarag.results import clip
 
 LEVEL = 2
 """Of the communities, from 0, the coarsest: `community_level` of the program."""
-ENTITIES = 10
-"""Entities that a local search starts from, and relations to others for each of them, in the program."""
+ENTITIES, RELATIONS = 20, 10
+"""Entities that a local search starts from, and relations to others for each of them.
+
+The program is told ten entities, looks for twice as many in case some are to be left out, and keeps them all.
+"""
 SHARES = {"reports": 0.15, "texts": 0.5, "graph": 0.35}
 """Of the context of a local search, in the program."""
 MAP_TOKENS = 8000
@@ -76,7 +79,7 @@ class _OverCommunities:
 
 
 class LocalSearch(_OverCommunities):
-    """From the ten entities whose descriptions are most like the question, to what is around them.
+    """From the twenty entities whose descriptions are most like the question, to what is around them.
 
     In view `chunks`: their passages, entity by entity, those first that state most of its relations. In view
     `nodes` also the reports on their communities (those with most of them first), they themselves and their
@@ -146,7 +149,7 @@ class LocalSearch(_OverCommunities):
         inner = np.where(swapped, graph.ends[across, 0], graph.ends[across, 1])
         links = Counter(row for row, _ in set(zip(outer.tolist(), inner.tolist(), strict=True)))
         shared = np.array([links[row] for row in outer.tolist()], np.int64)
-        across = across[np.lexsort((across, -degrees[across], -shared))][: ENTITIES * len(chosen)]
+        across = across[np.lexsort((across, -degrees[across], -shared))][: RELATIONS * len(chosen)]
         within = within[np.lexsort((within, -degrees[within]))]
         relations = [*within.tolist(), *across.tolist()]
         nodes = [*(graph.entities[row] for row in chosen), *(graph.relations[row] for row in relations)]
@@ -163,6 +166,8 @@ class GlobalSearch(_OverCommunities):
     ----------
     communities, level
         As for the local search.
+    own_prompt
+        False: it answers from its ranking, by the one prompt for all.
     """
 
     name = "graphrag_global"
@@ -170,10 +175,12 @@ class GlobalSearch(_OverCommunities):
         "GraphRAG's global search: answers by map-reduce over reports on communities; "
         "rankings (LLM-free) by the reports' similarity"
     )
-    own_prompt = True
 
-    def __init__(self, bench: Workbench, *, communities: Kind = "leiden", level: int = LEVEL) -> None:
+    def __init__(
+        self, bench: Workbench, *, communities: Kind = "leiden", level: int = LEVEL, own_prompt: bool = True
+    ) -> None:
         super().__init__(bench, communities, level)
+        self.own_prompt = own_prompt
         self._vectors = vectors_of(bench, self._reports) if self._reports else None
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
@@ -192,11 +199,11 @@ class GlobalSearch(_OverCommunities):
         """An answer from the best points of all reports, as many as fit; and what it cost."""
         bench = self._bench
         needs_model(bench, "GraphRAG's global search")
-        with booked(bench.gate, f"answer {self.name}") as spending:
+        with booked(bench.gate, f"answer {self.name}") as work:
             items = [
                 CallItem({"question": question, "reports": batch}, question) for batch in self._batches()
             ]
-            found = await bench.gate.map(MAP, items, required=False)
+            found = await work.gate.map(MAP, items, required=False)
             if items and not any(each is not None for each in found):
                 raise CallFailed(f"none of {len(items)} batches of reports could be read for points")
             points = [point for each in found if each is not None for point in each.points if point.score > 0]
@@ -214,8 +221,8 @@ class GlobalSearch(_OverCommunities):
                 lambda given: "answer",
                 expected_output_tokens=_EXPECTED[length],
             )
-            text = await bench.gate.call(task, values, item=question)
-        return text, spending.usage
+            text = await work.gate.call(task, values, item=question)
+        return text, work.usage
 
     def _batches(self) -> list[str]:
         """The reports in shuffled order, as many in one text as have room."""

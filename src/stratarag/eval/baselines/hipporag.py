@@ -24,8 +24,8 @@ class HippoRAG:
 
     Each name in the question is linked to the entity of the most similar name. These share the restart mass,
     each with its node specificity 1 / |P_i|, where |P_i| is the number of passages that mention it. A passage
-    scores the sum of the probabilities of its entities, each as often as it is in its triples. A question
-    without a name is searched by similarity, as in the authors' program.
+    scores the sum of the probabilities of its entities, each as often as it is in its triples, once where it
+    is only mentioned. A question without a name is searched by similarity, as in the authors' program.
 
     Parameters
     ----------

@@ -46,6 +46,9 @@ RECOGNITION: Task[Relevant] = Task(
 class HippoRAG2:
     """Nodes are entities and passages; edges are triples, synonyms, and passages with what they mention.
 
+    An edge between entities weighs twice what it does in HippoRAG's graph, a mention 1: the program enters
+    the former from both ends, as two edges of one undirected graph.
+
     The five triples most similar to the question are linked; with recognition memory the model strikes out
     those that do not help. An entity in them restarts with the mean similarity of its triples (0 to 1 over
     all triples) divided by the number of its passages; the five heaviest do. Every passage restarts with its
@@ -92,7 +95,7 @@ class HippoRAG2:
         self._transition = transition_matrix(
             entities + len(bench.chunks),
             np.concatenate([ends, mentions + np.array([0, entities])]),
-            np.concatenate([weights, np.ones(len(mentions))]),
+            np.concatenate([2 * weights, np.ones(len(mentions))]),
         )
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:

@@ -22,7 +22,7 @@ Scores = NDArray[np.float64]
 
 SYNONYMS = 100
 """At most so many synonym edges from one entity, in HippoRAG's program."""
-_SHORTEST = 3  # letters and digits of a name that may have synonyms, in HippoRAG's program
+_SHORTEST = 3  # letters and digits of a name that looks for synonyms in HippoRAG's program; here, has any
 _BLOCK = 512
 
 
@@ -88,7 +88,7 @@ def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
     """The edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
 
     A triple weighs as many passages as state it, a pair of synonyms its similarity (none where `synonymy` is
-    above 1).
+    above 1). Synonyms with triples of their own weigh their similarity alone: the programs write it over.
     """
     graph = bench.graph
     stated = [each for each in graph.triples if each.subject != each.object]
@@ -97,7 +97,9 @@ def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
     if not graph.entities or synonymy > 1:
         return facts, weights
     alike, likeness = synonyms(graph.names, graph.vectors_of_names(bench.embedder), synonymy)
-    return np.concatenate([facts, alike]), np.concatenate([weights, likeness])
+    same = {frozenset(pair) for pair in alike.tolist()}
+    apart = np.array([frozenset(pair) not in same for pair in facts.tolist()], bool)
+    return np.concatenate([facts[apart], alike]), np.concatenate([weights[apart], likeness])
 
 
 def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:

@@ -1,0 +1,128 @@
+"""Answers by rankers' own prompts: side by side, in order, each with its own cost; or by the one for all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+
+from tests.eval.replies import replies
+
+from stratarag.errors import ModelError
+from stratarag.eval import AnswerConfig, Evaluation, evaluate, load_dataset
+from stratarag.eval.results import Row
+from stratarag.testing import FakeEmbedder
+
+QUIET = AnswerConfig(judge=False)
+PLACES = ("Crake", "Perrow", "Tarrant", "Hathe", "Ansley", "Marl")
+ROWS = ("zero_shot", "graphrag_global", "lshtree?own_prompt=true")
+
+
+class Slow:
+    """Answers with the question after a while, and knows how many answers it was writing at once."""
+
+    name = "slow"
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.most = self.now = self.answered = 0
+        self._fails_at = fails_at
+
+    async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
+        asked = re.search(r"Question \d+\?", prompt)
+        if asked is None:
+            return replies(prompt)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.001 * (int(asked[0].split()[1][:-1]) % 3))  # those begun later may end first
+        self.now -= 1
+        self.answered += 1
+        if self.answered == self._fails_at:
+            raise ModelError("the key is not valid")
+        if schema is not None:
+            return json.dumps({"points": [{"description": asked[0], "score": 50}]})
+        return asked[0]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    texts = [
+        f"{one} lies north of {two}. Ada {one} sold honey to Ben {two}."
+        for one, two in zip(PLACES, (*PLACES[1:], PLACES[0]), strict=True)
+    ]
+    lines = [json.dumps({"id": f"{n}", "text": text}) for n, text in enumerate(texts)]
+    asked = [
+        {"id": f"q{n}", "question": f"Question {n}?", "answers": ["honey"], "supporting_ids": ["1"]}
+        for n in range(12)
+    ]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)), "utf-8")
+    return tmp_path
+
+
+def measured(corpus: Path, model: Slow, *rows: str, **options: Any) -> Evaluation:
+    return evaluate(
+        load_dataset(corpus), rows, reference="", llm=model, embedder=FakeEmbedder(), answers=QUIET, **options
+    )
+
+
+def test_own_answers_run_side_by_side_within_the_limits(corpus: Path) -> None:
+    for concurrency in (1, 4):
+        model = Slow()
+        limits = {"limits": {"concurrency": concurrency}}
+        found = measured(corpus, model, *ROWS, config=limits)
+        assert model.most == concurrency
+        for row in found.rows:
+            assert not row.error, row.name
+            said = [re.findall(r"Question \d+\?", answer or "") for answer in row.answers]
+            assert said == [[f"Question {n}?"] for n in range(12)], "each its own, in the order of questions"
+
+
+def test_what_answers_cost_together_is_what_each_of_them_costs(corpus: Path) -> None:
+    alone = measured(corpus, Slow(), *ROWS, config={"limits": {"concurrency": 1}})
+    together = measured(corpus, Slow(), *ROWS)
+
+    def cost(row: Row) -> tuple[int, ...]:
+        return row.usage.calls, row.usage.cached_calls, row.usage.input_tokens, row.usage.output_tokens
+
+    assert [cost(row) for row in together.rows] == [cost(row) for row in alone.rows]
+    assert [row.usage.calls for row in together.rows][:2] == [12, 24]
+
+
+def test_a_model_that_ends_in_the_middle_ends_its_row_and_keeps_what_was_answered(
+    corpus: Path, tmp_path: Path
+) -> None:
+    kept: dict[str, Any] = {"cache": tmp_path / "kept", "config": {"limits": {"concurrency": 3}}}
+    first = Slow(fails_at=6)
+    stopped = measured(corpus, first, "zero_shot", **kept).row("zero_shot")
+    assert "not valid" in stopped.error
+    assert first.answered <= 8, "none is begun after it, and those under way end"
+    second = Slow()
+    row = measured(corpus, second, "zero_shot", **kept).row("zero_shot")
+    assert not row.error
+    assert row.usage.cached_calls == first.answered - 1
+    assert second.answered == 12 - row.usage.cached_calls
+
+
+def test_a_search_that_has_its_own_prompts_can_answer_by_the_one_for_all(corpus: Path) -> None:
+    rows = ("graphrag_global", "graphrag_global/nodes?own_prompt=false")
+    own, common = measured(corpus, Slow(), *rows).rows
+    assert (own.usage.calls, common.usage.calls) == (24, 12), "points and answer; the answer alone"
+    assert not common.error
+
+
+def test_a_way_of_answering_that_there_is_not_is_refused(corpus: Path) -> None:
+    rows = ("zero_shot?own_prompt=false", "cot?own_prompt=false", "dense?own_prompt=true")
+    found = measured(corpus, Slow(), *rows, "dense?own_prompt=false")
+    told = "retrieves nothing that another prompt could answer from; leave own_prompt out"
+    assert [row.error for row in found.rows] == [
+        f"ValueError: zero_shot {told}",
+        f"ValueError: cot {told}",
+        "ValueError: dense has no prompts of its own to answer by; leave own_prompt out",
+        "",
+    ]
