@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import stratarag as sr
 from stratarag.errors import Locked, NotAnIndex
 from stratarag.store import forks
 from stratarag.store.folder import IndexFolder
+from stratarag.store.layout import MARKER, made_layout
 from tests.store.support import contents, fill, manifest, publish
 
 
@@ -56,14 +58,33 @@ def test_a_half_built_folder_is_ours(tmp_path: Path) -> None:
     assert [entry.name for entry in (path / "generations").iterdir()] == ["1"]
 
 
+BEGUN = f"{MARKER}.0123456789abcdef.tmp"
+
+
 def test_a_folder_that_was_being_claimed_is_ours_and_a_like_one_is_not(tmp_path: Path) -> None:
     for name, text in (("killed", "An index of"), ("other", "My own notes")):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "stratarag-index.tmp").write_text(text)
+        (tmp_path / name / BEGUN).write_text(text)
     assert publish(IndexFolder.create(tmp_path / "killed"), {"a": ["x"]}) == 1
-    with pytest.raises(NotAnIndex, match=r"stratarag-index\.tmp"):
+    assert not (tmp_path / "killed" / BEGUN).exists()
+    with pytest.raises(NotAnIndex, match=r"stratarag-index\."):
         IndexFolder.create(tmp_path / "other")
-    assert (tmp_path / "other" / "stratarag-index.tmp").read_text() == "My own notes"
+    assert (tmp_path / "other" / BEGUN).read_text() == "My own notes"
+
+
+def test_who_claims_a_folder_at_the_same_time_finds_it_claimed(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def claimed(path: Path) -> list[str]:
+        together.wait()
+        return made_layout(path).root.names()
+
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(25):
+            path = tmp_path / str(turn)
+            for names in pool.map(claimed, [path] * 8):
+                assert MARKER in names
+            assert [entry.name for entry in path.iterdir()] == [MARKER]
 
 
 def test_foreign_files_in_our_folder_survive(tmp_path: Path) -> None:
@@ -118,6 +139,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from stratarag.store.folder import IndexFolder
+from stratarag.store.layout import MARKER, made_layout
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)

@@ -111,7 +111,7 @@ class CachedFolder(IndexFolder):
             return
         if self._layout.current():
             raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
-        root.write(ORIGIN, f"{url}\n".encode())
+        root.write_once(ORIGIN, f"{url}\n".encode())
 
     def _holds(self, manifest: Manifest) -> bool:
         """Whether the cache has a generation, and its files as far as they are looked at."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
 import shutil
 import stat
 import weakref
@@ -36,6 +38,11 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFREG: "a file",
 }
+
+
+def is_begun(entry: str, name: str) -> bool:
+    """Whether a file is what `write_once` of a name leaves where the process is killed."""
+    return re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{16}}\.tmp", entry) is not None
 
 
 @contextmanager
@@ -226,6 +233,21 @@ class Directory:
         except OSError:
             self.unlink(temporary)
             raise
+
+    def write_once(self, name: str, content: bytes) -> None:
+        """`write` of a file that all processes fill alike, in a folder that none of them has locked yet.
+
+        Whoever comes second finds it there. What a killed process leaves is a file that `is_begun` tells.
+        """
+        temporary = f"{name}.{secrets.token_hex(8)}.tmp"  # of this call alone
+        with self.creator(temporary) as file:
+            file.write(content)
+        try:
+            self.rename(temporary, name)
+        except OSError:
+            self.unlink(temporary)
+            if not self.holds_file(name):
+                raise
 
     def link(self, source: Directory, name: str) -> None:
         """Give a file of another directory the same name here too; a copy, where the disk has no links.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from stratarag.errors import Damaged, NotAnIndex
-from stratarag.store.files import Directory, make_folder
+from stratarag.store.files import Directory, is_begun, make_folder
 
 CORPUS = "corpus.sqlite"
 MANIFEST = "manifest.json"
@@ -20,14 +20,32 @@ JOURNAL = "journal.sqlite"
 CURRENT = "CURRENT"
 GENERATIONS = "generations"
 MARKER = "stratarag-index"
+SHARDS = "shards.json"
+"""In a folder of shards: their list (`store.shards`)."""
 ORIGIN = "origin"
 """In a folder that is a cache: the URL that it is a cache of."""
 MARKER_TEXT = "An index of stratarag (Python package). CURRENT names the generation in use; do not edit.\n"
 
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
+SHARD = re.compile(r"shard-\d{4,}")
 OURS = re.compile(
     rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays)"
 )
+
+
+def of_shards(names: Sequence[str]) -> str | None:
+    """What to do about a folder with these names in it, if it is one of shards, or was."""
+    if SHARDS in names:
+        return (
+            "it is a folder of shards: use build_shards (in frameworks shards=, as a command --shards), or "
+            "open it and insert"
+        )
+    if any(SHARD.fullmatch(name) for name in names):
+        return (
+            f"it holds shards, and their list, {SHARDS}, is lost: bring that file back from a copy of the "
+            "folder, or open each shard by itself, since each is an index"
+        )
+    return None
 
 
 def remove_ours(parent: Directory, name: str) -> None:
@@ -135,7 +153,8 @@ class Layout:
                 for number, partial in past:
                     remove_ours(generations, f"{number}.partial" if partial else str(number))
                 generations.sync()
-        for name in (f"{CURRENT}.tmp", "lock.json.tmp"):
+        begun = [name for name in self.root.names() if is_begun(name, MARKER) or is_begun(name, ORIGIN)]
+        for name in (f"{CURRENT}.tmp", "lock.json.tmp", *begun):
             if not self.root.holds_directory(name):
                 self.root.unlink(name)
 
@@ -149,29 +168,30 @@ class Layout:
         if self.is_ours():
             return
         found = [name for name in self.root.names() if not self._begun_marker(name)]
-        if found:
+        if found and not self.is_ours():  # nor claimed by another process in between
             some = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             raise NotAnIndex(
-                f"{self.path} is not empty and not an index (it holds {some}); "
-                "nothing was written: give an empty or a new folder"
+                f"{self.path} is not empty and not an index (it holds {some}); nothing was written: "
+                f"{of_shards(found) or 'give an empty or a new folder'}"
             )
-        self.root.write(MARKER, MARKER_TEXT.encode("ascii"))
+        self.root.write_once(MARKER, MARKER_TEXT.encode("ascii"))
         self.root.sync()
 
     def _begun_marker(self, name: str) -> bool:
         """Whether a file is what a process left that was killed while it claimed the folder."""
-        if name != f"{MARKER}.tmp" or not self.root.holds_file(name):
+        if not is_begun(name, MARKER) or not self.root.holds_file(name):
             return False
-        return MARKER_TEXT.encode("ascii").startswith(self.root.read(name, most=1000))
+        with suppress(FileNotFoundError):  # another process claims the folder just now
+            return MARKER_TEXT.encode("ascii").startswith(self.root.read(name, most=1000))
+        return True
 
     def require(self) -> None:
         """Refuse a folder that holds no finished index, saying what is there."""
         if not self.is_ours():
-            held = ", ".join(self.root.names()[:5]) or "nothing"
-            raise NotAnIndex(
-                f"{self.path} is not an index (it holds {held}); "
-                "give the folder that was the path of build_index"
-            )
+            names = self.root.names()
+            held = ", ".join(names[:5]) or "nothing"
+            advice = of_shards(names) or "give the folder that was the path of build_index"
+            raise NotAnIndex(f"{self.path} is not an index (it holds {held}); {advice}")
         if self.current() == 0:
             raise NotAnIndex(
                 f"{self.path} holds a build or a copy that was never finished; do the same again"
