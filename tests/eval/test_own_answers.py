@@ -94,6 +94,31 @@ def test_what_answers_cost_together_is_what_each_of_them_costs(corpus: Path) -> 
     assert [row.usage.calls for row in together.rows][:2] == [12, 24]
 
 
+@pytest.mark.filterwarnings("ignore:the model could not answer")
+def test_an_answer_that_fails_costs_what_was_spent_on_it(corpus: Path) -> None:
+    prompts: list[str] = []
+
+    class Mute(Slow):
+        """Says what cannot be read, or nothing, where an answer to question 3 is wanted."""
+
+        async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
+            said = await super().acomplete(prompt, schema=schema)
+            if "Question 3?" in prompt and schema is None:
+                said = ""
+            if re.search(r"Question \d+\?", prompt):
+                prompts.append(prompt)
+            return said
+
+    for name, failing in (("zero_shot", Mute()), ("graphrag_global", Mute()), (ROWS[2], Mute())):
+        prompts.clear()
+        row = measured(corpus, failing, name, config={"limits": {"retries": 0}}).row(name)
+        assert not row.error, name
+        assert [answer is None for answer in row.answers] == [n == 3 for n in range(12)], name
+        assert [failure.item for failure in row.failures] == ["q3"], name
+        assert row.usage.calls == len(prompts), name
+        assert row.usage.input_tokens >= 0.9 * sum(len(prompt.split()) for prompt in prompts), name
+
+
 def test_a_model_that_ends_in_the_middle_ends_its_row_and_keeps_what_was_answered(
     corpus: Path, tmp_path: Path
 ) -> None:

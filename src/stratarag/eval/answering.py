@@ -13,6 +13,7 @@ from stratarag.eval.answer_metrics import metrics, string_scores
 from stratarag.eval.datasets import Question
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
+from stratarag.eval.spending import AnswerFailed
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
 from stratarag.pipeline.prompts import load_prompt
@@ -120,7 +121,13 @@ class Answering(Protocol):
         ...
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """An answer of a length from a context of at most so many tokens, and what it cost."""
+        """An answer of a length from a context of at most so many tokens, and what it cost.
+
+        Raises
+        ------
+        CallFailed
+            There is none; as `AnswerFailed`, with what was spent on it all the same.
+        """
         ...
 
 
@@ -128,7 +135,8 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
     """Every question answered by a method's own prompts, and the answers scored.
 
     As many run side by side as the limits allow calls. A question whose answer fails scores 0 everywhere, as
-    in `answer_all`. After any other error no question is begun, and those under way end first.
+    in `answer_all`, and what it cost counts. After any other error no question is begun, and those under way
+    end first.
 
     Raises
     ------
@@ -137,17 +145,18 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
     """
     length: Length = "brief" if config.style == "short" else "full"
 
-    async def ask(question: Question) -> tuple[str, Usage] | Failure:
+    async def ask(question: Question) -> tuple[str | Failure, Usage]:
         try:
             return await ranker.answer(question.question, config.max_tokens, length)
         except CallFailed as error:
-            return Failure(f"answer {name}", question.id, str(error))
+            spent = error.usage if isinstance(error, AnswerFailed) else Usage()
+            return Failure(f"answer {name}", question.id, str(error)), spent
 
     questions = bench.dataset.questions
     found = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
-    failures = tuple(each for each in found if isinstance(each, Failure))
-    answers = [None if isinstance(each, Failure) else each[0] for each in found]
-    usage = sum((each[1] for each in found if not isinstance(each, Failure)), Usage())
+    failures = tuple(said for said, _ in found if isinstance(said, Failure))
+    answers = [None if isinstance(said, Failure) else said for said, _ in found]
+    usage = sum((spent for _, spent in found), Usage())
     return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from stratarag.api import build_index
-from stratarag.errors import CallFailed
 from stratarag.eval.measuring import Meter
 from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Passage, Ranker, Workbench
 from stratarag.eval.results import Indexing
+from stratarag.eval.spending import AnswerFailed
 from stratarag.index import Index
 from stratarag.models.budget import Budget
 from stratarag.question import Length
@@ -47,12 +47,13 @@ class MethodRanker:
 
         Raises
         ------
-        CallFailed
+        AnswerFailed
             The model gave none, so that sentences of the sources stand in its place.
         """
         found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
         if found.extractive and found.retrieval.hits:
-            raise CallFailed("the model could not answer, and sentences of the sources would stand for it")
+            fault = "the model could not answer, and sentences of the sources would stand for it"
+            raise AnswerFailed(fault, found.usage)
         return found.text, found.usage
 
     @property

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stratarag.errors import CallFailed
 from stratarag.models.gate import Gate
 from stratarag.records import Usage
+
+
+class AnswerFailed(CallFailed):
+    """An answer could not be had; `usage` is what was spent on it all the same."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class Work:
@@ -19,11 +28,19 @@ class Work:
 
 @contextmanager
 def booked(gate: Gate, stage: str) -> Iterator[Work]:
-    """A piece of work that is counted by itself, and under a stage of `gate` with the others."""
+    """A piece of work that is counted by itself, and under a stage of `gate` with the others.
+
+    Raises
+    ------
+    AnswerFailed
+        In place of a call's own failure, with what the work cost until then.
+    """
     work = Work(gate.apart())
     try:
         with work.gate.stage(stage):
             yield work
+    except CallFailed as error:
+        raise AnswerFailed(str(error), work.gate.ledger.total) from error
     finally:
         work.usage = work.gate.ledger.total
         gate.ledger.include(work.gate.ledger)
