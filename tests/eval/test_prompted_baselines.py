@@ -13,9 +13,10 @@ import pytest
 from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids, random_facts
 
 from stratarag.errors import ModelError
-from stratarag.eval.baselines import make
+from stratarag.eval.baselines import make, raptor
 from stratarag.eval.baselines.communities import LARGEST, hierarchy
 from stratarag.eval.baselines.mixing import shared_out, stand_ins
+from stratarag.eval.baselines.raptor import GmmTree
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.testing import ScriptedChatModel
 
@@ -198,17 +199,46 @@ def test_the_tree_is_traversed_from_the_top_to_passages() -> None:
     bench = bench_of(facts, "salt", view="nodes")
     tree = make("raptor", bench, {"mode": "tree"})
     found = tree.rank("salt", 60)
+    assert 5 < len(found) <= 5 * 6, "five of each level, in the order of the levels"
     summaries = [node for node in found if len(node.documents) > 1]
     assert found[0] in summaries
     assert tree.rank("salt", 1)[0] == found[0]
     assert len({node.documents for node in found}) == len(found)
     leaves = make("raptor", bench.apart("chunks"), {"mode": "tree"}).rank("salt", 10)
-    assert len(leaves) == 10
+    assert len(leaves) == 5
+    assert [leaf.text for leaf in leaves] == [node.text for node in found[-5:]]
+    more = make("raptor", bench.apart("chunks"), {"mode": "tree", "per_level": 8}).rank("salt", 10)
+    assert len(more) == 8
     assert all("salt salt" in leaf.text for leaf in leaves)
     below = {document for node in summaries for document in node.documents}
     assert {leaf.documents[0] for leaf in leaves} <= below
     with pytest.raises(ValueError, match="mode must be one of collapsed, tree"):
         make("raptor", bench, {"mode": "flat"})
+    with pytest.raises(ValueError, match="per_level must be at least 1"):
+        make("raptor", bench, {"mode": "tree", "per_level": 0})
+
+
+def test_no_level_is_made_of_eleven_nodes() -> None:
+    facts = {f"{n:02}": [(f"thing {n}", "is like", f"thing {n + 1}")] for n in range(12)}
+    for count, summaries in ((11, False), (12, True)):
+        bench = bench_of(dict(list(facts.items())[:count]), "thing", view="nodes")
+        found = make("raptor", bench).rank("thing", 60)
+        assert any(len(node.documents) > 1 for node in found) == summaries
+
+
+def test_a_cluster_that_is_too_long_for_a_summary_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = np.random.default_rng(0).choice([f"word{n}" for n in range(300)], (40, 60))
+    bench = bench_of({f"{n:02}": [(" ".join(words[n]), "like", f"thing {n}")] for n in range(40)}, "thing")
+
+    def longest() -> int:
+        tree = GmmTree(bench)
+        lowest = [members for members in tree._members.values() if max(members) < 40]
+        assert {member for members in lowest for member in members} == set(range(40))
+        return max(sum(bench.count_tokens(bench.passages[at].text) for at in members) for members in lowest)
+
+    assert 250 < longest() <= raptor.MOST_TOKENS
+    monkeypatch.setattr(raptor, "MOST_TOKENS", 250)
+    assert longest() <= 250
 
 
 # Without retrieval

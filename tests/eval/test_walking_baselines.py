@@ -135,17 +135,21 @@ def fastgraphrag(oracle: Oracle, question: str, names: tuple[str, ...]) -> Array
     near = [row for row in np.argsort(-asked, kind="stable")[:20] if asked[row] >= 0.5]
     for row in near:
         restart[row] = max(restart[row], asked[row] / sum(asked[each] for each in near))
-    edges = oracle.related()
+    edges = np.zeros((len(texts),) * 2)
+    for a, _, b in (fact for stated in oracle.facts for fact in stated):
+        edges[oracle.row(a), oracle.row(b)] += 1
+        edges[oracle.row(b), oracle.row(a)] += 1
     alike = vectors @ vectors.T - np.eye(len(texts))
     for row in range(len(texts)):
         for other in np.argsort(-alike[row], kind="stable")[:2]:
-            if alike[row, other] >= 0.9:
+            if alike[row, other] >= 0.9 and not edges[row, other]:
                 edges[row, other] = edges[other, row] = 1
     mass = pagerank(edges, restart, 0.8)
     mass[mass < 0.005] = 0
-    assert len(oracle.pairs) < 64
-    relations = np.array([mass[oracle.row(a)] + mass[oracle.row(b)] for a, b in oracle.pairs])
-    return relations @ oracle.stated
+    assert len(oracle.triples) < 64
+    facts = np.array([mass[oracle.row(a)] + mass[oracle.row(b)] for a, _, b in oracle.triples])
+    stated = [[float(fact in said) for said in oracle.facts] for fact in oracle.triples]
+    return np.asarray(facts @ np.array(stated))
 
 
 def kag(oracle: Oracle, question: str, names: tuple[str, ...]) -> Array:
@@ -269,16 +273,18 @@ def test_fastgraphrag_starts_from_the_whole_question_too() -> None:
     assert ids(make("fastgraphrag", bench).rank(question, 2)) == ["bees"]
     nodes = make("fastgraphrag", bench.apart("nodes")).rank(question, 9)
     assert {node.documents for node in nodes} == {("bees",)}
-    assert any(" - " in node.text for node in nodes), "relations too"
+    assert any(node.text == "honey bees of the north shore live on Crake" for node in nodes), "facts too"
     assert any(node.text.startswith("Crake") for node in nodes), "and entities"
 
 
 def test_synonyms_are_alike_and_long_enough() -> None:
     names = ["Ada Loom", "Ada Looms", "UK", "Sarn"]
-    vectors = np.array([[1, 0], [0.9, np.sqrt(1 - 0.81)], [1, 0], [0, 1]], np.float32)
+    vectors = np.array([[1, 0], [0.9, np.sqrt(1 - 0.81)], [0, 1], [0, 1]], np.float32)
     pairs, likeness = synonyms(names, vectors, 0.8)
-    assert pairs.tolist() == [[0, 1]]
-    assert likeness == pytest.approx([0.9])
+    assert pairs.tolist() == [[0, 1], [2, 3]]
+    assert likeness == pytest.approx([0.9, 1])
+    assert synonyms(["UK", "US"], vectors[2:], 0.8)[0].tolist() == [], "found, but does not look itself"
+    assert synonyms(["UK", "US"], vectors[2:], 0.8, shortest=0)[0].tolist() == [[0, 1]]
 
 
 def test_recognition_memory_strikes_out_triples_and_all_struck_out_is_plain_search() -> None:

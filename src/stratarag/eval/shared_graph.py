@@ -99,6 +99,11 @@ class SharedGraph:
         return self._incidence([node.sources for node in self.relations])
 
     @cached_property
+    def stated(self) -> csr_array:
+        """1 where a chunk states a triple, shape (triples, chunks)."""
+        return self._incidence([each.chunks for each in self.triples])
+
+    @cached_property
     def frequency(self) -> Rows:
         """In how many chunks each entity is, at least 1, shape (entities,)."""
         counts: Rows = np.diff(self.mentions.indptr).astype(np.int64)

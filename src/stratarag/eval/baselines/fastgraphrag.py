@@ -23,7 +23,6 @@ from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.kernels.topk import top_k
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import Node
 
 NAMED = 0.7
 """Least similarity of an entity to a name in the question; it then restarts with all of that name's share."""
@@ -37,15 +36,16 @@ SHARES = {"entities": 4, "relations": 3, "passages": 9}
 
 
 class FastGraphRAG:
-    """PageRank over entities, passed on to relations and from them to passages.
+    """PageRank over entities, passed on to facts and from them to passages.
 
     It restarts at the entity most like each name in the question, and at the twenty most like the question
     as a whole, by their names (in the program with their descriptions, for which its bounds are too high
-    here). Relations, and pairs of entities that are nearly the same, are its edges. Entities keep what
-    is at least `threshold`, the 128 best at most. A relation scores the sum of its ends, and the 64 best do;
-    a passage scores the sum of the relations that it states. In view `nodes` entities, relations and passages
-    have the program's shares of the context. A question that nothing is like enough is searched by
-    similarity, where the program gives nothing.
+    here). Its edges are facts, as many as passages state them (more than five on one pair the program has
+    merged by a model), and pairs of entities that are nearly the same. Entities keep what is at least
+    `threshold`, the 128 best at most. A fact scores the sum of its ends, and the 64 best do; a passage scores
+    the sum of the facts that it states. In view `nodes` entities, facts and passages have the program's
+    shares of the context. A question that nothing is like enough is searched by similarity, where the program
+    gives nothing.
 
     Parameters
     ----------
@@ -64,31 +64,39 @@ class FastGraphRAG:
         self._namer, self._dense = Namer(bench), Dense(bench)
         self._threshold, self._damping = threshold, checked_damping(damping)
         self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
-        self._ends = np.concatenate([graph.ends, self._same()])
-        self._transition = transition_matrix(len(graph.entities), self._ends, np.ones(len(self._ends)))
+        self._facts = [row for row, each in enumerate(graph.triples) if each.subject != each.object]
+        ends = [(graph.triples[row].subject, graph.triples[row].object) for row in self._facts]
+        self._ends = np.array(ends, np.int64).reshape(-1, 2)
+        self._stated = graph.stated[self._facts]
+        same = self._same()
+        self._transition = transition_matrix(
+            len(graph.entities),
+            np.concatenate([self._ends, same]),
+            np.concatenate([self._stated.sum(axis=1), np.ones(len(same))]),
+        )
 
     def _same(self) -> Rows:
-        """Pairs of entities that are nearly the same and have no relation, shape (pairs, 2)."""
+        """Pairs of entities that are nearly the same and have no fact in common, shape (pairs, 2)."""
         if self._vectors is None:
             return np.zeros((0, 2), np.int64)
-        related = {frozenset(pair) for pair in self._graph.ends.tolist()}
-        pairs, _ = synonyms(self._graph.names, self._vectors, SAME, most=SAMES)
+        related = {frozenset(pair) for pair in self._ends.tolist()}
+        pairs, _ = synonyms(self._graph.names, self._vectors, SAME, most=SAMES, shortest=0)
         kept = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
         return np.array(kept, np.int64).reshape(-1, 2)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """At most `k` passages or nodes, best first; passages that state no relation found are none."""
+        """At most `k` passages or nodes, best first; passages that state no fact found are none."""
         restart = self._restart(question)
         if not restart.any():
             return self._dense.rank(question, k)
         mass = _kept(spread(self._transition, restart, self._damping), self._threshold, MOST_ENTITIES)
-        relations = _kept(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)[: len(self._graph.ends)]
-        passages = self._graph.statements.T @ relations
+        facts = _kept(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)
+        passages = self._stated.T @ facts
         if self._bench.view == "chunks":
             return best_passages(self._bench, passages, k)
         shown = {
-            "entities": self._shown(self._graph.entities, mass),
-            "relations": self._shown(self._graph.relations, relations),
+            "entities": [self._entity(row) for row in _best(mass)],
+            "relations": [self._fact(self._facts[row]) for row in _best(facts)],
             "passages": best_passages(self._bench, passages, len(passages)),
         }
         return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], self._bench, k)
@@ -113,10 +121,19 @@ class FastGraphRAG:
         near = scores >= least
         return rows[near], scores[near].astype(np.float64) / max(float(scores[near].sum()), 1e-8)
 
-    def _shown(self, nodes: Sequence[Node], scores: Scores) -> list[Passage]:
-        order = np.argsort(-scores, kind="stable")
-        best = [nodes[row] for row in order[scores[order] > 0].tolist()]
-        return [passage_of(self._bench, node.text, node.sources) for node in best]
+    def _entity(self, row: int) -> Passage:
+        node = self._graph.entities[row]
+        return passage_of(self._bench, node.text, node.sources)
+
+    def _fact(self, row: int) -> Passage:
+        return passage_of(self._bench, self._graph.triple_texts[row], self._graph.triples[row].chunks)
+
+
+def _best(scores: Scores) -> list[int]:
+    """Rows with a score, best first."""
+    order = np.argsort(-scores, kind="stable")
+    best: list[int] = order[scores[order] > 0].tolist()
+    return best
 
 
 def _kept(scores: Scores, threshold: float, most: int) -> Scores:

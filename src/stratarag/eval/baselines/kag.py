@@ -31,7 +31,9 @@ class MutualIndex:
 
     PageRank restarts from the entities most similar to the names in the question. Where all of them are
     certain (similarity above `certain`), passages are ranked by it alone; else by its sum with the similarity
-    to the question, both from 0 to 1, weighed by `walk_share`.
+    to the question, both from 0 to 1, weighed by `walk_share`. Entities have no types here, so that each name
+    finds one. The program gives up the last of its passages for the best by keywords, if that is not among
+    them; a ranking, which is cut at several depths, has no last one.
 
     Parameters
     ----------

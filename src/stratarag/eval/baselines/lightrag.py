@@ -64,6 +64,10 @@ class LightRAG:
     the passages most like the question in the turn too. In view `nodes` entities, relations and passages have
     a third of the context each, as in the program.
 
+    That is the program of the paper's time. Later ones take, of the passages behind what they found, those
+    that are most like the question, which is not done here. The neighbours one step away, which the paper
+    adds, stand in the relations, as in all of them.
+
     Keywords are the model's; without one (LLM-free), or where it fails for a question or finds none, they are
     the names in the question and its other words.
     """

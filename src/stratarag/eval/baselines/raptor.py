@@ -1,7 +1,8 @@
 """A tree of summaries over Gaussian mixtures, as RAPTOR builds it (Sarthi et al. 2024), kept small.
 
 Vectors are reduced by principal components, where RAPTOR takes UMAP, and the number of components is a share
-of the vectors, where it searches for the best one: both would take most of a run's time (ERRATA H3).
+of the vectors, where it searches for the best one: both would take most of a run's time (ERRATA H3). So do
+covariances, which are diagonal here. Its passages have 100 tokens; these are the run's.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ SUMMARY_TOKENS = 100
 MOST_LEVELS = 5
 Mode = Literal["collapsed", "tree"]
 MODES: tuple[Mode, ...] = ("collapsed", "tree")
+MOST_TOKENS = 3500
+"""Of the texts of a cluster; one with more is parted again."""
+PER_LEVEL = 5
+"""Nodes that a traversal takes of each level, in the program."""
 _DIMENSIONS = 10
 _SEED = 0
 
@@ -41,9 +46,10 @@ _SEED = 0
 class GmmTree:
     """Clusters of passages are summarised, clusters of summaries again.
 
-    `collapsed`: all nodes are searched together, the better of the paper's two ways. `tree`: the `k` nodes of
-    the top level that are most like the question, of their members the `k` most alike, and so on down to
-    passages; what was passed on the way belongs to the ranking, from the top.
+    `collapsed`: all nodes are searched together, the better of the paper's two ways. `tree`: the nodes of the
+    top level that are most like the question, `per_level` of them, of their members as many, and so on down
+    to passages; what was passed on the way is the ranking, from the top, and there is no more of it. No level
+    is made of eleven nodes or fewer, as in the program.
 
     In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and of a tree's
     ranking the passages alone are left. Without a language model, summaries consist of the passages' central
@@ -53,13 +59,16 @@ class GmmTree:
     name = "raptor"
     description = "RAPTOR: tree of summaries over Gaussian mixtures, searched as one level or from the top"
 
-    def __init__(self, bench: Workbench, *, mode: Mode = "collapsed") -> None:
+    def __init__(self, bench: Workbench, *, mode: Mode = "collapsed", per_level: int = PER_LEVEL) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+        if per_level < 1:
+            raise ValueError(f"per_level must be at least 1, not {per_level}")
         if find_spec("sklearn") is None:
             raise MissingExtra("scikit-learn", "eval")
         self._bench = bench
         self._mode = mode
+        self._per_level = per_level
         self._members: dict[int, Sequence[int]] = {}
         self._nodes = list(bench.passages)
         self._below: list[Rows] = [np.array([row]) for row in range(len(self._nodes))]
@@ -67,10 +76,29 @@ class GmmTree:
         self._top: Sequence[int] = level
         self._vectors = bench.vectors
         for _ in range(MOST_LEVELS):
-            groups = clusters(self._vectors[level]) if len(level) > TARGET else []
+            groups = self._groups(level) if len(level) > _DIMENSIONS + 1 else []
             if not groups or len(groups) >= len(level):
                 break
-            self._top = level = self._add([[level[member] for member in group] for group in groups])
+            self._top = level = self._add(groups)
+
+    def _groups(self, level: Sequence[int]) -> list[list[int]]:
+        """The clusters of a level's nodes, none of them longer than what one summary may be made of."""
+        found = [[level[member] for member in group] for group in clusters(self._vectors[level])]
+        parts = [part for group in found for part in self._parted(group)]
+        return list(map(list, dict.fromkeys(map(tuple, parts))))
+
+    def _parted(self, group: list[int]) -> Iterator[list[int]]:
+        """A cluster; in clusters of its own as long as it is too long and falls apart."""
+        tokens = sum(self._bench.count_tokens(self._nodes[node].text) for node in group)
+        parts = []
+        if tokens > MOST_TOKENS and len(group) > 1:
+            points = _reduced(self._vectors[group])
+            parts = _mixture(points, ceil(tokens / MOST_TOKENS))
+        if not parts or max(map(len, parts)) == len(group):
+            yield group
+            return
+        for part in parts:
+            yield from self._parted([group[member] for member in part])
 
     def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
         """Summarise groups of nodes into new ones; returns the new nodes."""
@@ -94,7 +122,7 @@ class GmmTree:
         """At most `k` nodes, or passages, best first."""
         vector = self._bench.embedder.question(question)
         if self._mode == "tree":
-            return self._traversed(vector, k)
+            return self._traversed(vector)[:k]
         if self._bench.view == "nodes":
             return [self._nodes[row] for row in top_k(self._vectors, vector, k)[0]]
         nearest = top_k(self._vectors, vector, 4 * k + 40)[0]
@@ -105,19 +133,20 @@ class GmmTree:
                 break
         return [self._nodes[row] for row in listed]
 
-    def _traversed(self, vector: Vectors, k: int) -> list[Passage]:
-        """The best `k` nodes of the top level, then of their members, down to passages."""
+    def _traversed(self, vector: Vectors) -> list[Passage]:
+        """The best nodes of the top level, then of their members, down to passages."""
         passages = len(self._bench.chunks)
         found: list[int] = []
         level = list(self._top)
         while level:
             rows = np.array(level, np.int64)
-            best = rows[np.argsort(-(self._vectors[rows] @ vector), kind="stable")[:k]].tolist()
+            order = np.argsort(-(self._vectors[rows] @ vector), kind="stable")
+            best = rows[order[: self._per_level]].tolist()
             found += best
             level = sorted({member for node in best for member in self._members.get(node, ())})
         if self._bench.view == "chunks":
             found = [node for node in found if node < passages]
-        return [self._nodes[node] for node in found[:k]]
+        return [self._nodes[node] for node in dict.fromkeys(found)]
 
     def _passages(self, nodes: Rows, vector: Vectors, listed: dict[int, None]) -> Iterator[int]:
         for node in nodes.tolist():

@@ -22,7 +22,8 @@ Scores = NDArray[np.float64]
 
 SYNONYMS = 100
 """At most so many synonym edges from one entity, in HippoRAG's program."""
-_SHORTEST = 3  # letters and digits of a name that looks for synonyms in HippoRAG's program; here, has any
+SHORTEST = 3
+"""Letters and digits of a name that looks for synonyms, in HippoRAG's program; shorter ones can be found."""
 _BLOCK = 512
 
 
@@ -63,13 +64,18 @@ class Linker:
 
 
 def synonyms(
-    names: Sequence[str], vectors: Vectors, threshold: float, most: int = SYNONYMS
+    names: Sequence[str],
+    vectors: Vectors,
+    threshold: float,
+    *,
+    most: int = SYNONYMS,
+    shortest: int = SHORTEST,
 ) -> tuple[Rows, Scores]:
     """Pairs of names of at least this cosine similarity, shape (pairs, 2), and the similarities.
 
-    Each name has at most the `most` nearest. Names of fewer than three letters and digits have none.
+    Each name of at least `shortest` letters and digits finds at most the `most` nearest.
     """
-    long = np.array([len(canonical(name).replace(" ", "")) >= _SHORTEST for name in names], bool)
+    long = np.array([len(canonical(name).replace(" ", "")) >= shortest for name in names], bool)
     pairs: dict[tuple[int, int], float] = {}
     for start in range(0, len(names), _BLOCK):
         block = vectors[start : start + _BLOCK] @ vectors.T
@@ -77,7 +83,7 @@ def synonyms(
             row = start + place
             if not long[row]:
                 continue
-            near = np.flatnonzero((likeness >= threshold) & long)
+            near = np.flatnonzero(likeness >= threshold)
             near = near[np.argsort(-likeness[near], kind="stable")]
             for other in near[near != row][:most].tolist():
                 pairs[min(row, other), max(row, other)] = float(likeness[other])
