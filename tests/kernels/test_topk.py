@@ -241,9 +241,15 @@ def test_products_with_halves_in_segments(
     bits = [each.view(np.uint16) for each in segments]
     np.testing.assert_allclose(topk.half_products(bits, query, slots), expected, rtol=1e-4, atol=1e-4)
     assert topk.half_products(bits, query, np.zeros(0, np.int64)).shape == (0,)
+    rows = topk.half_rows(bits, slots, dimension)
+    assert rows.dtype == np.float32
+    assert np.array_equal(rows, np.concatenate(segments).astype(np.float32)[slots])
+    assert topk.half_rows(bits, np.zeros(0, np.int64), dimension).shape == (0, dimension)
     for wrong in (-1, 306):
         with pytest.raises(ValueError, match="slot"):
             topk.half_products(bits, query, np.array([wrong]))
+        with pytest.raises(ValueError, match="slot"):
+            topk.half_rows(bits, np.array([wrong]), dimension)
 
 
 @pytest.mark.parametrize("kind", ["random", "ties", "numbers and none"])

@@ -33,6 +33,9 @@ def most_telling(
 def half_products(
     segments: Sequence[NDArray[np.uint16]], query: NDArray[np.float32], slots: NDArray[np.int64]
 ) -> NDArray[np.float32]: ...
+def half_rows(
+    segments: Sequence[NDArray[np.uint16]], slots: NDArray[np.int64], found: NDArray[np.float32]
+) -> None: ...
 def products(
     vectors: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]: ...

@@ -21,6 +21,7 @@ using Rows = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::c
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Halves = nb::ndarray<const uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Found = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -259,50 +260,109 @@ STRATARAG_INLINE void fetch(const uint16_t *vector, size_t dimension) {
 #endif
 }
 
-nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows slots) {
-    const size_t dimension = query.shape(0);
-    std::vector<size_t> starts{0};
-    for (const Halves &segment : segments) {
-        if (segment.shape(1) != dimension)
-            throw nb::value_error("query and vectors differ in their dimension");
-        starts.push_back(starts.back() + segment.shape(0));
+// Vectors of 16-bit floats in several arrays, counted through all of them.
+class Segments {
+  public:
+    Segments(const std::vector<Halves> &segments, size_t dimension) : segments(segments), dimension(dimension) {
+        for (const Halves &segment : segments) {
+            if (segment.shape(1) != dimension)
+                throw nb::value_error("vectors differ in their dimension");
+            starts.push_back(starts.back() + segment.shape(0));
+        }
     }
-    std::vector<float> scores(slots.shape(0));
-    const auto vector_at = [&](size_t slot) {
+
+    // Calls `each` with the place of every slot and its vector; whether all slots are vectors.
+    template <class Each> bool visit(Rows slots, Each each) const {
+        const size_t count = slots.shape(0);
+        for (size_t i = 0; i < count; ++i) {
+            const int64_t slot = slots.data()[i];
+            if (!inside(slot))
+                return false;
+            if (i + AHEAD < count && inside(slots.data()[i + AHEAD]))
+                fetch(at(slots.data()[i + AHEAD]), dimension);
+            each(i, at(slot));
+        }
+        return true;
+    }
+
+  private:
+    bool inside(int64_t slot) const { return slot >= 0 && static_cast<size_t>(slot) < starts.back(); }
+
+    const uint16_t *at(int64_t given) const {
+        const size_t slot = static_cast<size_t>(given);
         const size_t number = std::upper_bound(starts.begin(), starts.end(), slot) - starts.begin() - 1;
         return segments[number].data() + (slot - starts[number]) * dimension;
-    };
+    }
+
+    const std::vector<Halves> &segments;
+    const size_t dimension;
+    std::vector<size_t> starts{0};
+};
+
+bool has_halves() {
+#ifdef STRATARAG_DISPATCH
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#else
+    return false;
+#endif
+}
+
+nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows slots) {
+    const size_t dimension = query.shape(0);
+    const Segments vectors(segments, dimension);
+    std::vector<float> scores(slots.shape(0));
     bool inside = true;
     {
         nb::gil_scoped_release release;
-        bool wide = false;
-#ifdef STRATARAG_DISPATCH
-        wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#endif
-        for (size_t i = 0; i < scores.size(); ++i) {
-            const int64_t slot = slots.data()[i];
-            inside = slot >= 0 && static_cast<size_t>(slot) < starts.back();
-            if (!inside)
-                break;
-            const uint16_t *vector = vector_at(static_cast<size_t>(slot));
-            if (i + AHEAD < scores.size()) {
-                const int64_t next = slots.data()[i + AHEAD];
-                if (next >= 0 && static_cast<size_t>(next) < starts.back())
-                    fetch(vector_at(static_cast<size_t>(next)), dimension);
-            }
+        [[maybe_unused]] const bool wide = has_halves();
+        inside = vectors.visit(slots, [&](size_t i, const uint16_t *vector) {
 #ifdef STRATARAG_DISPATCH
             if (wide) {
                 scores[i] = half_dot_avx2(vector, query.data(), dimension);
-                continue;
+                return;
             }
 #endif
             scores[i] = half_dot(vector, query.data(), dimension);
-        }
-        (void)wide;
+        });
     }
     if (!inside)
         throw nb::value_error("a slot is not one of the vectors'");
     return to_array(std::move(scores));
+}
+
+#ifdef STRATARAG_DISPATCH
+__attribute__((target("avx2,f16c"))) void widen_avx2(const uint16_t *halves, float *floats, size_t dimension) {
+    size_t at = 0;
+    for (; at + 8 <= dimension; at += 8)
+        _mm256_storeu_ps(floats + at, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(halves + at))));
+    for (; at < dimension; ++at)
+        floats[at] = from_half(halves[at]);
+}
+#endif
+
+void half_rows(const std::vector<Halves> &segments, Rows slots, Found found) {
+    const size_t dimension = found.shape(1);
+    if (found.shape(0) != slots.shape(0))
+        throw nb::value_error("there are not as many places as slots");
+    const Segments vectors(segments, dimension);
+    bool inside = true;
+    {
+        nb::gil_scoped_release release;
+        [[maybe_unused]] const bool wide = has_halves();
+        inside = vectors.visit(slots, [&](size_t i, const uint16_t *vector) {
+            float *row = found.data() + i * dimension;
+#ifdef STRATARAG_DISPATCH
+            if (wide) {
+                widen_avx2(vector, row, dimension);
+                return;
+            }
+#endif
+            for (size_t at = 0; at < dimension; ++at)
+                row[at] = from_half(vector[at]);
+        });
+    }
+    if (!inside)
+        throw nb::value_error("a slot is not one of the vectors'");
 }
 
 }  // namespace
@@ -316,4 +376,6 @@ void bind_topk(nb::module_ &module) {
                "slots"_a.noconvert(),
                "Inner products of `query` with chosen vectors, counted through all segments; a segment holds the bits "
                "of 16-bit floats.");
+    module.def("half_rows", &half_rows, "segments"_a.noconvert(), "slots"_a.noconvert(), "found"_a.noconvert(),
+               "Write chosen vectors, counted through all segments, into the rows of `found`.");
 }

@@ -277,16 +277,26 @@ def half_products(segments: Sequence[NDArray[np.uint16]], query: Matrix, slots: 
         return _native.half_products(
             list(segments), np.ascontiguousarray(query, np.float32), slots.astype(np.int64)
         )
+    return half_rows(segments, slots, len(query)) @ np.asarray(query, np.float32)
+
+
+def half_rows(segments: Sequence[NDArray[np.uint16]], slots: Rows, dimension: int) -> Matrix:
+    """Some vectors that are stored as float16 in several arrays, shape (slots, dimension).
+
+    Parameters and errors are those of `half_products`.
+    """
+    found = np.zeros((len(slots), dimension), np.float32)
+    if native_available():
+        _native.half_rows(list(segments), slots.astype(np.int64), found)
+        return found
     starts = np.cumsum([0, *map(len, segments)])
     if len(slots) and not 0 <= slots.min() <= slots.max() < starts[-1]:
         raise ValueError("a slot is not one of the vectors'")
-    found = np.zeros(len(slots), np.float32)
     of = np.searchsorted(starts, slots, "right") - 1
-    for number in np.unique(of):
-        here = of == number
-        found[here] = (
-            segments[number][slots[here] - starts[number]].view(np.float16).astype(np.float32) @ query
-        )
+    order = np.argsort(of, kind="stable")
+    for here in np.split(order, np.flatnonzero(np.diff(of[order])) + 1) if len(order) else ():
+        number = of[here[0]]
+        found[here] = segments[number][slots[here] - starts[number]].view(np.float16)
     return found
 
 

@@ -117,6 +117,10 @@ class ExternalPool(Pool):
             self._memory.put(needed[missing], found[missing])
         return found[places]
 
+    def take(self, slots: NDArray[np.integer]) -> Vectors:
+        """The same as float32."""
+        return self.halves(slots).astype(np.float32)
+
     def _read(self, slots: Rows) -> Halves:
         found, wrong = self.read(slots)
         if wrong:

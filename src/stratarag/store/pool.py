@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratarag._locks import cached_property
-from stratarag.kernels.topk import half_products
+from stratarag.kernels.topk import half_products, half_rows
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import CarriedVectors
 from stratarag.store.arrays import write_arrays
@@ -85,9 +85,17 @@ class Pool:
             found[places] = self.segments[number][slots[places] - self.starts[number]]
         return found
 
+    @cached_property
+    def bits(self) -> list[NDArray[np.uint16]]:
+        """Those of the segments, for kernels."""
+        return [np.ascontiguousarray(each).view(np.uint16) for each in self.segments]
+
     def take(self, slots: NDArray[np.integer]) -> Vectors:
-        """The vectors at some slots, shape (slots, dimension), float32."""
-        return self.halves(slots).astype(np.float32)
+        """The vectors at some slots, shape (slots, dimension), float32; `IndexError` as for `halves`."""
+        try:
+            return half_rows(self.bits, slots.astype(np.int64, copy=False), self.dimension)
+        except ValueError:
+            raise IndexError(f"there are {len(self)} vectors, and not all of the numbers given") from None
 
 
 class PooledVectors:
@@ -125,13 +133,9 @@ class PooledVectors:
         held = self._held if dtype is None else self._held.astype(dtype, copy=False)
         return held.copy() if copy else held
 
-    @cached_property
-    def _bits(self) -> list[NDArray[np.uint16]]:
-        return [np.ascontiguousarray(each).view(np.uint16) for each in self.pool.segments]
-
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
-        return half_products(self._bits, query, self.slots[rows].astype(np.int64))
+        return half_products(self.pool.bits, query, self.slots[rows].astype(np.int64))
 
     def tolist(self) -> list[list[float]]:
         """All of it as lists."""
@@ -279,6 +283,11 @@ class _Both(Pool):
             found[old] = self._first.halves(slots[old])
         found[~old] = self._fresh.halves(slots[~old] - before)
         return found
+
+    def take(self, slots: NDArray[np.integer]) -> Vectors:
+        if self._first is None or type(self._first) is Pool:
+            return super().take(slots)
+        return self.halves(slots).astype(np.float32)  # the first lie elsewhere
 
 
 def _places(plan: Plan) -> Rows:
