@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T", bound=np.generic)
 
 
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -15,3 +20,9 @@ def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[
     total = int(ends[-1]) if ends.size else 0
     numbers: NDArray[np.int64] = np.arange(total) + np.repeat(starts - ends + counts, counts)
     return numbers
+
+
+def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[T]]:
+    """Consecutive parts of these sizes, as views; `numpy.split` takes four times as long for many."""
+    borders = np.cumsum(sizes).tolist()
+    return [flat[start:end] for start, end in zip([0, *borders], borders, strict=False)]

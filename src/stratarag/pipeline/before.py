@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.ranges import ranges
-from stratarag.pipeline.carryover import Keys, Labels, lookup
-from stratarag.protocols import Rows, Stored
+from stratarag.pipeline.carryover import VECTORS, Keys, Labels, lookup
+from stratarag.protocols import Rows, Stored, Vectors
 
 _STEP, _FIRST, _SECOND = (
     np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -69,6 +69,17 @@ class Before:
         found[found] = self._now.marks(np.flatnonzero(found).tolist()) != before
         return found
 
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """Whether the vector of an entity is that of the node that had the same id, shape (entities,)."""
+        now, before = self._now.arrays[VECTORS], self.stored.arrays.get(VECTORS)
+        found = self.origin[: len(now)] >= 0
+        if before is None:
+            return np.zeros(len(now), np.bool_)
+        rows = np.flatnonzero(found)
+        found[rows] = alike(now, rows, before, self.origin[rows])
+        return found
+
     def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
         """The chunks behind previous nodes that are as they were, as borders and present rows."""
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
@@ -77,6 +88,18 @@ class Before:
         sizes = indptr[rows + 1] - indptr[rows]
         found = now[indices[ranges(indptr[rows], sizes)]]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
+
+
+def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:
+    """Whether vectors at some rows are those at some places of an array of the previous index.
+
+    Arrays of a folder tell without reading any; of others all are compared.
+    """
+    told = getattr(now, "alike", None)
+    if told is not None:
+        return np.asarray(told(rows, before, places))
+    same: NDArray[np.bool_] = (np.asarray(now)[rows] == np.asarray(before)[places]).all(axis=1)
+    return same
 
 
 def _every(stored: Stored, read: Callable[[list[int]], Keys]) -> Keys:

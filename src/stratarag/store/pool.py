@@ -46,7 +46,14 @@ class Pool:
         The arrays of each.
     dimension
         Of the vectors.
+
+    Attributes
+    ----------
+    base
+        The pool whose slots begin this one; None if there is none.
     """
+
+    base: Pool | None = None
 
     def __init__(
         self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], dimension: int
@@ -132,6 +139,15 @@ class PooledVectors:
             self._held = found
         held = self._held if dtype is None else self._held.astype(dtype, copy=False)
         return held.copy() if copy else held
+
+    def alike(self, rows: Rows, other: Vectors, places: Rows) -> NDArray[np.bool_]:
+        """Whether vectors at some rows are those at some places of another array, told by their slots.
+
+        Only arrays of one generation, or of one and the next, can be alike.
+        """
+        if not isinstance(other, PooledVectors) or other.pool not in (self.pool, self.pool.base):
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray(self.slots[rows] == other.slots[places])
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
@@ -268,24 +284,24 @@ class _Both(Pool):
     """The vectors of the previous generation, then those that came."""
 
     def __init__(self, base: Pool | None, fresh: Pool) -> None:
-        self._first, self._fresh = base, fresh
+        self.base, self._fresh = base, fresh
         self.dimension = fresh.dimension
         self.segments = [*([] if base is None else base.segments), *fresh.segments]
 
     def __len__(self) -> int:
-        return (0 if self._first is None else len(self._first)) + len(self._fresh)
+        return (0 if self.base is None else len(self.base)) + len(self._fresh)
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
-        before = 0 if self._first is None else len(self._first)
+        before = 0 if self.base is None else len(self.base)
         found = np.empty((len(slots), self.dimension), np.float16)
         old = slots < before
-        if self._first is not None and old.any():
-            found[old] = self._first.halves(slots[old])
+        if self.base is not None and old.any():
+            found[old] = self.base.halves(slots[old])
         found[~old] = self._fresh.halves(slots[~old] - before)
         return found
 
     def take(self, slots: NDArray[np.integer]) -> Vectors:
-        if self._first is None or type(self._first) is Pool:
+        if self.base is None or type(self.base) is Pool:
             return super().take(slots)
         return self.halves(slots).astype(np.float32)  # the first lie elsewhere
 

@@ -143,7 +143,8 @@ class CommunityWriter:
         joined = [each for each in communities if len(each.members) > 1]
         known = self._carry.nodes([each.id for each in joined])
         missing = [each for each in joined if each.id not in known]
-        sources = read_lists(self._corpus.ids, [each.sources for each in missing])
+        lists = [each.sources if self._gate.has_llm else () for each in missing]  # of what a model is asked
+        sources = read_lists(self._corpus.ids, lists)
         groups = [Group(each.title, each.texts, ids) for each, ids in zip(missing, sources, strict=True)]
         reports = await write_reports(groups, self._gate, prompt=PROMPT, max_tokens=self._tokens)
         written = dict(zip((each.id for each in missing), reports, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from stratarag.methods.hirag.clusters import arrays as cluster_arrays
 from stratarag.methods.hirag.communities import Communities, Edges, build_communities
 from stratarag.methods.hirag.config import META_TYPES, HiRAGConfig
 from stratarag.methods.hirag.context import BuildContext
-from stratarag.methods.hirag.entities import NAMES
+from stratarag.methods.hirag.entities import NAMES, Entities
 from stratarag.methods.hirag.layers import Layers, build_layers
 from stratarag.methods.hirag.naming import META_TASK
 from stratarag.models.gate import CallItem, Gate
@@ -148,9 +148,21 @@ def _arrays(
         **_community_arrays(communities, entities.count),
         **layers.proposals,
         **cluster_arrays(layers.clusters, layers.ids, keys, context.config),
-        **Nearest.index(entities.vectors[:count], "entities"),
-        **Nearest.index(summaries, "summaries"),
-        **Nearest.index(communities.vectors, "reports"),
+        **_nearest(context, entities, communities),
+    }
+
+
+def _nearest(context: BuildContext, entities: Entities, communities: Communities) -> dict[str, NDArray[Any]]:
+    """What searches for nearest vectors read; those that the previous index has are not sketched again."""
+    count, previous, seen = context.graph.entities, context.previous, context.graph.before
+    arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
+    alike = np.full(count, -1, np.int64) if seen is None else np.where(seen.alike, seen.origin[:count], -1)
+    first = 0 if previous is None else int(previous.arrays["counts"][0])
+    reports = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
+    return {
+        **Nearest.index(entities.vectors[:count], "entities", (arrays, alike)),
+        **Nearest.index(entities.vectors[count:], "summaries", (arrays, entities.before)),
+        **Nearest.index(communities.vectors, "reports", (arrays, reports)),
     }
 
 

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.kernels.quality import cosine_similarity
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels.ranges import ranges, split
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.pipeline.before import list_sums, mixed
 from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
@@ -29,6 +30,7 @@ from stratarag.protocols import Rows, Stored, Vectors
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
 """Arrays: the ids of clusters as two numbers, 0 of one of one, and the settings that texts depend on."""
 _COMPARED = 256  # members that are compared with all clusters at a time
+_TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # members of a cluster up to which it is not halved
 _OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
 
@@ -71,8 +73,8 @@ class PreviousClusters:
         stays = (left > 1) | (left == sizes)
         order = np.lexsort((places, numbers))
         order = order[stays[numbers[order]]]
-        groups = np.split(places[order], np.cumsum(left[stays])[:-1])
-        return Clusters(groups, self._arrays["clusters.lineages"][rows[stays]]) if stays.any() else None
+        groups = split(places[order], left[stays])
+        return Clusters(groups, self._arrays["clusters.lineages"][rows[stays]]) if groups else None
 
 
 class KnownClusters:
@@ -158,31 +160,40 @@ def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config:
     """
     order = sorted(range(len(found.members)), key=lambda place: -len(found.members[place]))[:wanted]
     kept, lineages = [found.members[place] for place in order], found.lineages[order]
-    groups, fit = [rows.tolist() for rows in kept], _Fit(vectors, kept)
+    groups, fit = list(kept), _Fit(vectors, kept)
     homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
     anywhere = np.full(len(kept), -1.0)
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
             groups[place], rest = _halved(vectors, groups[place])
-            founded.append(np.array(rest))
+            founded.append(rest)
     lineages = np.concatenate([lineages, _lineages(founded, keys, lineages.tolist())])
-    return _in_order([*(np.array(sorted(rows), np.int64) for rows in groups), *founded], lineages)
+    return _in_order([*_grown(kept, groups), *founded], lineages)
 
 
-def _halved(vectors: Vectors, rows: Sequence[int]) -> tuple[list[int], list[int]]:
+def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
     """Members on either side of the median along their principal axis."""
-    places = np.array(rows, np.int64)
-    centred = vectors[places] - vectors[places].mean(axis=0)
+    centred = vectors[rows] - vectors[rows].mean(axis=0)
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
-    side = places[np.argsort(centred @ axis, kind="stable")]
+    side = rows[np.argsort(centred @ axis, kind="stable")]
     half = len(side) // 2
-    return sorted(side[half:].tolist()), sorted(side[:half].tolist())
+    return np.sort(side[half:]), np.sort(side[:half])
+
+
+def _grown(before: Sequence[Rows], now: Sequence[Rows]) -> list[Rows]:
+    """Clusters in which members came or went, in ascending order again."""
+    return [rows if rows is own else np.sort(rows) for own, rows in zip(before, now, strict=True)]
 
 
 def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
-    order = sorted(range(len(members)), key=lambda place: (members[place].tolist(), int(lineages[place])))
-    return Clusters([members[place] for place in order], lineages[order])
+    """Clusters by their members, as lists of numbers are in order; of equal ones by their keys."""
+    sizes = np.array([len(rows) for rows in members], np.int64)
+    table = np.full((int(sizes.max(initial=0)), len(members)), -1, np.int64)
+    numbers = np.repeat(np.arange(len(members)), sizes)
+    table[ranges(np.zeros(len(sizes), np.int64), sizes), numbers] = np.concatenate(members)
+    order = np.lexsort((lineages, *table[::-1]))
+    return Clusters([members[place] for place in order.tolist()], lineages[order])
 
 
 def _drifted(vectors: Vectors, found: Clusters, anew: Clusters) -> bool:
@@ -248,8 +259,9 @@ def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
 
 def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
     """The previous clusters with those new members that fit in, and clusters of the other new members."""
-    groups = [rows.tolist() for rows in previous.members]
-    fit = _Fit(vectors, previous.members)
+    if not len(new):
+        return _in_order(previous.members, previous.lineages)
+    groups, fit = list(previous.members), _Fit(vectors, previous.members)
     left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
     if left:
@@ -263,8 +275,7 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
                 founded.append(apart)
             placed[rows[group]] = True
     lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
-    members = [np.array(sorted(rows), np.int64) for rows in groups] + founded
-    return _in_order(members, lineages)
+    return _in_order([*_grown(previous.members, groups), *founded], lineages)
 
 
 def _new_clusters(previous: Clusters, keys: Keys, new: Rows) -> int:
@@ -283,17 +294,24 @@ class _Fit:
         self._vectors = vectors
         sizes = np.array([len(rows) for rows in groups], np.int64)
         flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
-        own = vectors[flat]
-        centres = np.add.reduceat(own, starts) / sizes[:, None].astype(own.dtype)
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
+        members = csr_array(
+            (np.ones(len(flat), vectors.dtype), flat, np.append(starts, len(flat))),
+            shape=(len(sizes), len(vectors)),
+        )
+        centres = (members @ vectors) / sizes[:, None].astype(vectors.dtype)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-        self._centres = centres / np.where(lengths > 0, lengths, 1.0).astype(own.dtype)
-        near = np.einsum("ij,ij->i", own, np.repeat(self._centres, sizes, axis=0))
+        self._centres = centres / np.where(lengths > 0, lengths, 1.0).astype(vectors.dtype)
+        near = np.empty(len(flat), vectors.dtype)
+        for start in range(0, len(flat), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            near[some] = np.einsum("ij,ij->i", vectors[flat[some]], self._centres[numbers[some]])
         self.least = np.minimum.reduceat(near, starts)
-        ordered = near[np.lexsort((near, np.repeat(np.arange(len(sizes)), sizes)))]
+        ordered = near[np.lexsort((near, numbers))]
         self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
 
     def left(
-        self, rows: Rows, groups: Sequence[list[int]], bounds: NDArray[np.floating], config: HiRAGConfig
+        self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig
     ) -> list[int]:
         """Put rows into the nearest cluster with room whose bound they reach; those that find none."""
         found: list[int] = []
@@ -309,14 +327,14 @@ class _Fit:
     def _join(
         row: int,
         similarity: NDArray[np.floating],
-        groups: Sequence[list[int]],
+        groups: list[Rows],
         bounds: NDArray[np.floating],
         config: HiRAGConfig,
     ) -> bool:
         places = np.flatnonzero(similarity >= bounds)
         for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
             if 1 < len(groups[place]) < config.max_cluster:
-                groups[place].append(row)
+                groups[place] = np.append(groups[place], row)
                 return True
         return False
 

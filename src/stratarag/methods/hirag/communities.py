@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.leiden import hierarchical_leiden, leiden
+from stratarag.kernels.ranges import split
 from stratarag.kernels.resize import resized
 from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
@@ -278,7 +279,7 @@ class CommunityWriter:
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
         """Report on those communities of a level that consist of several of the finer level's."""
         groups = _groups(labels)
-        inside = [np.unique(finer[rows]) for rows in groups]
+        inside = _within(labels, finer)
         several = [place for place, own in enumerate(inside) if len(own) > 1]
         known = self._known(level, labels, several, inside)
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
@@ -299,8 +300,11 @@ class CommunityWriter:
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number."""
-        ordered = sorted(numbers)
-        return dict(zip(ordered, self.nodes().read(ordered), strict=True)) if ordered else {}
+        ordered, before = sorted(numbers), np.array(self._before, np.int64)
+        places = np.cumsum(before < 0) - 1
+        fresh = [self._fresh[places[number]] for number in ordered if before[number] < 0]
+        kept = KeptNodes.of(before[ordered], fresh, self._context.previous, self._context.graph.before)
+        return dict(zip(ordered, kept.read(range(len(ordered))), strict=True))
 
     def _of_entities(self, rows: Rows) -> Community:
         entities = self._entities
@@ -368,7 +372,8 @@ class CommunityWriter:
         if not communities:
             return []
         gate, tokens = self._context.gate, self._context.config.report_tokens
-        sources = read_lists(self._context.corpus.ids, [each.sources for each in communities])
+        lists = [each.sources if gate.has_llm else () for each in communities]  # of what a model is asked
+        sources = read_lists(self._context.corpus.ids, lists)
         groups = [Group(each.title, each.texts, ids) for each, ids in zip(communities, sources, strict=True)]
         with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
             return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
@@ -377,4 +382,11 @@ class CommunityWriter:
 def _groups(labels: Labels) -> list[Rows]:
     """Ascending members of each label from 0 on."""
     order = np.argsort(labels, kind="stable").astype(np.int64)
-    return list(np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)) if len(labels) else []
+    return split(order, np.bincount(labels))
+
+
+def _within(labels: Labels, finer: Labels) -> list[Labels]:
+    """The finer communities in each community, ascending."""
+    span = int(finer.max(initial=0)) + 1
+    pairs = np.unique(labels * span + finer)
+    return split(pairs % span, np.bincount(pairs // span))

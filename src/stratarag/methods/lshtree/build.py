@@ -121,7 +121,7 @@ async def build(
         children.append(groups)
         layer = summaries[-1].layer(layer.level + 1)
     arrays = {CHUNK_TIES: chunk_ties, **settings_array(config)}
-    return _assemble(summaries, children, arrays, int(corpus.vectors.shape[1]))
+    return _assemble(summaries, children, arrays, previous, int(corpus.vectors.shape[1]))
 
 
 def _chunks(corpus: Corpus, graph: Graph, previous: Stored | None) -> Layer:
@@ -218,7 +218,8 @@ class SummaryWriter:
     def _groups(self, groups: Sequence[Sequence[Member]]) -> list[Group]:
         """Groups with the texts of their members and the ids of the chunks below."""
         texts = [[each.text for each in members] for members in groups]
-        sources = read_lists(self._corpus.ids, [_sources(members) for members in groups])
+        asked = groups if self._gate.has_llm else [()] * len(groups)  # told of what a model is asked
+        sources = read_lists(self._corpus.ids, [_sources(members) for members in asked])
         return [Group(own[0][:60], own, ids) for own, ids in zip(texts, sources, strict=True)]
 
 
@@ -231,6 +232,7 @@ def _assemble(
     levels: Sequence[Summaries],
     children: Sequence[Sequence[Rows]],
     arrays: dict[str, NDArray[Any]],
+    previous: Stored | None,
     dimension: int,
 ) -> Built:
     """Number the nodes level by level; level 1 points to chunk rows, higher levels to node rows."""
@@ -256,5 +258,7 @@ def _assemble(
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
-    arrays |= Nearest.index(arrays[VECTORS], "nodes")
-    return Built(joined(levels), arrays, complete=bool(arrays[BY_MODEL].all()))
+    nodes = joined(levels)
+    before = None if previous is None else (previous.arrays, nodes.before)
+    arrays |= Nearest.index(arrays[VECTORS], "nodes", before)
+    return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()))
