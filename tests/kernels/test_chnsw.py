@@ -278,6 +278,12 @@ def test_brought_up_to_date_it_holds_the_new_layers(
         check_exact(found, after, unit(rng.normal(size=12)), 7)
     again = CHNSW.from_arrays({name: np.array(a) for name, a in found.arrays().items()}, backend=kind)
     assert again.revised(after, links if tree else None)[1] == [0] * len(after)
+    rows = [np.arange(len(layer)) for layer in after]
+    unread = [_Unread(layer.shape) for layer in after]
+    same, none = again.revised(unread, links if tree else None, rows=rows)
+    assert none == [0] * len(after)
+    for name, array in again.arrays().items():
+        np.testing.assert_array_equal(array, same.arrays()[name])
     for level, layer in enumerate(after):
         own = {n.split(".")[1]: a for n, a in found.arrays().items() if n.startswith(f"layer{level}.")}
         if len(own["links"]):
@@ -288,6 +294,37 @@ def test_brought_up_to_date_it_holds_the_new_layers(
                 assert exact(layer[rows], layer[row], 1, metric)[1] == pytest.approx(
                     exact(layer, layer[row], 1, metric)[1], abs=0.02
                 )
+
+
+class _Unread(np.ndarray[Any, Any]):
+    """Vectors of which none may be read."""
+
+    def __new__(cls, shape: tuple[int, ...]) -> _Unread:
+        return super().__new__(cls, shape, np.float32)
+
+    def __getitem__(self, rows: Any) -> Any:
+        assert not len(rows)
+        return super().__getitem__(rows)
+
+
+@native
+def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
+    layers, children = hierarchy([400, 20], 12, seed=4)
+    index = CHNSW.build(layers, children, scan_limit=10, backend="native")
+    before = {name: np.array(array) for name, array in index.arrays().items()}
+    new = unit(np.random.default_rng(0).normal(size=(3, 12))).astype(np.float32)
+    after = [np.insert(layers[0], [5, 50, 50], new, axis=0), layers[1]]
+    origin = np.insert(np.arange(400), [5, 50, 50], -1)
+    links = np.column_stack([children[0][:, 0], np.flatnonzero(origin >= 0)[children[0][:, 1]]])
+    told, changed = index.revised(after, [links], rows=[origin, np.arange(20)])
+    assert changed == [3, 0]
+    found, by_content = told.arrays(), index.revised(after, [links])[0].arrays()
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, by_content[name])
+    np.testing.assert_array_equal(found["layer0.codes"][:400], before["layer0.codes"])
+    np.testing.assert_array_equal(found["layer0.ids"][400:], np.flatnonzero(origin < 0))
+    moved = (found["layer0.links"][:400] != before["layer0.links"]).any(axis=1)
+    assert moved.sum() < 200
 
 
 @native

@@ -12,15 +12,23 @@ from stratarag.kernels._chnsw_layer import Array, Layer, Matrix
 _BLOCK = 16_384
 
 
-def checked_vectors(vectors: NDArray[np.floating], what: str) -> Matrix:
-    """Vectors in float32, row by row in memory and finite; copied only where they were not."""
+def checked_vectors(
+    vectors: NDArray[np.floating], what: str, rows: NDArray[np.int64] | None = None
+) -> Matrix:
+    """Vectors in float32, row by row in memory and finite; copied only where they were not.
+
+    `rows` are how the rows are called in errors, if not by their places.
+    """
     checked = np.ascontiguousarray(vectors, dtype=np.float32)
     if checked.ndim != 2:
         raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
     for at in range(0, len(checked), _BLOCK):
         finite = np.isfinite(checked[at : at + _BLOCK]).all(axis=1)
         if not finite.all():
-            raise ValueError(f"{what}: row {at + int(np.argmin(finite))} holds values that are not finite")
+            row = at + int(np.argmin(finite))
+            raise ValueError(
+                f"{what}: row {row if rows is None else rows[row]} holds values that are not finite"
+            )
     return checked
 
 

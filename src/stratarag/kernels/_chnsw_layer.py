@@ -310,10 +310,12 @@ class Layer:
 
     def set_children(self, pairs: Array) -> None:
         """Replace the links to children; a pair that is given twice counts once."""
-        pairs = np.unique(np.asarray(pairs, np.int64).reshape(-1, 2), axis=0)
-        counts = np.bincount(pairs[:, 0], minlength=self.count)
+        pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+        span = int(pairs[:, 1].max(initial=0)) + 1
+        keys = np.unique(pairs[:, 0] * span + pairs[:, 1])
+        counts = np.bincount(keys // span, minlength=self.count)
         self.child_from = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.children = pairs[:, 1].astype(np.int32)
+        self.children = (keys % span).astype(np.int32)
 
     def arrays(self) -> dict[str, Array]:
         """Everything that has to be kept, by name; copied by whoever goes on changing the layer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,25 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 16_384
 
 Places = NDArray[np.int64]
+Read = Callable[[Places], Matrix]
 
 
-def revise(index: Linked, layers: Sequence[Matrix], links: Sequence[Array], threads: int) -> list[int]:
+def revise(
+    index: Linked,
+    layers: Sequence[Read],
+    rows: Sequence[Places],
+    links: Sequence[Array],
+    threads: int,
+) -> list[int]:
     """Let an index hold these layers, of which many nodes are in it, under other numbers.
 
     Parameters
     ----------
     layers
-        As many as the index has, normalised as its own vectors are.
+        As many as the index has: what reads vectors by row, normalised as its own vectors are.
+    rows
+        The number in the index of each node that is known to be there, or -1; others are recognised by what
+        is kept of their vectors.
     links
         For each layer but the lowest its links to the layer below, as pairs (node, child).
 
@@ -30,7 +40,7 @@ def revise(index: Linked, layers: Sequence[Matrix], links: Sequence[Array], thre
     -------
     For each layer how many nodes were deleted or added.
     """
-    kept = [_matched(layer, vectors) for layer, vectors in zip(index._layers, layers, strict=True)]
+    kept = [_placed(*each) for each in zip(index._layers, layers, rows, strict=True)]
     changed: list[int] = []
     for level, (layer, places) in enumerate(zip(index._layers, kept, strict=True)):
         gone = np.setdiff1d(layer.rows, places)
@@ -39,10 +49,11 @@ def revise(index: Linked, layers: Sequence[Matrix], links: Sequence[Array], thre
             index._remove(level, gone)
     added: list[Nodes] = []
     below: Nodes = np.zeros(0, np.int32)
-    for layer, places, vectors in zip(index._layers, kept, layers, strict=True):
+    for layer, places, read in zip(index._layers, kept, layers, strict=True):
         known, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+        known = known[np.argsort(places[known])]  # in the order that they have, for stored arrays to stay
         below = layer.keep(places[known], below)
-        added.append(layer.append(vectors[new]))
+        added.append(layer.append(read(new)))
         layer.renumber(np.concatenate([known, new]))
     for here, under, pairs in zip(index._layers[1:], index._layers, links, strict=False):
         here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
@@ -51,9 +62,23 @@ def revise(index: Linked, layers: Sequence[Matrix], links: Sequence[Array], thre
     return changed
 
 
-def _matched(layer: Layer, vectors: Matrix) -> Places:
-    """The place of the living node that has each vector, or -1; of equal ones each has another."""
-    living = layer.rows
+def _placed(layer: Layer, read: Read, rows: Places) -> Places:
+    """The place of the living node that is each node, or has its vector, or -1."""
+    places = np.full(len(rows), -1, np.int64)
+    if layer.count:
+        told = rows >= 0
+        places[told] = layer.places[rows[told]]
+        places[told & (layer.alive[places] == 0)] = -1
+    left = np.ones(layer.count, np.bool_)
+    left[places[places >= 0]] = False
+    living, others = np.flatnonzero(left & (layer.alive == 1)), np.flatnonzero(places < 0)
+    if len(living) and len(others):
+        places[others] = _matched(layer, living, read(others))
+    return places
+
+
+def _matched(layer: Layer, living: Places, vectors: Matrix) -> Places:
+    """The place of the node among some living ones that has each vector, or -1; each has another."""
     if not len(living) or not len(vectors):
         return np.full(len(vectors), -1, np.int64)
     if len(layer.vectors):

@@ -84,20 +84,20 @@ def augment(
     ValueError
         If a vector is not finite, naming its row; if the edges or a setting are not valid.
     """
-    _check(vectors, mode, neighbours, quantile, floor)
+    _check(vectors.shape, mode, neighbours, quantile, floor)
+    unit = _unit(vectors)
     edges = Edges.of(ends, weights, len(vectors))
     if mode == "none":
         return edges.pairs(), edges.weights
-    unit = _unit(vectors)
     own = cosines(unit, edges)
     given = Edges(edges.low, edges.high, np.maximum(own, floor), edges.nodes)
     if mode == "codicil":
         offered = _nearest(unit, neighbours or CONTENT_NEIGHBOURS, seed, threads)
         joined = _sample(_join(given, offered, unit, -1.0, floor))
     else:
-        offered = _offered(unit, neighbours or average_degree(edges), seed, threads, known)
+        offered = _offered(unit, edges, neighbours or average_degree(edges), seed, threads, known)
         if threshold is None:
-            attributed: NDArray[np.bool_] = (unit != 0).any(axis=1)
+            attributed = np.asarray(unit.any(axis=1))
             between = own[attributed[edges.low] & attributed[edges.high]]
             alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
             given = _join(given, offered[alone], unit, -1.0, floor)
@@ -137,10 +137,14 @@ def cosines(unit: Matrix, edges: Edges) -> Weights:
 
 
 def _unit(vectors: NDArray[np.floating]) -> Matrix:
-    """Vectors of length 1; those of zeros stay."""
+    """Vectors of length 1, those of zeros as they are; `ValueError` names the first that is not finite."""
     unit = np.array(vectors, dtype=np.float32)
-    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
-    np.divide(unit, lengths, out=unit, where=lengths > 0)
+    for start in range(0, len(unit), _BATCH):
+        some = unit[start : start + _BATCH]
+        lengths = np.linalg.norm(some, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all():
+            _check_finite(vectors)
+        some /= np.where(lengths > 0, lengths, 1)
     return unit
 
 
@@ -156,14 +160,19 @@ def _nearest(unit: Matrix, k: int, seed: int, threads: int) -> Labels:
     return np.column_stack([nodes[source[found]], nodes[target[found]]])
 
 
-def _offered(unit: Matrix, k: int, seed: int, threads: int, known: Known | None) -> Labels:
+def _offered(unit: Matrix, edges: Edges, k: int, seed: int, threads: int, known: Known | None) -> Labels:
     """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
+
+    Of those known, a node without edges of its own comes first: it was offered its nearest.
 
     Where many nodes look for neighbours, all do: that is faster than to compare each of many with all.
     """
     if known is None or _MANY * len(known.nodes) > len(unit):
         return _nearest(unit, k, seed, threads)
-    return np.concatenate([known.added.reshape(-1, 2), nearest_of(unit, known.nodes, k)])
+    pairs = known.added.reshape(-1, 2)
+    turned = edges.degrees()[pairs[:, 1]] == 0
+    pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
+    return np.concatenate([pairs, nearest_of(unit, known.nodes, k)])
 
 
 def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: float) -> Edges:
@@ -208,16 +217,17 @@ def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
     return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > _ROUNDING)
 
 
-def _check(
-    vectors: NDArray[np.floating], mode: str, neighbours: int | None, quantile: float, floor: float
-) -> None:
-    if mode not in ("knn", "codicil", "none"):
-        raise ValueError(f"mode is 'knn', 'codicil' or 'none', not {mode!r}")
-    if vectors.ndim != 2:
-        raise ValueError(f"expected vectors of shape (nodes, dimension), not {vectors.shape}")
+def _check_finite(vectors: NDArray[np.floating]) -> None:
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")
+
+
+def _check(shape: tuple[int, ...], mode: str, neighbours: int | None, quantile: float, floor: float) -> None:
+    if mode not in ("knn", "codicil", "none"):
+        raise ValueError(f"mode is 'knn', 'codicil' or 'none', not {mode!r}")
+    if len(shape) != 2:
+        raise ValueError(f"expected vectors of shape (nodes, dimension), not {shape}")
     if neighbours is not None and neighbours < 1:
         raise ValueError(f"neighbours must be at least 1, not {neighbours}")
     if not 0 <= quantile <= 1:

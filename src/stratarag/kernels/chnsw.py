@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -297,17 +298,22 @@ class CHNSW(Linked):
         layers: Sequence[NDArray[np.floating]],
         children: Sequence[NDArray[np.integer]] | None = None,
         *,
+        rows: Sequence[NDArray[np.int64]] | None = None,
         threads: int = 1,
     ) -> tuple[CHNSW, list[int]]:
         """An index of other layers, made from this one, which has most of their vectors already.
 
         Vectors are recognised by what is kept of them, whatever their rows were; only the others are deleted
-        and added. Options and `ef` stay as they were, and this index stays as it is.
+        and added. Options and `ef` stay as they were, and this index stays as it is. So do stored arrays, but
+        for the rows of nodes that went or came, which are last, and for their numbers.
 
         Parameters
         ----------
         layers, children
-            As for `build`; as many layers as this index has.
+            As for `build`; as many layers as this index has. Vectors are read by row.
+        rows
+            For each layer the row in this index of each vector that is the same there, or -1, shape (n,);
+            these vectors are not read.
 
         Returns
         -------
@@ -318,19 +324,21 @@ class CHNSW(Linked):
         ValueError
             As `build`; also if the number of layers or of dimensions is another one.
         """
-        checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
-        if len(checked) != len(self) or {layer.shape[1] for layer in checked} != {self.dimension}:
-            raise ValueError(
-                f"expected {len(self)} layers of {self.dimension} dimensions, not "
-                f"{[layer.shape for layer in checked]}"
-            )
-        told = checked_children(children, [len(layer) for layer in checked])
+        shapes = [layer.shape for layer in layers]
+        if len(shapes) != len(self) or any(shape[1:] != (self.dimension,) for shape in shapes):
+            raise ValueError(f"expected {len(self)} layers of {self.dimension} dimensions, not {shapes}")
+        told = checked_children(children, [len(layer) for layer in layers])
+        known = [np.full(len(layer), -1, np.int64) for layer in layers] if rows is None else rows
         index = CHNSW(self.dimension, len(self), self.options, self._backend, self._instructions)
         index._ef = list(self._ef)
         with self._writing:
             index._layers = [layer.copy() for layer in self._layers]
         index._settle(range(len(index)), threads)
-        return index, revise(index, [index._normalised(each) for each in checked], told, threads)
+        reads = [partial(index._read, layer, f"layer {i}") for i, layer in enumerate(layers)]
+        return index, revise(index, reads, known, told, threads)
+
+    def _read(self, layer: NDArray[np.floating], what: str, rows: NDArray[np.int64]) -> Matrix:
+        return self._normalised(checked_vectors(layer[rows], what, rows))
 
     def stats(self) -> Stats:
         """Counts of work since the index was made or opened."""

@@ -337,6 +337,9 @@ def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tupl
     else:
         indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
         indices = np.fromiter((row for rows in members for row in rows), np.int64, int(indptr[-1]))
+    if len(indices) < len(vectors):  # few are read
+        rows, indices = np.unique(indices, return_inverse=True)
+        vectors = vectors[rows]
     shape = (len(indptr) - 1, len(vectors))
     groups = csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=shape)
     return _unit(np.asarray(groups @ np.asarray(vectors, np.float32)))

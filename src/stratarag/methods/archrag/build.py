@@ -14,7 +14,7 @@ from stratarag.kernels.augment import Known
 from stratarag.methods.archrag.clustering import Recipe
 from stratarag.methods.archrag.communities import CommunityWriter, Written
 from stratarag.methods.archrag.config import ArchRAGConfig
-from stratarag.methods.archrag.index import index_arrays
+from stratarag.methods.archrag.index import ZEROS, index_arrays
 from stratarag.methods.archrag.levels import Level, Partition, entity_level, partition
 from stratarag.methods.archrag.ranking import calibration_arrays
 from stratarag.methods.archrag.unchanged import Unchanged
@@ -24,13 +24,15 @@ from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
 from stratarag.pipeline.kept_nodes import BY_MODEL, joined
-from stratarag.protocols import Vectors
+from stratarag.protocols import Rows, Vectors
 from stratarag.records import Carried, CarriedVectors
 
 RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
 ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
+ADDED_ABOVE = "communities.added"
+"""Name of the array of those between communities of one level, by their rows."""
 
 
 async def build(
@@ -59,7 +61,7 @@ async def build(
     unchanged = Unchanged(graph, gate, previous, config)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        edges = await asyncio.to_thread(_known_edges, graph, previous) if level.number == 0 else None
+        edges = await asyncio.to_thread(_known_edges, graph, level, previous)
         found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
         if found is None:
             break
@@ -112,16 +114,17 @@ def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
     )
 
 
-def _known_edges(graph: Graph, previous: Stored | None) -> Known | None:
-    """The edges of similarity that the previous index added between entities, as far as both are there."""
-    if previous is None or graph.before is None or ADDED not in previous.arrays:
+def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
+    """The edges of similarity that the previous index added to a level, as far as both ends are there."""
+    name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, "entities.keys")
+    if previous is None or graph.before is None or name not in previous.arrays:
         return None
-    origin = graph.before.origin[: graph.entities]
-    rows = np.full(len(previous.arrays["entities.keys"]), -1, np.int64)
+    origin = level.before.origin[: level.size]
+    rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
     rows[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
-    edges = rows[previous.arrays[ADDED]]
+    edges = rows[previous.arrays[name]]
     whole = (edges >= 0).all(axis=1)
-    looking = ~graph.before.same[: graph.entities]
+    looking = ~level.before.same[: level.size]
     left = edges[~whole].ravel()
     looking[left[left >= 0]] = True  # their neighbours went
     return Known(edges[whole], np.flatnonzero(looking))
@@ -168,6 +171,32 @@ class _Hierarchy:
             each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
             for each in self.levels
         ]
+
+    def added(self) -> dict[str, NDArray[np.int32]]:
+        """The edges of similarity of all levels but the highest, which has none."""
+        own, *above = [each.added for each in self.partitions]
+        pairs = [edges + start for edges, start in zip(above, self.starts, strict=False)]
+        none = np.zeros((0, 2), np.int64)
+        return {
+            ADDED: own.astype(np.int32),
+            ADDED_ABOVE: np.concatenate([none, *pairs]).astype(np.int32),
+        }
+
+    def rows_before(self, graph: Graph, previous: Stored | None) -> list[Rows] | None:
+        """Of each layer of C-HNSW the row that each node had there, if its vector is the same, or -1."""
+        if previous is None or graph.before is None:
+            return None
+        entities = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
+        starts = previous.arrays["levels.starts"].tolist()
+        sizes = previous.arrays["levels.joined"].tolist()
+        found = [entities]
+        for number, (level, count) in enumerate(zip(self.levels, self.joined, strict=True)):
+            rows = np.full(count, -1, np.int64)
+            if number < len(starts):
+                rows = level.before[:count] - starts[number]
+                rows[(rows < 0) | (rows >= sizes[number])] = -1
+            found.append(rows)
+        return found
 
     def text_keys(self) -> list[Keys]:
         """The keys of the texts of each level."""
@@ -228,10 +257,11 @@ def _arrays(
         "parents": hierarchy.parents()[1],
     }
     if hierarchy.partitions and config.augmentation == "knn":
-        arrays[ADDED] = hierarchy.partitions[0].added.astype(np.int32)
+        arrays |= hierarchy.added()
     if graph.entities:
         layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
-        layers[0] = np.asarray(layers[0])
-        arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked)
-        arrays |= calibration_arrays(layers, config.seed)
+        rows = hierarchy.rows_before(graph, linked)
+        arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked, rows)
+        zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
+        arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
     return arrays

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.methods.archrag.build import ADDED, RECIPE
+from stratarag.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
 from stratarag.methods.archrag.index import CHANGES, INDEX
 from stratarag.methods.archrag.ranking import SAMPLED
 from stratarag.methods.archrag.unchanged import SETTINGS
@@ -42,6 +42,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of(RECIPE, np.uint64, (1,))
         if ADDED in arrays:
             checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
+        if ADDED_ABOVE in arrays:
+            checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
         if BY_MODEL in arrays:  # not in indexes of an earlier version
             checks.of(BY_MODEL, np.bool_, (communities,))
             checks.of(SETTINGS, np.int64, (None,))

@@ -148,7 +148,7 @@ class Recipe:
         """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
         custom = _augmentations.custom(self.augmentation)
         if custom is not None:
-            found, weighed = custom(vectors, ends, weights)
+            found, weighed = custom(np.asarray(vectors), ends, weights)
             return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
         return augmenting.augment(
             vectors,
@@ -169,7 +169,7 @@ class Recipe:
         if custom is not None:
 
             def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-                return custom(vectors, ends, weights, self.max_size)
+                return custom(np.asarray(vectors), ends, weights, self.max_size)
 
         return cluster(
             ends,

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from stratarag.kernels.augment import Known, added
 from stratarag.kernels.partition import community_graph
+from stratarag.kernels.ranges import split
 from stratarag.methods.archrag.clustering import Recipe, Weights
 from stratarag.methods.archrag.warm_start import InitialPartition
 from stratarag.pipeline.carryover import Labels
@@ -100,7 +101,7 @@ class Partition:
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""
-        return _split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
+        return split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
 
     def of_edges(self, ends: Rows) -> Labels:
         """The community that each edge is inside of, or -1."""
@@ -112,7 +113,7 @@ class Partition:
         own = self.of_edges(ends)
         inside = np.flatnonzero(own >= 0)
         order = inside[np.argsort(own[inside], kind="stable")]
-        return _split(order, np.bincount(own[inside], minlength=self.count))
+        return split(order, np.bincount(own[inside], minlength=self.count))
 
 
 def entity_level(graph: Graph) -> Level:
@@ -124,7 +125,7 @@ def entity_level(graph: Graph) -> Level:
 
     return Level(
         0,
-        np.asarray(graph.vectors),
+        graph.vectors,
         graph.ends,
         np.asarray(graph.weights, np.float64),
         (indptr[: graph.entities + 1], indices),
@@ -206,9 +207,3 @@ def _numbered(labels: Labels) -> tuple[Labels, int, int]:
     rank = np.empty(len(sizes), np.int64)
     rank[order] = np.arange(len(sizes))
     return rank[labels], len(sizes), int(np.count_nonzero(sizes > 1))
-
-
-def _split(order: NDArray[np.integer], sizes: NDArray[np.integer]) -> list[Rows]:
-    return (
-        [np.asarray(part, np.int64) for part in np.split(order, np.cumsum(sizes)[:-1])] if len(sizes) else []
-    )

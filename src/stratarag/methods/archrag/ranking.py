@@ -64,7 +64,8 @@ class Calibration:
     @classmethod
     def of(cls, layers: Sequence[Vectors], seed: int) -> Calibration:
         """Of levels with these vectors, the lowest first; zero vectors are in no background."""
-        return cls.from_arrays(calibration_arrays(layers, seed), layers)
+        zeros = [np.flatnonzero(~layer.any(axis=1)) for layer in layers]
+        return cls.from_arrays(calibration_arrays([len(layer) for layer in layers], zeros, seed), layers)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], layers: Sequence[Vectors]) -> Calibration:
@@ -108,19 +109,22 @@ def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, 
     return np.where(raised > 0, raised * weights, raised / weights)
 
 
-def calibration_arrays(layers: Sequence[Vectors], seed: int) -> dict[str, NDArray[Any]]:
-    """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels."""
-    sizes = np.array([len(layer) for layer in layers], np.int64)
+def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -> dict[str, NDArray[Any]]:
+    """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels.
+
+    `sizes` are those of the levels, and `zeros` the rows of their zero vectors.
+    """
     starts = np.cumsum([0, *sizes])
+    layers = [np.delete(np.arange(size), rows) for size, rows in zip(sizes, zeros, strict=True)]
     found = [_background(layers[: level + 1], starts, seed) for level in range(len(layers))]
     return {
         SAMPLED: np.concatenate(found),
         "calibration.borders": np.cumsum([0, *map(len, found)], dtype=np.int64),
-        "calibration.sizes": sizes,
+        "calibration.sizes": np.array(sizes, np.int64),
     }
 
 
-def _background(layers: Sequence[Vectors], starts: Rows, seed: int) -> Rows:
+def _background(layers: Sequence[Rows], starts: Rows, seed: int) -> Rows:
     """Nodes that the last of some levels is measured by: its own, and where these are few, those below."""
     parts: list[Rows] = []
     missing = SAMPLE
@@ -133,8 +137,7 @@ def _background(layers: Sequence[Vectors], starts: Rows, seed: int) -> Rows:
     return np.concatenate(parts)
 
 
-def _sampled(vectors: Vectors, most: int, seed: int) -> Rows:
-    rows = np.flatnonzero(vectors.any(axis=1))
+def _sampled(rows: Rows, most: int, seed: int) -> Rows:
     if len(rows) > most:
         rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return rows
