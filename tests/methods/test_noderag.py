@@ -15,11 +15,14 @@ import pytest
 import stratarag as sr
 from stratarag.methods.base import Question
 from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
+from stratarag.methods.noderag.build import TITLES
 from stratarag.methods.noderag.config import LIMITS, TYPES
 from stratarag.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
 from stratarag.methods.noderag.matching import matches, semantic_links
 from stratarag.methods.noderag.ranking import blended, diverse
 from stratarag.methods.noderag.search import HeterographSearcher
+from stratarag.pipeline.names.index import NameIndex
+from stratarag.pipeline.nearest import Nearest
 from stratarag.question import Allowed
 from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratarag.testing import FakeEmbedder
@@ -455,6 +458,31 @@ def test_an_important_entity_stays_important_over_updates() -> None:
     after = {node.extra["entity"] for node in _attributes(index)}
     assert before
     assert before <= after
+
+
+@pytest.mark.parametrize("with_model", [True, False], ids=["model", "no model"])
+def test_an_update_brings_titles_and_zero_vectors_up_to_date(with_model: bool) -> None:
+    """They are what a build makes of the titles and vectors that are there."""
+    index = built(40, Writer()) if with_model else built(40)
+    documents, given = village(3, start=40)
+    changes = [
+        lambda: index.insert(documents, extraction=given),
+        lambda: index.delete(["day-007", "day-041"]),
+    ]
+    for change in changes:
+        change()
+        part = stored(index)
+        titles = [node.text for node in part.nodes(range(part.size)) if node.kind == "overview"]
+        made = NameIndex.build(titles)
+        assert {name for name in part.arrays if name.startswith(TITLES)} == {
+            f"{TITLES}{name}" for name in made
+        }
+        for name, array in made.items():
+            np.testing.assert_array_equal(part.arrays[f"{TITLES}{name}"], array, name)
+        vectors = np.asarray(part.arrays["entries.vectors"])
+        np.testing.assert_array_equal(
+            part.arrays["entries.zeros"], Nearest.index(vectors, "entries")["entries.zeros"]
+        )
 
 
 def _attributes(index: sr.Index) -> list[Any]:

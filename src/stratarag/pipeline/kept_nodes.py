@@ -92,6 +92,16 @@ class KeptNodes:
         """The vectors of all nodes, shape (nodes, dimension)."""
         return self.column(name, np.asarray(fresh, np.float32))
 
+    def rows(self, name: str, fresh: Vectors, rows: Rows) -> Vectors:
+        """The vectors of some nodes, shape (rows, dimension)."""
+        before = self.before[rows]
+        found = np.empty((len(rows), fresh.shape[1]), np.float32)
+        kept = before >= 0
+        found[~kept] = fresh[(np.cumsum(self.before < 0) - 1)[rows[~kept]]]
+        if self.previous is not None and kept.any():
+            found[kept] = self.previous.arrays[name][before[kept]]
+        return found
+
     def _placed(self, row: int, node: Node) -> Node:
         sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
         return Node(node.id, node.kind, node.level, node.text, sources, node.extra)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from stratarag.kernels.topk import SCAN_LIMIT, Sketch, top_k
 from stratarag.protocols import Rows, Vectors
 
+_COLUMNS = 16  # of vectors that are looked at together for whether they are zero
+
 
 class Nearest:
     """Top-k by inner product over unit vectors; arrays of a `name` are kept beside the vectors.
@@ -34,9 +36,7 @@ class Nearest:
         `before` are the previous arrays, and the row there of each vector that is the same, or -1: these are
         not sketched again.
         """
-        rows = np.flatnonzero(vectors[:, 0] == 0) if len(vectors) else np.zeros(0, np.int64)
-        zeros = rows[~np.any(vectors[rows], axis=1)]
-        arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": zeros.astype(np.int64)}
+        arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": _zeros(vectors, name, before)}
         if len(vectors) > SCAN_LIMIT:
             known = None
             if before is not None and f"{name}.codes" in before[0]:
@@ -55,3 +55,25 @@ class Nearest:
         if self._sketch is None:
             return top_k(self._vectors, query, k, mask=allowed)
         return self._sketch.search(query, k, vectors=self._vectors, mask=allowed)
+
+
+def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]], Rows] | None) -> Rows:
+    """Rows of zero vectors, ascending; of vectors that were there, those that were zero."""
+    if before is None or f"{name}.zeros" not in before[0]:
+        return _zero_rows(vectors, np.arange(len(vectors)))
+    arrays, origin = before
+    were = np.zeros(int(origin.max(initial=-1)) + 1, np.bool_)
+    known = arrays[f"{name}.zeros"]
+    were[known[known < len(were)]] = True
+    kept = np.flatnonzero(origin >= 0)
+    found = [kept[were[origin[kept]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
+    return np.sort(np.concatenate(found))
+
+
+def _zero_rows(vectors: Vectors, rows: Rows) -> Rows:
+    """Those of some rows that are zero: a few columns at a time, of rows that are zero in all before."""
+    for start in range(0, vectors.shape[1], _COLUMNS):
+        if not len(rows):
+            break
+        rows = rows[~np.any(vectors[rows, start : start + _COLUMNS], axis=1)]
+    return rows.astype(np.int64)

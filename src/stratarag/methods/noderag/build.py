@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
@@ -33,12 +34,14 @@ from stratarag.methods.noderag.matching import CELLS, Moved, entry_cells, entry_
 from stratarag.methods.noderag.unchanged import Unchanged, rows_of_lists
 from stratarag.methods.noderag.unchanged import arrays as unchanged_arrays
 from stratarag.models.gate import Gate
+from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import (
     VECTOR_KEYS,
     VECTORS,
     CarryOver,
     Keys,
     keys_of,
+    lookup,
     text_keys,
     written_by_model,
 )
@@ -51,6 +54,9 @@ from stratarag.records import CarriedVectors
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
+TITLES = "titles."
+"""What the names of the arrays of the index of titles begin with."""
+_BATCH = 4096  # vectors read at a time
 
 
 async def build(
@@ -75,7 +81,7 @@ async def build(
         stated = await asyncio.to_thread(stating_units, graph)
         edges = await asyncio.to_thread(_edges_of_decomposition, graph, stated)
         grouped = None if regroup else previous
-        drift = await asyncio.to_thread(graph_drift, inputs.keys, grouped)
+        drift = await asyncio.to_thread(graph_drift, inputs, grouped)
         measure = grouped is None or drift.due
         important = await asyncio.to_thread(
             important_entities, inputs, edges, config, grouped, measure=measure
@@ -84,7 +90,7 @@ async def build(
     attributes, of_attributes = await _attributes(lists, inputs, carry, unchanged, gate, config, previous)
 
     with gate.stage("communities"):
-        keys = _community_keys(inputs, important.rows)
+        keys = _community_keys(inputs, important.rows, previous)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, compare=drift.due)
@@ -94,9 +100,8 @@ async def build(
     written = await write_elements(large, carry, inputs, gate, config)
     elements = _Elements.of(kept, written, previous, graph)
 
-    units = np.asarray(graph.unit_vectors, np.float32)
-    fresh = await _fresh_vectors(attributes, of_attributes, written, units, inputs, carry)
-    contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh, units)
+    fresh = await _fresh_vectors(attributes, of_attributes, written, inputs, carry)
+    contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
     settled = None if measure else previous
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
@@ -160,29 +165,34 @@ async def _fresh_vectors(
     attributes: KeptNodes,
     plans: Sequence[Plan],
     written: Sequence[Element],
-    units: Vectors,
     inputs: BuildInputs,
     carry: CarryOver,
 ) -> tuple[Vectors, Vectors]:
     """Vectors of the attributes and elements that were made: of units, and of units and attributes."""
-    first = inputs.first_unit
-    of_attributes = [[row - first for row in plan.rows if row >= first] for plan in plans]
+    first, units = inputs.first_unit, inputs.graph.unit_vectors
     stage = "embed attributes and elements"
-    made = await group_vectors(attributes.fresh, of_attributes, units, stage=stage, carry=carry)
-    of_elements = [
+    rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
+    made = await group_vectors(attributes.fresh, members, units[rows], stage=stage, carry=carry)
+    rows, members = _distinct(
         [
-            *(len(units) + place for place in each.about.attributes),
-            *(row - first for row in each.about.rows if row >= first),
+            [
+                *(len(units) + place for place in each.about.attributes),
+                *(row - first for row in each.about.rows if row >= first),
+            ]
+            for each in written
         ]
-        for each in written
-    ]
-    rows, places = np.unique([row for own in of_elements for row in own], return_inverse=True)
-    rows, borders = rows.astype(np.int64), np.cumsum([0, *map(len, of_elements)])
-    of_rows = [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
-    own = attributes.vectors(VECTORS, made)[rows[rows >= len(units)] - len(units)]
+    )
+    own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
     below = np.concatenate([units[rows[rows < len(units)]], own])
     nodes = [each.node for each in written]
-    return made, await group_vectors(nodes, of_rows, below, stage=stage, carry=carry)
+    return made, await group_vectors(nodes, members, below, stage=stage, carry=carry)
+
+
+def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
+    """The rows in some lists, each once and ascending, and the lists as places among these."""
+    rows, places = np.unique([row for own in lists for row in own], return_inverse=True)
+    borders = np.cumsum([0, *map(len, lists)])
+    return rows.astype(np.int64), [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
 
 
 def _edges_of_decomposition(graph: Graph, stated: Rows) -> Rows:
@@ -190,9 +200,19 @@ def _edges_of_decomposition(graph: Graph, stated: Rows) -> Rows:
     return EdgeList.of(decomposition(graph, stated, Layout.of(0, graph))).ends
 
 
-def _community_keys(inputs: BuildInputs, important: Rows) -> Keys:
+def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | None) -> Keys:
     """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
-    return np.concatenate([inputs.keys, keys_of("attribute", inputs.ids(important.tolist()).values())])
+
+    def made(places: list[int]) -> Keys:
+        return keys_of("attribute", inputs.ids(important[places].tolist()).values())
+
+    if previous is None:
+        own = made(list(range(len(important))))
+    else:
+        were = previous.arrays["important.keys"]
+        known = previous.arrays[COMMUNITY_KEYS][-len(were) :] if len(were) else were
+        own = carried_keys(known, lookup(inputs.keys[important], were), made)
+    return np.concatenate([inputs.keys, own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +227,6 @@ class _Contents:
     elements: _Elements
     labels: Rows
     fresh: tuple[Vectors, Vectors]
-    units: Vectors
 
     @property
     def layout(self) -> Layout:
@@ -223,22 +242,29 @@ class _Contents:
         )
 
     def vectors(self) -> Vectors:
-        """Of attributes and elements; titles have none."""
+        """Of texts, units, attributes and elements; titles have none."""
         attributes, elements = self.fresh
-        return np.concatenate(
-            [
-                self.attributes.vectors(VECTORS, attributes),
-                self.elements.nodes.vectors(VECTORS, elements),
-            ]
-        )
+        parts: list[tuple[int, Callable[[Rows], Vectors]]] = [
+            (self.corpus.size, self.corpus.vectors.__getitem__),
+            (self.graph.units, self.graph.unit_vectors.__getitem__),
+            (len(self.attributes), partial(self.attributes.rows, VECTORS, attributes)),
+            (len(self.elements.nodes), partial(self.elements.nodes.rows, VECTORS, elements)),
+        ]
+        found = np.empty((sum(size for size, _ in parts), attributes.shape[1]), np.float32)
+        first = 0
+        for size, read in parts:
+            for start in range(0, size, _BATCH):
+                rows = np.arange(start, min(start + _BATCH, size))
+                found[first + start : first + start + len(rows)] = read(rows)
+            first += size
+        return found
 
 
 def _arrays(
     contents: _Contents, config: NodeRAGConfig, previous: Stored | None, settled: Stored | None
 ) -> dict[str, NDArray[Any]]:
     """What a search reads; edges by meaning go on from those of `settled`."""
-    layout, vectors = contents.layout, contents.vectors()
-    everything = np.concatenate([contents.corpus.vectors, contents.units, vectors])
+    layout, everything = contents.layout, contents.vectors()
     entries = everything[contents.corpus.size :]
     of_entries = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
@@ -246,12 +272,11 @@ def _arrays(
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
     links = entry_links(nodes, everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
-    titles = contents.elements.titles.texts()
     parts = [contents.attributes, contents.elements.nodes]
     return {
         **edge_arrays(edges, layout),
-        **{f"titles.{name}": array for name, array in NameIndex.build(titles).items()},
-        **_carried_vectors(contents, vectors, entries, of_entries, previous),
+        **_title_index(contents.elements.titles),
+        **_carried_vectors(contents, entries, of_entries, previous),
         VECTOR_KEYS: np.concatenate(
             [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
         ),
@@ -278,18 +303,38 @@ def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
 
 
 def _carried_vectors(
-    contents: _Contents, vectors: Vectors, entries: Vectors, of_entries: Rows, previous: Stored | None
+    contents: _Contents, entries: Vectors, of_entries: Rows, previous: Stored | None
 ) -> dict[str, NDArray[Any]]:
     """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
-    own = contents.before
-    all_vectors = np.concatenate([vectors, np.zeros((len(own) - len(vectors), vectors.shape[1]), np.float32)])
+    own, units = contents.before, contents.graph.units
+    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float32)
     if previous is None or contents.graph.before is None:
-        return {VECTORS: all_vectors, ENTRY_VECTORS: entries}
+        return {VECTORS: np.concatenate([entries[units:], titles]), ENTRY_VECTORS: entries}
+    many = len(entries) - units
+    fresh = [entries[units:][own[:many] < 0], titles[own[many:] < 0]]
     found = {
-        VECTORS: CarriedVectors(previous.arrays[VECTORS], own, all_vectors[own < 0]),
+        VECTORS: CarriedVectors(previous.arrays[VECTORS], own, np.concatenate(fresh)),
         ENTRY_VECTORS: CarriedVectors(previous.arrays[ENTRY_VECTORS], of_entries, entries[of_entries < 0]),
     }
     return cast(dict[str, NDArray[Any]], found)
+
+
+def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
+    """The index of titles; that of the previous index is brought up to date."""
+    kept = np.flatnonzero(titles.before >= 0)
+    index: Mapping[str, NDArray[Any]]
+    if titles.previous is None or not len(kept):
+        index = NameIndex.build(titles.texts())
+    else:
+        arrays = titles.previous.arrays
+        before = Layout(np.asarray(arrays["layout"]))
+        now = np.full(before.count("O"), -1, np.int64)
+        now[titles.before[kept] - before.count("A") - before.count("H")] = kept
+        new = np.flatnonzero(titles.before < 0).tolist()
+        fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
+        known = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
+        index = NameIndex.updated(known, now, len(titles), fresh)
+    return {f"{TITLES}{name}": array for name, array in index.items()}
 
 
 def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:

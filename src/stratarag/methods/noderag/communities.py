@@ -67,13 +67,15 @@ def detect_communities(
     return first_settled(ways, detect, drifted, compare=compare)
 
 
-def graph_drift(keys: Keys, previous: Stored | None) -> Drift:
+def graph_drift(inputs: BuildInputs, previous: Stored | None) -> Drift:
     """How many rows of the graph, by their keys, came or went since communities were last compared."""
+    keys, seen = inputs.keys, inputs.graph.before
     if previous is None:
         return Drift(len(keys))
     before = previous.arrays["communities.keys"]
     attributes = len(previous.arrays["important.keys"])  # they are after the rows of the graph
-    stayed = int(np.count_nonzero(lookup(keys, before) >= 0))
+    rows = lookup(keys, before) if seen is None else seen.origin
+    stayed = int(np.count_nonzero(rows >= 0))
     return Drift.since(previous.arrays, len(keys), len(keys) + len(before) - attributes - 2 * stayed)
 
 

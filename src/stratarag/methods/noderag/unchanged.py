@@ -81,10 +81,12 @@ class Unchanged:
         begins = np.searchsorted(of_labels[order], found)
         ends = np.searchsorted(of_labels[order], found, "right")
         first = Layout(np.asarray(self._arrays["layout"])).count("A")
-        rows = [order[begin:end] + first for begin, end in zip(begins, ends, strict=True)]
+        refused = np.concatenate([[0], np.cumsum(self._allowed(order + first) < 0)])
+        kept = (found >= 0) & (refused[ends] == refused[begins])
+        rows = order + first
         return [
-            each if label >= 0 and (self._allowed(each) >= 0).all() else None
-            for each, label in zip(rows, found.tolist(), strict=True)
+            rows[begin:end] if whole else None
+            for begin, end, whole in zip(begins.tolist(), ends.tolist(), kept.tolist(), strict=True)
         ]
 
     def _same(self) -> NDArray[np.bool_]:
