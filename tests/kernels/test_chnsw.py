@@ -375,6 +375,36 @@ def test_with_half_replaced_recall_is_that_of_a_fresh_build(keep_vectors: bool) 
 
 
 @native
+def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
+    layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
+    other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
+    rng, parents = np.random.default_rng(5), children[0][:, 0]
+    replaced = rng.permutation(4000)[:2000]
+    half = layers[0].copy()
+    half[replaced] = other[0][replaced]
+    index = CHNSW.build(layers, children, scan_limit=100)
+    fresh = CHNSW.build([half, layers[1]], children, scan_limit=100)
+    known = np.concatenate([np.arange(4000), replaced])
+    for part in np.array_split(replaced, 20):
+        index.delete(0, part, threads=2)
+        index.add(0, half[part], parents=parents[part], threads=2)
+    queries = unit(half[::8] + 0.1 * rng.normal(size=(500, 48)))
+    truth = [exact(half, query, 5, "ip")[0] for query in queries]
+
+    def recall(which: CHNSW, rows: np.ndarray, ef: int) -> float:
+        found = rows[which.search_many(queries, 5, ef=ef)[0][0]]
+        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, found, strict=True)]))
+
+    def links(which: CHNSW) -> float:
+        arrays = which.arrays()
+        return float((arrays["layer0.links"][arrays["layer0.alive"] == 1] >= 0).sum(axis=1).mean())
+
+    assert links(index) > 0.9 * links(fresh)
+    for ef in (10, 40):
+        assert recall(index, known, ef) >= recall(fresh, np.arange(4000), ef) - 0.01
+
+
+@native
 @pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
 @pytest.mark.parametrize("codes", ["float32", "float16"])
 def test_sketches_spare_evaluations_and_lose_nothing(codes: Any, metric: Any) -> None:

@@ -173,6 +173,19 @@ def test_damage_is_named(index: CHNSW) -> None:
         CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
 
 
+def test_a_stored_link_to_a_deleted_node_is_named(index: CHNSW) -> None:
+    gone = np.array([7])
+    index.delete(0, gone)
+    sound = {name: array.copy() for name, array in index.arrays().items()}
+    CHNSW.from_arrays(sound)
+    for name in ("layer0.links", "layer0.pilots", "layer1.down", "layer1.children"):
+        spoilt = sound[name].copy()
+        if spoilt.size:
+            spoilt.reshape(-1)[0] = 7
+            with pytest.raises(Damaged, match=f"{name}' names deleted nodes"):
+                CHNSW.from_arrays({**sound, name: spoilt})
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_fuzzed_file_never_crashes(data: Any) -> None:

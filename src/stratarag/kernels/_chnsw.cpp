@@ -51,6 +51,7 @@ class Graph {
         index.many = chnsw::kernel(index.kind, level);
         index.many_exact = chnsw::kernel(chnsw::Kind::float32, level);
         index.bound = chnsw::bound(level);
+        index.summed = chnsw::summed(index.many);
         if (!index.many)
             throw nb::value_error(("this machine has no instructions called " + level).c_str());
         index.layers.resize(layers);
@@ -160,12 +161,12 @@ class Graph {
         index.sketch(level, rows.data(), rows.shape(0));
     }
 
-    void remove(size_t level, Array<int32_t, 1> rows, size_t links) {
+    void remove(size_t level, Array<int32_t, 1> rows, size_t links, int threads) {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex);
         check_linked(level, links);
         check_rows(level, rows);
-        index.remove(level, rows.data(), rows.shape(0), links);
+        index.remove(level, rows.data(), rows.shape(0), links, threads);
     }
 
     size_t repair(size_t level) {
@@ -287,7 +288,7 @@ void bind_chnsw(nb::module_ &module) {
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
         .def("sketch", &Graph::sketch, "level"_a, "rows"_a.noconvert())
-        .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a)
+        .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a, "threads"_a)
         .def("repair", &Graph::repair, "level"_a)
         .def("link_down", &Graph::link_down, "level"_a, "rows"_a.noconvert(), "ef"_a, "threads"_a)
         .def("neighbours", &Graph::neighbours, "level"_a, "k"_a, "ef"_a, "threads"_a, "rows"_a.noconvert(),

@@ -7,14 +7,12 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "_chnsw_simd.hpp"
 #include "_chnsw_sketch.hpp"
+#include "_threads.hpp"
 
 namespace chnsw {
 
@@ -166,6 +164,7 @@ class Index {
     Kind kind = Kind::int8;
     Many many = nullptr, many_exact = nullptr;
     Bound bound = nullptr;
+    bool summed = false;  // whether `many` asks for a query's sum
     const size_t dimension;
     const Rotation rotation;  // of sketches
     size_t breadth = 10;  // nodes of a layer whose links and children lead into the next
@@ -200,7 +199,7 @@ class Index {
     void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
     // Makes the sketches of rows from their codes.
     void sketch(size_t layer, const int32_t *rows, size_t count);
-    void remove(size_t layer, const int32_t *rows, size_t count, size_t links);
+    void remove(size_t layer, const int32_t *rows, size_t count, size_t links, int threads);
     // Makes every living node reachable from the first pilot; returns the number of links set.
     size_t repair(size_t layer);
     // The nearest node below of each of `rows`.
@@ -215,6 +214,8 @@ class Index {
   private:
     std::vector<int32_t> select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
                                 size_t limit, Prepared &buffer, Counters &counters) const;
+    void bridge(const Layer &layer, int32_t node, const std::vector<uint8_t> &gone, size_t most,
+                Scratch &scratch) const;
     // What sketches promise of scratch.fresh at most, into scratch.bounds.
     void promise(const Layer &layer, Scratch &scratch) const;
     // Steps of a search: asking for what tells whether scratch.fresh is any good, for the links of the best
@@ -268,39 +269,20 @@ void Index::descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size
     }
 }
 
-// Runs work(i, scratch) for every i; which thread does which i must not matter. With fewer threads if the system
-// has no more of them; what fails in one of them is thrown here.
+// Runs work(i, scratch) for every i; which thread does which i must not matter.
 template <typename Work> Counters in_parallel(size_t count, int threads, Work work) {
     const size_t workers = std::max<size_t>(1, std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), count));
     std::atomic<size_t> waiting{0};
     const size_t step = std::max<size_t>(1, std::min<size_t>(64, count / (workers * 4)));
     std::vector<Counters> counters(workers);
-    std::vector<std::exception_ptr> failures(workers);
-    auto run = [&](size_t worker) {
-        try {
-            thread_local Scratch scratch;
-            scratch.counters = {};
-            for (size_t from; (from = waiting.fetch_add(step)) < count;)
-                for (size_t i = from; i < std::min(count, from + step); ++i)
-                    work(i, scratch);
-            counters[worker] = scratch.counters;
-        } catch (...) {
-            failures[worker] = std::current_exception();
-        }
-    };
-    std::vector<std::thread> pool;
-    pool.reserve(workers);
-    try {
-        while (pool.size() + 1 < workers)
-            pool.emplace_back(run, pool.size() + 1);
-    } catch (const std::system_error &) {
-    }
-    run(0);
-    for (std::thread &thread : pool)
-        thread.join();
-    for (const std::exception_ptr &failure : failures)
-        if (failure)
-            std::rethrow_exception(failure);
+    share(workers, [&](size_t worker) {
+        thread_local Scratch scratch;
+        scratch.counters = {};
+        for (size_t from; (from = waiting.fetch_add(step)) < count;)
+            for (size_t i = from; i < std::min(count, from + step); ++i)
+                work(i, scratch);
+        counters[worker] = scratch.counters;
+    });
     Counters sum;
     for (const Counters &each : counters)
         sum.add(each);

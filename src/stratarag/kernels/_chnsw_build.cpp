@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t LARGEST_BATCH = 1024;
 constexpr size_t MOST_SIBLINGS = 32;
+constexpr size_t MOST_BRIDGED = 512;  // candidates from which what is deleted is replaced
 
 void write_links(const Layer &layer, int32_t node, const std::vector<int32_t> &links) {
     int32_t *row = layer.links + static_cast<size_t>(node) * layer.width;
@@ -46,7 +47,7 @@ Query Index::stored(const Layer &layer, int32_t row, Prepared &buffer) const {
     if (kind == Kind::int8) {
         const auto *bytes = reinterpret_cast<const int8_t *>(data);
         int32_t sum = 0;
-        for (size_t i = 0; i < layer.codes.length; ++i)
+        for (size_t i = 0; summed && i < layer.codes.length; ++i)
             sum += bytes[i];
         return {data, layer.codes.scales[row], sum};
     }
@@ -343,42 +344,55 @@ size_t Index::repair(size_t level) {
     return set;
 }
 
-void Index::remove(size_t level, const int32_t *rows, size_t count, size_t links) {
+// Leaves in scratch.fresh the neighbours of the nodes that `node` is about to lose, through others that go too:
+// `most` of each, the nearest first.
+void Index::bridge(const Layer &layer, int32_t node, const std::vector<uint8_t> &gone, size_t most,
+                   Scratch &scratch) const {
+    const auto links = [&](int32_t of) { return layer.links + static_cast<size_t>(of) * layer.width; };
+    std::vector<int32_t> &met = scratch.fresh;
+    scratch.forget(layer.count);
+    scratch.meet(&node, 1);
+    met.clear();
+    scratch.meet(links(node), links_of(layer, node));
+    const auto own = static_cast<std::ptrdiff_t>(met.size());
+    for (size_t i = 0; i < met.size() && met.size() < MOST_BRIDGED; ++i)
+        if (gone[static_cast<size_t>(met[i])])
+            scratch.meet(links(met[i]), std::min(most, links_of(layer, met[i])));
+    met.erase(met.begin(), met.begin() + own);
+    const auto lost = [&](int32_t each) { return gone[static_cast<size_t>(each)] || !layer.alive[each]; };
+    met.erase(std::remove_if(met.begin(), met.end(), lost), met.end());
+}
+
+// Who has links to what goes gets as many others in their place. The links that stay are not chosen among anew:
+// most were never held against each other, and would be halved.
+void Index::remove(size_t level, const int32_t *rows, size_t count, size_t links, int threads) {
     Layer &layer = layers[level];
     std::vector<uint8_t> gone(layer.count, 0);
     for (size_t i = 0; i < count; ++i)
         gone[static_cast<size_t>(rows[i])] = 1;
-    Prepared buffer;
-    Counters counters;
-    for (size_t node = 0; node < layer.count; ++node) {
-        const int32_t *row = layer.links + node * layer.width;
-        const size_t have = links_of(layer, static_cast<int32_t>(node));
-        if (gone[node] || std::none_of(row, row + have, [&](int32_t to) { return gone[static_cast<size_t>(to)]; }))
-            continue;
-        std::vector<int32_t> all;
-        auto offer = [&](int32_t to) {
-            if (!gone[static_cast<size_t>(to)] && layer.alive[to] && to != static_cast<int32_t>(node) &&
-                std::find(all.begin(), all.end(), to) == all.end())
-                all.push_back(to);
-        };
-        for (size_t i = 0; i < have; ++i) {
-            offer(row[i]);
-            if (!gone[static_cast<size_t>(row[i])])
-                continue;
-            const int32_t *theirs = layer.links + static_cast<size_t>(row[i]) * layer.width;
-            for (size_t j = 0; j < layer.width && theirs[j] >= 0; ++j)
-                offer(theirs[j]);
-        }
+    add(in_parallel(layer.count, threads, [&](size_t i, Scratch &scratch) {
+        thread_local Prepared buffer;
+        const auto node = static_cast<int32_t>(i);
+        const int32_t *row = layer.links + i * layer.width;
+        std::vector<int32_t> kept(row, row + links_of(layer, node));
+        const size_t have = kept.size();
+        kept.erase(std::remove_if(kept.begin(), kept.end(), [&](int32_t to) { return gone[static_cast<size_t>(to)]; }),
+                   kept.end());
+        if (gone[i] || kept.size() == have)
+            return;
+        bridge(layer, node, gone, links + links / 2, scratch);
         std::vector<Candidate> candidates;
-        for (int32_t each : all)
+        candidates.reserve(scratch.fresh.size());
+        for (int32_t each : scratch.fresh)
             candidates.push_back({0.0F, static_cast<uint32_t>(each)});
-        rescore(layer, static_cast<int32_t>(node), candidates, buffer, counters);
-        write_links(layer, static_cast<int32_t>(node),
-                    select(layer, candidates, static_cast<int32_t>(node), std::max(links, have - 1), buffer, counters));
-    }
+        rescore(layer, node, candidates, buffer, scratch.counters);
+        const std::vector<int32_t> others =
+            select(layer, candidates, node, have - kept.size(), buffer, scratch.counters);
+        kept.insert(kept.end(), others.begin(), others.end());
+        write_links(layer, node, kept);
+    }));
     for (size_t i = 0; i < count; ++i)
         write_links(layer, rows[i], {});
-    add(counters);
 }
 
 void Index::link_down(size_t level, const int32_t *rows, size_t count, size_t ef, int threads) {

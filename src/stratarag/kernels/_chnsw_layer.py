@@ -324,8 +324,8 @@ class Layer:
             del kept["codes"]
         return kept
 
-    def load(self, arrays: dict[str, Array], name: str, below: int) -> None:
-        """Take arrays from a file, none of them trusted; `below` is the size of the layer below."""
+    def load(self, arrays: dict[str, Array], name: str, below: Array) -> None:
+        """Take arrays from a file, none of them trusted; `below` tells who lives in the layer below."""
         for key in ("alive", "links", "centre"):
             if key not in arrays or arrays[key].ndim == 0:
                 raise Damaged(f"array '{name}.{key}' is missing")
@@ -357,13 +357,13 @@ class Layer:
         except ValueError as error:
             raise Damaged(str(error)) from error
 
-    def _check(self, name: str, below: int) -> None:
-        """Every number that is followed as a link must lead somewhere."""
+    def _check(self, name: str, below: Array) -> None:
+        """Every number that is followed as a link must lead to a living node."""
         check_borders(self.child_from, f"{name}.child_from", len(self.children), self.count)
         for key, end, least in [
             ("links", self.count, -1),
-            ("down", below, -1),
-            ("children", below, 0),
+            ("down", len(below), -1),
+            ("children", len(below), 0),
             ("pilots", self.count, 0),
             ("alive", 2, 0),
             ("ids", self.count, 0),
@@ -376,8 +376,14 @@ class Layer:
         check_layout(self.centre, f"{name}.centre", np.float32, centre)
         for key in ("scales", "norms", "bounds", "centre"):
             check_finite(getattr(self, key), f"{name}.{key}")
-        if len(self.pilots) and not self.alive[self.pilots].all():
-            raise ValueError(f"array '{name}.pilots' names deleted nodes")
+        for key, alive in [
+            ("links", self.alive),
+            ("down", below),
+            ("children", below),
+            ("pilots", self.alive),
+        ]:
+            if not alive.all() and not np.append(alive, 1)[getattr(self, key)].all():  # -1 is no link
+                raise ValueError(f"array '{name}.{key}' names deleted nodes")
         if self.alive.any() and not len(self.pilots):
             raise ValueError(f"array '{name}.pilots' is empty, and the layer is not")
 

@@ -135,13 +135,13 @@ class Linked:
             self._show(level)
             self._graph.link_down(level, rows, _EF_DOWN, threads)
 
-    def _remove(self, level: int, gone: Nodes) -> None:
+    def _remove(self, level: int, gone: Nodes, threads: int) -> None:
         here = self._layers[level]
         self._forget_links(level)
         here.own()
         if self._backend == "native" and here.linked:
             self._show(level)
-            self._graph.remove(level, gone, self.options.links)
+            self._graph.remove(level, gone, self.options.links, threads)
         here.bury(gone)
         here.pilots = here.pilots[here.alive[here.pilots] == 1]
         mine = here.pairs()
@@ -159,7 +159,7 @@ class Linked:
             if here.linked:
                 self._graph.repair(level)
             if level + 1 < len(self):
-                self._link_down(level + 1, 1)
+                self._link_down(level + 1, threads)
 
     def _forget_links(self, level: int) -> None:
         """Let a layer that changes be linked anew where there are native kernels, if here are none."""

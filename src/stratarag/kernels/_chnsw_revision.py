@@ -46,7 +46,7 @@ def revise(
         gone = np.setdiff1d(layer.rows, places)
         changed.append(len(gone) + int(np.count_nonzero(places < 0)))
         if len(gone):
-            index._remove(level, gone)
+            index._remove(level, gone, threads)
     added: list[Nodes] = []
     below: Nodes = np.zeros(0, np.int32)
     for layer, places, read in zip(index._layers, kept, layers, strict=True):

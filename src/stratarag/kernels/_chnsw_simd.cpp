@@ -340,6 +340,15 @@ std::vector<std::string> levels() {
     return names;
 }
 
+bool summed(Many kernel) {
+#ifdef CHNSW_X86
+    return kernel == many_i8_vnni;
+#else
+    (void)kernel;
+    return false;
+#endif
+}
+
 Many kernel(Kind kind, const std::string &name) {
     for (const Level &level : supported())
         if (name == "auto" || name == level.name)

@@ -69,6 +69,9 @@ inline void fetch(const Codes &codes, const int32_t *rows, size_t count) {
 // The kernel for one kind of codes; `level` is "auto" or one of levels(). Null if the machine lacks it.
 Many kernel(Kind kind, const std::string &level);
 
+// Whether a kernel reads Query::sum.
+bool summed(Many kernel);
+
 // What this machine can run, the widest first.
 std::vector<std::string> levels();
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -14,6 +13,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+
+#include "_threads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -251,21 +252,14 @@ nb::list walks(Index offsets, Index targets, Weights weights, Nodes starts, Node
     {
         nb::gil_scoped_release release;
         std::atomic<size_t> waiting{0};
-        auto work = [&] {
+        share(std::min(static_cast<size_t>(std::max(threads, 1)), count), [&](size_t) {
             for (size_t i; whole && (i = waiting.fetch_add(1)) < count;) {
                 const int64_t from = starts.data()[i], to = starts.data()[i + 1];
                 const Entries own{entries.data() + from, shares.data() + from, static_cast<size_t>(to - from)};
                 if (!walk(graph, own, restart, bounds, results[i]))
                     whole = false;
             }
-        };
-        const size_t others = std::min(static_cast<size_t>(std::max(threads, 1)), count);
-        std::vector<std::thread> pool;
-        for (size_t i = 1; i < others; ++i)
-            pool.emplace_back(work);
-        work();
-        for (std::thread &thread : pool)
-            thread.join();
+        });
     }
     if (!whole)
         throw std::invalid_argument("the transition matrix is damaged: a row, a target or a weight is out of bounds");

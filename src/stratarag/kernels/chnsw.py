@@ -233,8 +233,8 @@ class CHNSW(Linked):
             self._settle([level], threads, new={level: rows})
         return rows
 
-    def delete(self, layer: int, rows: NDArray[np.integer]) -> None:
-        """Delete nodes of a layer, with the links to and from them.
+    def delete(self, layer: int, rows: NDArray[np.integer], *, threads: int = 1) -> None:
+        """Delete nodes of a layer; what was linked to them is linked to their neighbours.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class CHNSW(Linked):
         """
         level = self._level(layer)
         with self._writing:
-            self._remove(level, checked_gone(rows, level, self._layers[level]))
+            self._remove(level, checked_gone(rows, level, self._layers[level]), threads)
 
     def arrays(self) -> dict[str, Array]:
         """Everything, as arrays by name, to be written to files and given to `from_arrays`.
@@ -278,7 +278,7 @@ class CHNSW(Linked):
         options, dimension, ef, version = read_options(arrays)
         index = cls(dimension, len(ef), options, backend, instructions)
         index._ef = ef
-        below = 0
+        below: Array = np.zeros(0, np.uint8)
         for level, layer in enumerate(index._layers):
             prefix = f"layer{level}."
             own = {
@@ -287,7 +287,7 @@ class CHNSW(Linked):
             if version == 1:
                 own = {"sketches": layer.sketches, "centre": layer.centre, **own}
             layer.load(own, f"layer{level}", below)
-            below = layer.count
+            below = layer.alive
         if f"layer{len(ef)}.alive" in arrays:
             raise Damaged(f"array 'options' tells of {len(ef)} layers, and there are more")
         index._settle(range(len(ef)), threads)

@@ -1,0 +1,54 @@
+"""A system that has no more threads: the kernels do with those that there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from stratarag.kernels.hamming import native_available
+
+resource = pytest.importorskip("resource")
+
+STACK = 1 << 45  # of a thread, for which no machine has room
+
+SCARCE = """
+import numpy as np
+from stratarag.kernels import CHNSW
+from stratarag.kernels.ppr import shallow_pagerank_many, transition_matrix
+import threading
+
+try:
+    threading.Thread(target=print).start()
+except RuntimeError:
+    print("no thread")
+rng = np.random.default_rng(0)
+matrix = transition_matrix(50, rng.integers(0, 50, (200, 2)), np.ones(200))
+entries = [rng.integers(0, 50, 3) for _ in range(40)]
+for one, many in zip(*(shallow_pagerank_many(matrix, entries, threads=n) for n in (1, 4)), strict=True):
+    np.testing.assert_array_equal(one, many)
+vectors = rng.normal(size=(500, 16))
+index = CHNSW.build([vectors], scan_limit=0, threads=4)
+index.delete(0, np.arange(100), threads=4)
+assert (index.search_many(vectors[100:], 1, ef=64, threads=4)[0][0] >= 100).all()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
+def test_where_no_thread_starts_one_does_the_work() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if hard not in (resource.RLIM_INFINITY, -1) and hard < STACK:
+        pytest.skip("the stack may not be made larger here")
+    done = subprocess.run(
+        [sys.executable, "-c", SCARCE],
+        env={"OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (STACK, hard)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "no thread" not in done.stdout and done.returncode == 0:
+        pytest.skip("threads have stacks of a size of their own here")
+    assert done.stdout.split() == ["no", "thread", "done"], done.stderr
