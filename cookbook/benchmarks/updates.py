@@ -14,6 +14,7 @@ With several numbers of passages it tells how much more each step costs than wit
 from __future__ import annotations
 
 import argparse
+import asyncio
 import cProfile
 import os
 import pstats
@@ -23,11 +24,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import stratarag as sr
+from stratarag._sync import run
 from stratarag.eval import load_dataset
 from stratarag.methods import NAMES
 from stratarag.models.local import MiniLMEmbedder
@@ -98,6 +103,40 @@ def measured(
     return spent, {key: value for key, value in after.items() if key not in before}
 
 
+class _Here(ThreadPoolExecutor):
+    """Does at once, in the thread that asks, what it is given."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+@contextmanager
+def profiled(profile: cProfile.Profile) -> Iterator[None]:
+    """Profile the thread of the package's event loop, which does all work itself meanwhile.
+
+    Else the profile would be that of a thread which waits.
+    """
+
+    async def begin() -> None:
+        asyncio.get_running_loop().set_default_executor(_Here(1))
+        profile.enable()
+
+    async def end() -> None:
+        profile.disable()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+
+    run(begin())
+    try:
+        yield
+    finally:
+        run(end())
+
+
 def recall(folders: Sequence[str], count: int) -> None:
     """Print how many of the ten nearest passages stay so if vectors are rounded to float16."""
     embedder = MiniLMEmbedder()
@@ -149,11 +188,9 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
             f"{'KB a passage':>13}  stages"
         )
         for step in given.steps.split(","):
-            profile = cProfile.Profile()
-            if given.profile == step:
-                profile.enable()
-            spent, written = measured(folder, index, work[step])
-            profile.disable()
+            profile = cProfile.Profile(time.thread_time)
+            with profiled(profile) if given.profile == step else nullcontext():
+                spent, written = measured(folder, index, work[step])
             costs[step] = spent
             whole = next(iter(costs.values()))
             held = sum(sizes(files(folder)).values())
