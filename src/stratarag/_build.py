@@ -10,8 +10,10 @@ index object that was opened earlier may believe.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -47,7 +49,7 @@ from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Embedded, Graph, build_graph
 from stratarag.pipeline.statements import Pooled
 from stratarag.protocols import Rows, Stored, Vectors
-from stratarag.records import BuildReport, Built
+from stratarag.records import BuildReport, Built, Usage
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
 from stratarag.store.snapshot import Snapshot
@@ -173,7 +175,8 @@ class _Update:
                 self._refuse_other(self._before)
             if self._nothing_to_do(self._before):
                 return self._report(self._before, self._before.manifest.generation)
-            await in_thread(check_all, self._before)
+            with self._booked("check"):
+                await in_thread(check_all, self._before)
         try:
             return await self._made()
         except UNNAMED as error:
@@ -185,7 +188,8 @@ class _Update:
         """The next generation, of documents that were taken in."""
         if self._target.publish:
             self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
-        await in_thread(self._staging.assemble, removed=self._removed)
+        with self._booked("assemble"):
+            await in_thread(self._staging.assemble, removed=self._removed)
         self._gate.documents_of = partial(documents_of, self._staging)
         if self._pooled is None:  # an embedder that fails is found out before a model is paid
             await self._embed()
@@ -193,25 +197,38 @@ class _Update:
         else:  # the statements of passages are embedded with them
             await self._extract()
             await self._embed()
-        await self._lay_out_graph()
+        with self._booked(GRAPH):
+            await self._lay_out_graph()
         for name in self._methods:
             with self._gate.independently():
                 await self._build_method(name)
         self._gate.require_answers()
         self._tell_failures()
         self._note_unasked()
-        generation = await in_thread(self._publish) if self._target.publish else 0
+        with self._booked("publish"):
+            generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
 
+    @contextmanager
+    def _booked(self, name: str) -> Iterator[None]:
+        """Book under a name the seconds that no stage within tells of; those of an estimate are nobody's."""
+        ledger = self._gate.ledger
+        began, told = time.perf_counter(), ledger.total.seconds
+        yield
+        if self._target.publish:
+            seconds = time.perf_counter() - began - (ledger.total.seconds - told)
+            ledger.add(name, Usage(seconds=max(0.0, seconds)))
+
     async def _build_method(self, name: str) -> None:
-        built = await get_method(name).build(
-            self._staging,
-            self._graph(),
-            self._gate,
-            config=self._config.method(name),
-            previous=self._previous(name),
-            regroup=self._change.operation == REGROUP and name in self._change.methods,
-        )
+        with self._booked(name):
+            built = await get_method(name).build(
+                self._staging,
+                self._graph(),
+                self._gate,
+                config=self._config.method(name),
+                previous=self._previous(name),
+                regroup=self._change.operation == REGROUP and name in self._change.methods,
+            )
         await self._put(name, built)
 
     def _graph(self) -> Graph:
@@ -323,7 +340,8 @@ class _Update:
         if self._restores:
             rows = np.arange(staging.size)
         elif self._before is not None:
-            vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
+            with self._booked("assemble"):
+                vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
         with self._gate.stage("embed chunks", len(rows)):
             for start in range(0, len(rows), _EMBED_ROWS):
                 batch = rows[start : start + _EMBED_ROWS]
@@ -393,7 +411,8 @@ class _Update:
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
         self._complete[name] = built.complete
-        await in_thread(self._staging.put_part, name, built.nodes, built.arrays, built.origins)
+        with self._booked("store"):
+            await in_thread(self._staging.put_part, name, built.nodes, built.arrays, built.origins)
 
     def _publish(self) -> int:
         recorded = {} if self._before is None else self._before.manifest.prompts
