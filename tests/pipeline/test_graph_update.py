@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 import stratarag as sr
 from stratarag.pipeline import graph
+from stratarag.pipeline.graph_update import _places
 from stratarag.pipeline.merge_state import PREFIX
+from stratarag.protocols import Rows
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, assert_equal_states, state
 from stratarag.testing.opened import snapshot_of
@@ -29,6 +32,21 @@ NAMES = [
     "Aunt Otto Lind",
 ]
 THINGS = ["solar panel", "solar panel roof", "tide mill", "may fly", "glass lighthouse", "may rain"]
+
+
+def test_bisections_side_by_side_find_the_places_of_bisect() -> None:
+    chance = random.Random(5)
+    for count in (0, 1, 2, 50, 333):
+        there = sorted(str(chance.randrange(400)) for _ in range(count))
+        values = [str(chance.randrange(400)) for _ in range(40)]
+        rounds: list[int] = []
+
+        def read(at: Rows, there: list[str] = there, rounds: list[int] = rounds) -> list[str]:
+            rounds.append(len(at))
+            return [there[row] for row in at.tolist()]
+
+        assert _places(count, values, read) == [bisect_left(there, value) for value in values]
+        assert len(rounds) <= count.bit_length()
 
 
 def passage(chance: random.Random) -> str:

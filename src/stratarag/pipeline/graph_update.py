@@ -7,10 +7,9 @@ not read.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,8 @@ from stratarag.pipeline.merge_change import Change, Pair, Side, Unit
 from stratarag.pipeline.merge_state import Spellings, Tables, collect, read_describing, read_notes
 from stratarag.protocols import Corpus, Rows, Stored
 from stratarag.records import content_id
+
+T = TypeVar("T", str, tuple[str, tuple[int, ...]])
 
 MOST_READ = 2000
 """Chunks that are read for the relations and descriptions that are touched; with more, and more than half of
@@ -230,11 +231,8 @@ class _Update:
         there = set(alive)
         gone = [row for key, row in names.items() if key not in there]
         stay = np.delete(np.arange(self._counts[0]), gone)
-        places = [
-            _bisect(len(stay), key, lambda at: self._previous.ids([int(stay[at])])[0])
-            for key in alive
-            if key not in names
-        ]
+        new = [key for key in alive if key not in names]
+        places = _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist()))
         return Moved.of(self._counts[0], gone, [names[key] for key in alive if key in names], places)
 
     def _laid_out(
@@ -311,23 +309,37 @@ class _Update:
         stay = np.delete(np.arange(count), gone)
         indptr, indices = (self._previous.arrays[f"units.{each}"] for each in ("indptr", "indices"))
 
-        def key(at: int) -> tuple[str, tuple[int, ...]]:
-            row = int(stay[at])
-            named = entities.now[indices[int(indptr[row]) : int(indptr[row + 1])]]
-            return self._previous.texts([first + row])[0], tuple(named.tolist())
+        def keys(at: Rows) -> list[tuple[str, tuple[int, ...]]]:
+            rows = stay[at].tolist()
+            named = (entities.now[indices[int(indptr[row]) : int(indptr[row + 1])]] for row in rows)
+            texts = self._previous.texts([first + row for row in rows])
+            return [(text, tuple(each.tolist())) for text, each in zip(texts, named, strict=True)]
 
-        places = [
-            _bisect(len(stay), (text, tuple(key_rows[name] for name in named)), key)
+        new = [
+            (text, tuple(key_rows[name] for name in named))
             for (text, named), (row, rows) in sorted(units.items())
             if row is None and rows
         ]
+        places = _places(len(stay), new, keys)
         again = [row for row, rows in units.values() if row is not None and rows]
         return Moved.of(count, gone, again, places)
 
 
-def _bisect(count: int, value: Any, key: Callable[[int], Any]) -> int:
-    """The place of a value among so many sorted things, of which each is read when it is looked at."""
-    return bisect_left(range(count), value, key=key)
+def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:
+    """The places of values among so many sorted things, by bisections that go on side by side.
+
+    Each round reads the things that they look at, all at once and each of them once.
+    """
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), count, np.int64)
+    while len(going := np.flatnonzero(low < high)):
+        looked, which = np.unique((low[going] + high[going]) // 2, return_inverse=True)
+        seen = read(looked)
+        for at, place in zip(going.tolist(), which.tolist(), strict=True):
+            if seen[place] < values[at]:
+                low[at] = looked[place] + 1
+            else:
+                high[at] = looked[place]
+    return low.tolist()
 
 
 def _rows_of(pair: Pair, key_rows: Mapping[str, int]) -> tuple[int, int]:

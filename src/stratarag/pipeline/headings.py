@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from stratarag.pipeline.extraction.mentions import mentions
 from stratarag.pipeline.sentences import sentences
@@ -19,6 +20,7 @@ _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
 )
 _LONGEST_BYLINE = 120  # characters
+_BYLINES = 4096  # sentences of which it is remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
     r"(?:(?:\w{3,}ed|held|made|sent|written|taken)(?: down)?(?= \w))?"
     r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",
@@ -61,6 +63,7 @@ def statements(text: str, wanted: Callable[[str], bool] = lambda _: False) -> li
     return told or sentences(text)
 
 
+@lru_cache(_BYLINES)
 def is_byline(text: str, start: int, end: int) -> bool:
     """Whether a sentence is nothing but names, days and places, one after the other."""
     if end - start > _LONGEST_BYLINE:
