@@ -3,12 +3,14 @@
 usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--small] [--list] [--assemble]
 
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
-hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own;
-what it prints or writes stays in FOLDER, with its date, so that sections can be run on different days and in
-any order, and --assemble writes RESULTS.md, its plot and the logs (cookbook/measured) from what is there
-without running anything. A section that failed, or was not run, is named as such; one whose record says
-"earlier": true was measured before the code changed, and only its log is named.
---small makes all sections quick, and their figures no more than a smoke test.
+hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own and
+leaves a record in FOLDER (results_record.py), with its date and code; one that fails leaves its log alone.
+RESULTS.md, its plots, tables and logs are always assembled from the latest record of each section, of those
+in FOLDER and those that are kept in measured/ beside RESULTS.md; the ones used are kept there. So
+`--only multihop` renews one section and takes the others as they were measured, and --assemble runs nothing.
+A section without a record is named as such; one whose record says "earlier": true was measured before the
+code changed, and only its log is named. --small makes all sections quick, and their figures no more than a
+smoke test, which stays in FOLDER.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from results_page import page, rows_of
 from results_plot import draw
+from results_record import Record, newest, reduced, save
 from results_systems import comparisons, draw_systems
 from results_tables import dataset, log
 
@@ -42,7 +45,8 @@ EVERY_FACT_EMBEDDED = ("hipporag2", "lightrag", "lightrag/nodes")
 """Rows that embed all facts or relations: an hour of CPU for 609 long articles."""
 SMALL_QUESTIONS = 5
 PLOTS = ("docs/images/results.svg", "docs/images/results-systems.svg")
-LOGS = "measured"
+KEPT = "measured"
+"""Records, tables and logs of sections, beside RESULTS.md."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
     """What is run for a section."""
     data = str(given.data)
     if section.corpus:
-        out = str(given.work / f"{section.name}.scores.json")
+        out = str(scores_of(section, given))
         parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
         parts += ["--methods", section.rows, "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
@@ -187,31 +191,61 @@ def filled(part: str, places: Mapping[str, str]) -> str:
     return part
 
 
-def run(section: Section, given: argparse.Namespace) -> dict[str, Any]:
-    """Run a section in its own process; what came of it."""
+class Failed(Exception):
+    """A section did not come to its end; the message is the last that it said."""
+
+
+def run(section: Section, given: argparse.Namespace) -> Record:
+    """Run a section in its own process; its record is left in WORK.
+
+    Raises
+    ------
+    Failed
+        If the process fails or takes too long.
+    """
     began, load = time.perf_counter(), os.getloadavg()[0]
-    parts = command(section, given)
-    with (given.work / f"{section.name}.log").open("w+", encoding="utf-8") as log:
-        try:
-            done = subprocess.run(
-                parts, stdout=subprocess.PIPE, stderr=log, text=True, timeout=given.timeout, check=False
-            )
-            log.seek(0)
-            output, errors, failed = done.stdout, log.read(), done.returncode != 0
-        except subprocess.TimeoutExpired:
-            output, errors, failed = "", f"stopped after {given.timeout:g} seconds", True
-    return {
+    output = printed(section, given)
+    record = {
         "name": section.name,
-        "date": date.today().isoformat(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.perf_counter() - began,
         "load": [load, os.getloadavg()[0]],
         "small": given.small,
         "command": shown(section, given.small),
-        "output": without_paths(output, given),
-        "error": without_paths(errors, given).strip().splitlines()[-1:] if failed else [],
         "machine": machine(),
         "code": code(),
     }
+    if section.corpus:
+        record["scores"] = reduced(json.loads(scores_of(section, given).read_text("utf-8")), METHODS)
+    else:
+        record["output"] = without_paths(output, given)
+    save(record, given.work / f"{section.name}.json")
+    return record
+
+
+def printed(section: Section, given: argparse.Namespace) -> str:
+    """What the section's process prints; its errors stand in its log in WORK."""
+    with (given.work / f"{section.name}.log").open("w+", encoding="utf-8") as log:
+        try:
+            done = subprocess.run(
+                command(section, given),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                timeout=given.timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failed(f"stopped after {given.timeout:g} seconds") from None
+        if done.returncode:
+            log.seek(0)
+            raise Failed("".join(without_paths(log.read(), given).strip().splitlines()[-1:]))
+    return done.stdout
+
+
+def scores_of(section: Section, given: argparse.Namespace) -> Path:
+    """Where a corpus' scores are written, question by question."""
+    return Path(given.work / f"{section.name}.scores.json")
 
 
 def code() -> str:
@@ -285,74 +319,79 @@ def machine() -> dict[str, Any]:
     }
 
 
-def collected(work: Path) -> dict[str, dict[str, Any]]:
-    """What is there of each section, with the scores of the corpora."""
-    found = {}
-    for section in SECTIONS:
-        kept, scores = work / f"{section.name}.json", work / f"{section.name}.scores.json"
-        if kept.exists():
-            found[section.name] = json.loads(kept.read_text("utf-8"))
-            if section.corpus and scores.exists() and not found[section.name]["error"]:
-                found[section.name]["scores"] = json.loads(scores.read_text("utf-8"))
-    return found
+def collected(*folders: Path) -> dict[str, Record]:
+    """The latest record of each section that has one."""
+    found = {section.name: newest(section.name, *folders) for section in SECTIONS}
+    return {name: record for name, record in found.items() if record is not None}
 
 
-def main() -> None:
+def main() -> int:
     names = [section.name for section in SECTIONS]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path)
-    parser.add_argument("--work", type=Path, required=True, help="keeps what each section found")
+    parser.add_argument("--work", type=Path, required=True, help="where sections leave records")
     parser.add_argument("--cache", type=Path, help="keeps vectors; WORK/cache if not given")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="SECTION")
     parser.add_argument("--small", action="store_true", help="a smoke test of every section")
     parser.add_argument("--assemble", action="store_true", help="run nothing")
     parser.add_argument("--list", action="store_true", help="name the sections and what they run")
     parser.add_argument("--timeout", type=float, default=3 * 3600, help="seconds of one section")
-    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument(
+        "--out", type=Path, help="RESULTS.md of this repository; if small WORK/cookbook/RESULTS.md"
+    )
     given = parser.parse_args()
     given.data, given.work = given.data.resolve(), given.work.resolve()
     given.cache = (given.cache or given.work / "cache").resolve()
     given.work.mkdir(parents=True, exist_ok=True)
     if given.list:
         print("\n".join(f"{section.name:14} {shown(section)}" for section in SECTIONS))
-        return
+        return 0
+    failed = 0
     for section in () if given.assemble else SECTIONS:
         if section.name in given.only:
-            found = run(section, given)
-            (given.work / f"{section.name}.json").write_text(json.dumps(found, indent=1), "utf-8")
-            print(f"{section.name}: {found['seconds']:.0f} s {' '.join(found['error'])}", flush=True)
-    write(given.out, collected(given.work))
+            try:
+                print(f"{section.name}: {run(section, given)['seconds']:.0f} s", flush=True)
+            except Failed as error:
+                failed = 1
+                print(f"{section.name}: failed: {error}", file=sys.stderr, flush=True)
+    out = given.out or (given.work / "cookbook" if given.small else HERE) / "RESULTS.md"
+    write(out, collected(given.work, out.parent / KEPT))
+    return failed
 
 
-def write(out: Path, found: dict[str, dict[str, Any]]) -> None:
-    """Write RESULTS.md, its plot and the logs."""
-    logs = out.parent / LOGS
-    logs.mkdir(exist_ok=True)
-    scored = {}
-    for section in SECTIONS:
-        each = found.get(section.name)
-        if each is None or each["error"]:
-            continue
-        if section.corpus:
-            scored[section.name] = each["scores"]
-            text = "\n".join(dataset(section.title, each, METHODS, (*BASELINES, *OWN_NODES)))
-            (logs / f"{section.name}.md").write_text(text.rstrip() + "\n", "utf-8")
-        else:
-            (logs / f"{section.name}.txt").write_text(log(each), "utf-8")
-    compared = comparisons(SYSTEMS, OWN_NODES)
-    if scored:
+def write(out: Path, found: Mapping[str, Record]) -> None:
+    """Write RESULTS.md and its plots, and the records with the tables and logs that are made of them."""
+    kept = out.parent / KEPT
+    kept.mkdir(parents=True, exist_ok=True)
+    for name, record in found.items():
+        save(record, kept / f"{name}.json")
+    for name, text in texts(found).items():
+        (out.parent / name).write_text(text, "utf-8")
+    if scored := {name: record["scores"] for name, record in found.items() if "scores" in record}:
         titles = {section.name: section.title for section in SECTIONS}
         margins, systems = (out.parent.parent / plot for plot in PLOTS)
         margins.parent.mkdir(parents=True, exist_ok=True)
         draw(scored, titles, METHODS, margins)
-        draw_systems(scored, titles, METHODS, compared, systems)
+        draw_systems(scored, titles, METHODS, comparisons(SYSTEMS, OWN_NODES), systems)
+
+
+def texts(found: Mapping[str, Record]) -> dict[str, str]:
+    """RESULTS.md, and the tables and logs, by their paths from where it stands."""
+    made = {}
+    for section in SECTIONS:
+        record = found.get(section.name)
+        if record and "scores" in record:
+            text = "\n".join(dataset(section.title, record, METHODS, (*BASELINES, *OWN_NODES)))
+            made[f"{KEPT}/{section.name}.md"] = text.rstrip() + "\n"
+        elif record:
+            made[f"{KEPT}/{section.name}.txt"] = log(record)
     order = [(section.name, section.title, shown(section), bool(section.corpus)) for section in SECTIONS]
-    plots = [f"../{plot}" for plot in PLOTS]
-    text = page(order, found, METHODS, BASELINES, OWN_NODES, compared, plots=plots, logs=LOGS)
-    out.write_text(text, "utf-8")
+    plots, compared = [f"../{plot}" for plot in PLOTS], comparisons(SYSTEMS, OWN_NODES)
+    made["RESULTS.md"] = page(order, found, METHODS, BASELINES, OWN_NODES, compared, plots=plots, logs=KEPT)
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,32 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from results_tables import markdown, row_of, short, signed
 
-from stratarag.eval.bootstrap import Difference, paired_difference
-
 Ranking = Mapping[str, Any]
 PLAIN = ("dense", "bm25", "hybrid")
+DEFAULT, NODES = "/default", "/nodes"
 VIEWS = (
-    ("/default", "answer@1000", "Default view, answer in the first 1,000 tokens"),
-    ("/default", "answer@2000", "Default view, answer in the first 2,000 tokens"),
+    (DEFAULT, "answer@1000", "Default view, answer in the first 1,000 tokens"),
+    (DEFAULT, "answer@2000", "Default view, answer in the first 2,000 tokens"),
     ("", "recall@5", "View `chunks`, recall@5 of supporting passages"),
-    ("/nodes", "answer@1000", "View `nodes`, answer in the first 1,000 tokens"),
-    ("/nodes", "answer@2000", "View `nodes`, answer in the first 2,000 tokens"),
+    (NODES, "answer@1000", "View `nodes`, answer in the first 1,000 tokens"),
+    (NODES, "answer@2000", "View `nodes`, answer in the first 2,000 tokens"),
 )
 """The views that are compared, each by how its rows are named and by what it is measured."""
+VERDICTS = ("All methods ahead beyond noise", "All within noise", "All behind beyond noise")
+MIXED = 1.5
+"""Where verdicts stand that differ between methods: after the second of these."""
 
 
-def gain(scores: Ranking, name: str, other: str, metric: str) -> Difference | None:
-    """The paired difference of two rows; None if either was not measured."""
-    ours, theirs = row_of(scores, name), row_of(scores, other)
-    if not ours or not theirs or metric not in ours["scores"] or metric not in theirs["scores"]:
+class Gain(NamedTuple):
+    """A mean difference of two rows over the questions, its 95 % interval, and whether that holds 0.
+
+    Where a record was made of what an earlier page printed, an interval may not be known.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    is_noise: bool
+
+    @property
+    def turned(self) -> Gain:
+        """The same, seen from the other row."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return Gain(-self.mean, low, high, self.is_noise)
+
+
+def gain(scores: Ranking, name: str, other: str, metric: str) -> Gain | None:
+    """The paired difference of two rows, from the record; None if either was not measured."""
+    rows = (row_of(scores, name), row_of(scores, other))
+    if any(row is None or row["means"].get(metric) is None for row in rows):
         return None
-    pairs = zip(ours["scores"][metric], theirs["scores"][metric], strict=True)
-    both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    return paired_difference([a for a, _ in both], [b for _, b in both]) if both else None
+    pairs = scores["pairs"].get(metric, {})
+    if other in pairs.get(name, {}):
+        return Gain(*pairs[name][other])
+    if name in pairs.get(other, {}):
+        return Gain(*pairs[other][name]).turned
+    raise KeyError(f"the record has no difference of {name} and {other} by {metric}: run the section again")
 
 
 def best_of(scores: Ranking, names: Sequence[str], metric: str) -> tuple[str, float] | None:
@@ -41,7 +64,7 @@ def best_of(scores: Ranking, names: Sequence[str], metric: str) -> tuple[str, fl
 
 def gains(
     scores: Ranking, methods: Sequence[str], view: str, metric: str, rivals: Sequence[str] = PLAIN
-) -> dict[str, Difference]:
+) -> dict[str, Gain]:
     """Of each method that was measured, the difference to the best of its rivals."""
     best = best_of(scores, rivals, metric)
     if best is None:
@@ -56,7 +79,8 @@ def conclusions(
     """A paragraph for each view: where its methods win, where they lose, and where nobody can tell."""
     for view, metric, title in VIEWS:
         if told := standing(scored, titles, methods, view, metric, PLAIN):
-            yield f"- **{title}**, against the best of dense, BM25 and their fusion. {told}."
+            yield f"- **{title}**, against the best of dense, BM25 and their fusion:"
+            yield from told
     yield from between(scored, titles, methods)
 
 
@@ -67,16 +91,19 @@ def standing(
     view: str,
     metric: str,
     rivals: Sequence[str],
-) -> str:
-    """Where the methods are ahead of the best of their rivals, and where behind, by data set."""
+) -> list[str]:
+    """Where the methods are ahead of the best of their rivals, and where behind; a line for each verdict."""
     verdicts: dict[str, list[str]] = {}
     for key, scores in scored.items():
         best, found = best_of(scores, rivals, metric), gains(scores, methods, view, metric, rivals)
         if best and found:
             low, high = (pick(each.mean for each in found.values()) for pick in (min, max))
-            said = f"{titles[key]} ({ranging(low, high)} over {best[0]})"
+            absent = [name for name in rivals if best_of(scores, (name,), metric) is None]
+            without = f", without {', '.join(absent)}" if absent else ""
+            said = f"{titles[key]} ({best[0]}: {ranging(low, high)}{without})"
             verdicts.setdefault(verdict(found), []).append(said)
-    return "; ".join(f"{which}: {', '.join(sets)}" for which, sets in verdicts.items())
+    order = sorted(verdicts, key=lambda which: VERDICTS.index(which) if which in VERDICTS else MIXED)
+    return [f"  - {which}: {'; '.join(verdicts[which])}." for which in order]
 
 
 def ranging(low: float, high: float) -> str:
@@ -84,20 +111,20 @@ def ranging(low: float, high: float) -> str:
     return " to ".join(dict.fromkeys((signed(low), signed(high))))
 
 
-def verdict(found: Mapping[str, Difference]) -> str:
+def verdict(found: Mapping[str, Gain]) -> str:
     """How the methods stand against a rival."""
-    ahead = [name for name, each in found.items() if each.low > 0]
-    behind = [name for name, each in found.items() if each.high < 0]
+    ahead = [name for name, each in found.items() if each.mean > 0 and not each.is_noise]
+    behind = [name for name, each in found.items() if each.mean < 0 and not each.is_noise]
     if len(ahead) == len(found):
-        return "Every method ahead beyond noise"
+        return VERDICTS[0]
     if len(behind) == len(found):
-        return "Every method behind beyond noise"
+        return VERDICTS[-1]
     if not ahead and not behind:
-        return "All within noise"
+        return VERDICTS[1]
     parts = [("ahead beyond noise", ahead), ("behind beyond noise", behind)]
-    told = [f"{' and '.join(names)} {which}" for which, names in parts if names]
+    told = [f"{', '.join(names)} {which}" for which, names in parts if names]
     rest = len(ahead) + len(behind) < len(found)
-    return "Mixed: " + ", ".join(told) + (", the others within noise" if rest else "")
+    return "; ".join(told) + ("; the others within noise" if rest else "")
 
 
 def between(
@@ -149,7 +176,7 @@ def margins(
             yield markdown(rows)
 
 
-def margin(scores: Ranking, name: str, metric: str, difference: Difference) -> str:
+def margin(scores: Ranking, name: str, metric: str, difference: Gain) -> str:
     row = row_of(scores, name)
     value = short(row["means"][metric]) if row else ""
     return f"{value} ({signed(difference.mean)}{' ~' if difference.is_noise else ''})"

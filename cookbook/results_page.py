@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_margins import conclusions, margins
-from results_systems import Comparison, told
-from results_tables import machines, markdown, row_of, short
+from results_systems import Comparison, in_short, told
+from results_tables import day, machines, markdown, row_of, short
 
 Ranking = Mapping[str, Any]
 INTRO = """# Results
@@ -26,6 +26,9 @@ interval (paired bootstrap over questions, 10,000 samples) holds 0. Rows that lo
   made anew from their papers and programs, on the same extraction, in their LLM-free forms: names and
   keywords of questions by rules, no recognition memory, extractive reports and summaries. `SYSTEM/nodes`:
   what they show a model beside passages. They were made for models; these figures are of retrieval alone.
+"""
+LEGEND = """Behind each data set stand the best plain ranking on it, or the best other system, and the margins
+of the four methods over that, from the least to the greatest. Their own figures are in the tables below.
 """
 COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
 the methods share (the graph of names) is paid by the one that is built first.
@@ -91,8 +94,9 @@ def page(
     if any(each["small"] and name in titles for name, each in found.items()):
         parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
     shown = [f"![{what}]({path})\n" for what, path in zip(PLOTS, plots, strict=False) if scored]
-    parts += ["## Conclusions\n", *shown, *told(scored, titles, methods, compared)]
+    parts += ["## Conclusions\n", *in_short(scored, methods, compared), *shown, LEGEND]
     parts += conclusions(scored, titles, methods)
+    parts += told(scored, titles, methods, compared)
     parts += ["## Margins\n", *margins(scored, titles, methods)]
     others = (*baselines, *own_nodes)
     for metric, title in (("recall@5", "Recall@5"), ("answer@1000", "Answer in the first 1,000 tokens")):
@@ -144,7 +148,7 @@ def costs(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Seq
             built = next((row["indexing"] for row in scores["rows"] if ours(row, method)), None)
             searched = [row_of(scores, f"{method}{view}") for view in ("/default", "/nodes")]
             times = [
-                f"{row['cpu_ms']['mean']:.1f}" if row and row["scores"] else "missing" for row in searched
+                f"{row['cpu_ms']['mean']:.1f}" if row and row["means"] else "missing" for row in searched
             ]
             cells.append(f"{built['cpu_seconds']:.0f}; {' / '.join(times)}" if built else "missing")
         rows.append([method, *cells])
@@ -163,11 +167,11 @@ def files(
     rows = [["section", "command", "date", "code"]]
     for name, title, _, is_corpus in order:
         each = found.get(name)
-        if each and not each["error"]:
+        if each:
             reduced = ", at a reduced size" if each["small"] else ""
             kind = "md" if is_corpus else "txt"
             link, code = f"[{title}]({logs}/{name}.{kind})", each.get("code") or "not recorded"
-            rows.append([link, f"`{each['command']}`", each["date"] + reduced, code])
+            rows.append([link, f"`{each['command']}`", day(each) + reduced, code])
     yield markdown(rows)
 
 
@@ -179,8 +183,6 @@ def missing(
         each = found.get(name)
         if each is None:
             yield f"- {title}: not run (`{command}`)."
-        elif each["error"]:
-            yield f"- {title}: failed: {' '.join(each['error'])}"
         elif each.get("earlier"):
             kind = "md" if is_corpus else "txt"
             yield f"- {title}: [log of an earlier state of the code]({logs}/{name}.{kind})"

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Ranking = Mapping[str, Any]
+BY_TYPE = "recall@5"
+DIFFERENCES = {"R@2": "recall@2", "R@5": "recall@5", "R@10": "recall@10", "answer@1k": "answer@1000"}
+"""What is told of each type of questions, and of differences to dense."""
 
 
 def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
     distinct: dict[str, list[str]] = {}
-    for name, each in found.items():
+    known = {name: each for name, each in found.items() if each["machine"]}
+    for name, each in known.items():
         about = each["machine"]
         versions = ", ".join(f"{key} {value}" for key, value in about["versions"].items())
         line = (
@@ -21,7 +25,7 @@ def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
     for line, names in distinct.items():
         which = "" if len(distinct) == 1 else f" ({', '.join(names)})"
         yield f"Machine{which}: {line}.\n"
-    loads = [load for each in found.values() for load in each["load"]]
+    loads = [load for each in known.values() for load in each["load"]]
     if loads:
         yield (
             f"The machine was shared: its load was {min(loads):.0f} to {max(loads):.0f} during these runs, "
@@ -35,7 +39,7 @@ def dataset(title: str, each: Ranking, methods: Sequence[str], baselines: Sequen
     scores, names = each["scores"], (*methods, *baselines)
     about = scores["settings"]
     yield (
-        f"`{each['command']}`, {each['date']}: {about['questions']} questions, {about['documents']} "
+        f"`{each['command']}`, {day(each)}: {about['questions']} questions, {about['documents']} "
         f"documents, {about['passages']} passages; extraction: {about['extraction']}.\n"
     )
     yield table(scores, names, passages_columns())
@@ -50,7 +54,7 @@ def dataset(title: str, each: Ranking, methods: Sequence[str], baselines: Sequen
         if row["error"]:
             yield f"Failed: {row['name']}: {' '.join(row['error'].split())}\n"
     for what, ids in scores["notes"].items():
-        yield f"Note on the data: {what}: {', '.join(ids) if len(ids) < 3 else len(ids)}.\n"
+        yield f"Note on the data: {what}: {ids if isinstance(ids, int) else ', '.join(ids)}.\n"
 
 
 def passages_columns() -> dict[str, str]:
@@ -75,12 +79,13 @@ def table(scores: Ranking, names: Sequence[str], columns: Mapping[str, str]) -> 
 
 
 def differences(scores: Ranking, names: Sequence[str]) -> str:
-    metrics = {"R@2": "recall@2", "R@5": "recall@5", "R@10": "recall@10", "answer@1k": "answer@1000"}
-    rows = [["difference to dense, 95 % interval", *metrics]]
+    rows = [["difference to dense, 95 % interval", *DIFFERENCES]]
     for name in names:
         row = row_of(scores, name)
         if row and row["differences"]:
-            rows.append([name, *(interval(row["differences"].get(metric)) for metric in metrics.values())])
+            rows.append(
+                [name, *(interval(row["differences"].get(metric)) for metric in DIFFERENCES.values())]
+            )
     return markdown(rows)
 
 
@@ -91,9 +96,7 @@ def interval(each: Ranking | None) -> str:
 
 
 def by_type(scores: Ranking, names: Sequence[str]) -> str:
-    types: dict[str, int] = {}
-    for question in scores["questions"]:
-        types[question["type"]] = types.get(question["type"], 0) + 1
+    types: Mapping[str, int] = scores["types"]
     known = [
         kind
         for kind in sorted(types)
@@ -101,23 +104,23 @@ def by_type(scores: Ranking, names: Sequence[str]) -> str:
     ]
     if len(known) < 2:
         return ""
-    rows = [["recall@5 by type", *(f"{kind} ({types[kind]})" for kind in known)]]
+    rows = [[f"{BY_TYPE} by type", *(f"{kind} ({types[kind]})" for kind in known)]]
     for name in names:
         row = row_of(scores, name)
         if row and row["by_type"]:
-            rows.append([name, *(number("", row["by_type"][kind].get("recall@5")) for kind in known)])
+            rows.append([name, *(number("", row["by_type"][kind].get(BY_TYPE)) for kind in known)])
     return markdown(rows)
 
 
 def any_mean(scores: Ranking, kind: str) -> bool:
-    return any(row["by_type"][kind].get("recall@5") is not None for row in scores["rows"] if row["by_type"])
+    return any(row["by_type"][kind].get(BY_TYPE) is not None for row in scores["rows"] if row["by_type"])
 
 
 def times(scores: Ranking, names: Sequence[str]) -> str:
     rows = [["", "CPU ms", "p50 ms", "p95 ms", "build s", "build CPU s", "MB on disk", "peak MB"]]
     for name in names:
         row = row_of(scores, name)
-        if not row or not row["scores"]:
+        if not row or not row["means"]:
             continue
         made = row["indexing"] or {}
         searched = [row["cpu_ms"]["mean"], row["latency_ms"]["p50"], row["latency_ms"]["p95"]]
@@ -132,7 +135,12 @@ def log(each: Ranking) -> str:
     """What a benchmark printed, below what it was."""
     reduced = ", at a reduced size" if each["small"] else ""
     earlier = ", by an earlier state of the code" if each.get("earlier") else ""
-    return f"{each['command']}\n{each['date']}{reduced}{earlier}\n\n{each['output'].strip()}\n"
+    return f"{each['command']}\n{day(each)}{reduced}{earlier}\n\n{each['output'].strip()}\n"
+
+
+def day(each: Ranking) -> str:
+    """When a section was measured."""
+    return str(each["date"])[:10]
 
 
 def row_of(scores: Ranking, name: str) -> Ranking | None:

@@ -1,0 +1,148 @@
+"""cookbook/results.py: RESULTS.md is made of records, each renewed alone, and says what they say."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sklearn")
+
+from stratarag.eval import evaluate, load_dataset
+from stratarag.eval.bootstrap import paired_difference
+from stratarag.testing import FakeEmbedder
+
+COOKBOOK = Path(__file__).parents[1] / "cookbook"
+KEPT = COOKBOOK / "measured"
+MOST_BYTES = 40_000
+
+
+@pytest.fixture(scope="module")
+def results() -> Iterator[Any]:
+    sys.path.insert(0, str(COOKBOOK))
+    yield importlib.import_module("results")
+    sys.path.remove(str(COOKBOOK))
+
+
+@pytest.fixture(scope="module")
+def scores(results: Any) -> dict[str, Any]:
+    rows = [*results.rows_of(results.METHODS, ("bm25", "hybrid")), "fastgraphrag/nodes"]
+    found = evaluate(load_dataset("demo").head(12), rows, embedder=FakeEmbedder(), resamples=200)
+    assert not any(row.error for row in found.rows)
+    return found.to_dict()
+
+
+def record(results: Any, name: str, date: str, **more: Any) -> dict[str, Any]:
+    common = {"seconds": 1.0, "load": [0.5, 1.5], "small": False, "code": "abc", "machine": results.machine()}
+    return {"name": name, "date": date, "command": f"measure {name}", **common, **more}
+
+
+def given(work: Path, **more: Any) -> argparse.Namespace:
+    return argparse.Namespace(data=work, work=work, cache=work, small=False, timeout=60.0, **more)
+
+
+def test_a_record_says_of_every_pair_what_the_scores_say(results: Any, scores: dict[str, Any]) -> None:
+    reduced = results.reduced(scores, results.METHODS)
+    margins = importlib.import_module("results_margins")
+    rows = {row["name"]: row["scores"] for row in scores["rows"]}
+    compared = 0
+    for view, metric, _ in margins.VIEWS:
+        for other in ("dense", "bm25", "hybrid", *(["fastgraphrag/nodes"] if view != "/nodes" else [])):
+            for method in results.METHODS:
+                name = f"{method}{view}"
+                found, back = (
+                    margins.gain(reduced, *pair, metric) for pair in ((name, other), (other, name))
+                )
+                values = [rows[each].get(metric, ()) for each in (name, other)]
+                if all(any(score is not None for score in each) for each in values):
+                    exact = paired_difference(*values)
+                    assert exact is not None
+                    assert found == (exact.mean, exact.low, exact.high, exact.is_noise)
+                    assert back == (-exact.mean, -exact.high, -exact.low, exact.is_noise)
+                    compared += 1
+                else:
+                    assert found is back is None
+    assert compared > 60
+    with pytest.raises(KeyError, match="no difference of dense and bm25"):
+        margins.gain(reduced, "dense", "bm25", "recall@5")
+
+
+def test_a_record_is_small_and_holds_no_text_or_score_of_a_question(
+    results: Any, scores: dict[str, Any], tmp_path: Path
+) -> None:
+    kept = record(results, "musique", "2026-01-02", scores=results.reduced(scores, results.METHODS))
+    records = importlib.import_module("results_record")
+    records.save(kept, tmp_path / "musique.json")
+    text = (tmp_path / "musique.json").read_text("utf-8")
+    assert records.load(tmp_path / "musique.json") == records._rounded(kept)
+    assert len(text) < MOST_BYTES
+    assert max(map(len, text.splitlines())) < 400
+    for question in load_dataset("demo").head(12).questions:
+        assert f'"{question.id}"' not in text
+        assert question.question not in text
+    assert '"answers"' not in text
+
+
+def test_one_section_is_renewed_and_the_others_stay(
+    results: Any, scores: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    out, work = tmp_path / "cookbook" / "RESULTS.md", tmp_path / "work"
+    reduced = results.reduced(scores, results.METHODS)
+    of_musique = record(results, "musique", "2026-01-02", scores=reduced)
+    results.write(
+        out,
+        {
+            "musique": of_musique,
+            "gate": record(results, "gate", "2026-01-02T10:00:00+00:00", output="calls: 10"),
+            "lsh": record(results, "lsh", "2026-01-02", output="hashes: 1"),
+            "million": record(results, "million", "2026-01-01", output="passages: 9", earlier=True),
+        },
+    )
+    (script,) = [each for each in results.SECTIONS if each.name == "gate"]
+    work.mkdir()
+    monkeypatch.setattr(results, "command", lambda *_: [sys.executable, "-c", "print('calls: 20')"])
+    results.run(script, given(work))
+    old = record(results, "lsh", "2026-01-01T23:00:00+00:00", output="hashes: 0")
+    importlib.import_module("results_record").save(old, work / "lsh.json")
+    found = results.collected(work, out.parent / "measured")
+    results.write(out, found)
+    page, kept = out.read_text("utf-8"), out.parent / "measured"
+    assert "calls: 20" in (kept / "gate.txt").read_text("utf-8")
+    assert json.loads((kept / "gate.json").read_text("utf-8"))["output"] == "calls: 20\n"
+    assert "hashes: 1" in (kept / "lsh.txt").read_text("utf-8"), "the later of two is taken"
+    assert "| [MuSiQue](measured/musique.md) | `measure musique` | 2026-01-02 | abc |" in page
+    assert "| [Hashing and grouping](measured/lsh.txt) | `measure lsh` | 2026-01-02 | abc |" in page
+    assert "a million passages: [log of an earlier state of the code](measured/million.txt)" in page
+    assert "HotpotQA: not run" in page
+    assert (tmp_path / "docs/images/results.svg").is_file()
+
+
+def test_a_section_that_fails_leaves_its_log_and_the_record_before_it(
+    results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, work = tmp_path / "cookbook" / "RESULTS.md", tmp_path / "work"
+    results.write(out, {"gate": record(results, "gate", "2026-01-02", output="calls: 10")})
+    monkeypatch.setattr(results, "command", lambda *_: [sys.executable, "-c", "raise SystemExit('no room')"])
+    asked = ["results.py", str(tmp_path), "--work", str(work), "--only", "gate", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", asked)
+    assert results.main() == 1
+    assert "gate: failed: no room" in capsys.readouterr().err
+    assert not (work / "gate.json").exists()
+    assert (work / "gate.log").read_text("utf-8") == "no room\n"
+    assert "calls: 10" in (out.parent / "measured/gate.txt").read_text("utf-8")
+
+
+def test_what_stands_here_is_assembled_from_the_records_here(results: Any) -> None:
+    found = results.collected(KEPT)
+    for name, text in results.texts(found).items():
+        assert (COOKBOOK / name).read_text("utf-8") == text, f"run results.py --assemble: {name} differs"
+    for path in KEPT.glob("*.json"):
+        assert path.stem in found, path
+        assert path.stat().st_size < MOST_BYTES, path
