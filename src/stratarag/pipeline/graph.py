@@ -101,8 +101,10 @@ async def build_graph(
             spelt = [collected.entities[entity.key] for entity in merged.entities]
             state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
             state |= merge_state.describing(spelt)
+            del spelt
     if config.resolve:
         merged, state = await _resolved(collected, merged, gate, rule), {}
+    del collected  # of each passage what it said, which is more than the graph
     return await made.anew(merged, state)
 
 
@@ -313,6 +315,7 @@ def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray
         whole = whole and merge_state.closed(extraction)
     state = merge_state.Tables.of(collected).arrays() if whole else {}
     settle(collected, chunks)
+    collected.terms.clear()
     return collected, state
 
 

@@ -117,16 +117,11 @@ class Merge:
         """Let entities be none, by canonical names: what units say of them stays, without the link."""
         for key in keys:
             self.entities.pop(key, None)
-        self.relations = {
-            pair: each
-            for pair, each in self.relations.items()
-            if pair[0] in self.entities and pair[1] in self.entities
-        }
-        units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
-        for (text, named), chunks in self.units.items():
-            kept = tuple(key for key in named if key in self.entities)
-            units.setdefault((text, kept), set()).update(chunks)
-        self.units = units
+        there = self.entities
+        for pair in [pair for pair in self.relations if pair[0] not in there or pair[1] not in there]:
+            del self.relations[pair]
+        for unit in [unit for unit in self.units if any(key not in there for key in unit[1])]:
+            self._named_anew(unit, tuple(key for key in unit[1] if key in there))
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
@@ -134,22 +129,26 @@ class Merge:
         Only the spellings to show stay those of the chunks. An alias may lead to another; a circle ends
         at its smallest name.
         """
-        target = {key: resolved(key, aliases) for key in self.entities}
-        merged = Merge()
-        for key, fragments in self.entities.items():
-            merged.entities.setdefault(target[key], EntityFragments()).update(fragments)
-        for pair, relation in self.relations.items():
-            first, second = sorted(target[key] for key in pair)
+        ends = {key: resolved(key, aliases) for key in aliases if key in self.entities}
+        target = {key: end for key, end in ends.items() if end != key}
+        for key, end in target.items():
+            self.entities.setdefault(end, EntityFragments()).update(self.entities.pop(key))
+        for pair in [pair for pair in self.relations if pair[0] in target or pair[1] in target]:
+            relation = self.relations.pop(pair)
+            first, second = sorted(target.get(key, key) for key in pair)
             if first == second:
                 self.notes["relations of an entity with its alias dropped"] += len(relation.texts)
                 continue
-            kept = merged.relations.setdefault((first, second), RelationFragments())
+            kept = self.relations.setdefault((first, second), RelationFragments())
             for (chunk, source, end, text), strength in relation.texts.items():
-                kept.add(chunk, target[source], target[end], text, strength)
-        for (text, keys), chunks in self.units.items():
-            renamed = tuple(dict.fromkeys(target[key] for key in keys))
-            merged.units.setdefault((text, renamed), set()).update(chunks)
-        self.entities, self.relations, self.units = merged.entities, merged.relations, merged.units
+                kept.add(chunk, target.get(source, source), target.get(end, end), text, strength)
+        for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
+            self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
+
+    def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
+        """Let a unit name other entities."""
+        chunks = self.units.pop(unit)
+        self.units.setdefault((unit[0], keys), set()).update(chunks)
 
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
