@@ -20,7 +20,6 @@ from stratarag.errors import StrataragError
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.question import Question, View
 from stratarag.store import verify
-from stratarag.store.contents import part_file
 from stratarag.store.layout import CORPUS
 from stratarag.store.shards import is_sharded, verify_shards
 from stratarag.store.snapshot import Snapshot
@@ -49,7 +48,7 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
     """
     yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
     yield from _tried(CORPUS, partial(_read, _listing.extractions, snapshot))
-    unsound = list(_tried(part_file(GRAPH), lambda: checked_graph(snapshot)))
+    unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
     yield from unsound
     if unsound:
         return  # whatever follows stands on the graph
@@ -57,8 +56,13 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
         yield from _tried(CORPUS, partial(_read, listing, snapshot))
     reader = Reader(snapshot)
     for method in reader.methods:
-        unsound = list(_tried(part_file(method), partial(_asked, reader, method)))
+        unsound = list(_tried(_part(method), partial(_asked, reader, method)))
         yield from unsound or _tried(CORPUS, partial(_read, _listing.method_nodes, snapshot, method))
+
+
+def _part(name: str) -> str:
+    """What is looked into where arrays of several files are."""
+    return f"part '{name}'"
 
 
 def _tried(file: str, work: Callable[[], Any]) -> Iterator[str]:

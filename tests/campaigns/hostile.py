@@ -23,8 +23,9 @@ NAMES = (
     "journal.sqlite-journal", "generations", "generations/7", "generations/3.partial", "generations/2",
     "generations/2/manifest.json", "generations/2/manifest.json.tmp", "generations/2/corpus.sqlite",
     "generations/2/corpus.sqlite-journal", "generations/2/vectors/2-0.arrays", "generations/2/nodes",
-    "generations/2/parts",
-    "generations/2/parts/graph.arrays", "generations/1", "generations/2/arrays", "generations/3",
+    "generations/2/parts", "generations/2/numbers",
+    "generations/2/parts/graph.arrays", "generations/2/patches/numbers/graph.arrays", "generations/1",
+    "generations/2/arrays", "generations/3",
 )  # fmt: skip
 VIEW = (
     "CREATE VIEW {name} AS WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)"
@@ -86,11 +87,14 @@ def linked(copy: Path, outside: Outside, chance: random.Random) -> str:
 
 
 def signed(copy: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Alter the manifest, with checksums that are right: those of all files, and its own."""
-    path = copy / "generations" / "2" / "manifest.json"
+    """Alter the manifest, with checksums that are right: those of all files that are there, and its own."""
+    path = copy / "generations" / (copy / "CURRENT").read_text().strip() / "manifest.json"
     content = json.loads(path.read_text())
     content.pop("checksum")
-    for name in content["files"]:
+    for name in list(content["files"]):
+        if not (path.parent / name).exists():
+            del content["files"][name]
+            continue
         descriptor = os.open(path.parent / name, os.O_RDONLY)
         found = fingerprint(descriptor)
         os.close(descriptor)

@@ -45,6 +45,7 @@ FILES = [
     "nodes/lshtree/1-0.arrays",
     "chunks.arrays",
     f"parts/{METHOD}.arrays",
+    f"numbers/{METHOD}.arrays",
 ]
 
 
@@ -369,7 +370,7 @@ def test_a_row_that_does_not_exist_is_damage_as_well_as_a_wrong_index(index: Pat
 @pytest.mark.parametrize("part", [True, False])
 def test_arrays_that_point_nowhere_are_damage(index: Path, part: bool) -> None:
     """Their checksums are right, so that their numbers must be looked at."""
-    name = f"parts/{METHOD}.arrays" if part else "chunks.arrays"
+    name = f"numbers/{METHOD}.arrays" if part else "chunks.arrays"
     path = index / "generations" / "1" / name
     content = bytearray(path.read_bytes())
     content[-4 if not part else -8 :] = b"\x7f" * (4 if not part else 8)

@@ -60,10 +60,10 @@ def with_nan(array: Array) -> Array:
 
 
 def test_arrays_with_right_checksums_are_asked(folder: Path) -> None:
-    altered(folder, "parts/noderag.arrays", "walk.indices", lambda array: array + 10**6)
-    altered(folder, "parts/lshtree.arrays", "children.indices", lambda array: array + 10**6)
+    altered(folder, "numbers/noderag.arrays", "walk.indices", lambda array: array + 10**6)
+    altered(folder, "numbers/lshtree.arrays", "children.indices", lambda array: array + 10**6)
     problems = verify_folder(folder)
-    assert [each.partition(":")[0] for each in problems] == ["parts/noderag.arrays", "parts/lshtree.arrays"]
+    assert [each.partition(" of")[0] for each in problems] == ["part 'noderag'", "part 'lshtree'"]
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.verify() == problems
 
@@ -138,7 +138,7 @@ def test_keys_are_checked_before_an_update_follows_them(folder: Path) -> None:
 
 
 def test_arrays_are_checked_before_an_update_follows_them(folder: Path) -> None:
-    altered(folder, "parts/hirag.arrays", "clusters.indptr", lambda array: np.roll(array, 1))
+    altered(folder, "numbers/hirag.arrays", "clusters.indptr", lambda array: np.roll(array, 1))
     index = sr.open_index(folder, embedder=FakeEmbedder())
     with index, pytest.raises(Damaged, match=r"clusters\.indptr"):
         index.insert(documents(30, 31))
@@ -161,7 +161,7 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
         path.unlink()
         write_arrays(directory, path.name, packed([*spoiled, *others], hashes[order], ids[order]))
     back = np.argsort(order)
-    altered(folder, "parts/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
+    altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
         assert any("graph" in problem for problem in index.verify())
         with pytest.raises(Damaged, match="name"):

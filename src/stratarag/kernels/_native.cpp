@@ -60,6 +60,7 @@ void hamming(Code query, Codes codes, Distances out) {
 
 }  // namespace
 
+void bind_alignment(nb::module_ &module);
 void bind_bm25(nb::module_ &module);
 void bind_chnsw(nb::module_ &module);
 void bind_paths(nb::module_ &module);
@@ -71,6 +72,7 @@ void bind_words(nb::module_ &module);
 NB_MODULE(_native, module) {
     module.doc() = "Native twins of the numpy kernels.";
     nb::set_leak_warnings(false);  // an index that is open when Python ends is not a user's mistake
+    bind_alignment(module);
     bind_bm25(module);
     bind_chnsw(module);
     bind_paths(module);

@@ -4,6 +4,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 def hamming(query: NDArray[np.uint64], codes: NDArray[np.uint64], out: NDArray[np.uint16]) -> None: ...
+def aligned(
+    before: NDArray[np.integer],
+    after: NDArray[np.integer],
+    tolerance: int,
+    most: int,
+    window: int,
+    reach: int,
+    corner: int,
+) -> list[int] | None: ...
+def shifts(
+    before: NDArray[np.integer],
+    after: NDArray[np.integer],
+    spans: NDArray[np.int64],
+    found: NDArray[np.int64],
+    votes: NDArray[np.int32],
+) -> None: ...
 def bm25(
     rows: NDArray[np.int32],
     counts: NDArray[np.uint8],

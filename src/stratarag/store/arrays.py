@@ -1,4 +1,4 @@
-"""Files of arrays: one per part of a generation, mapped into memory, never unpickled.
+"""Files of arrays, mapped into memory, never unpickled.
 
     8 bytes     magic
     8 bytes     length of the description, little-endian
@@ -18,7 +18,7 @@ import mmap
 import os
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
     OSError
         If the disk is full.
     """
-    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    plain = {name: as_plain(name, array) for name, array in arrays.items()}
     head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
     digest = Digest()
     with directory.creator(file) as target:
@@ -79,7 +79,8 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
     return digest.entry()
 
 
-def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """An array as it is stored: in rows, little-endian; `ValueError` if it holds neither numbers nor text."""
     array = np.asarray(array, order="C")
     if array.dtype.hasobject:
         raise ValueError(f"array {name!r} holds Python objects; only plain numbers and text are stored")
@@ -107,6 +108,25 @@ def _laid_out(
 
 def _up(position: int) -> int:
     return -(-position // _ALIGNED) * _ALIGNED
+
+
+class Layers(Mapping[str, NDArray[Any]]):
+    """Arrays of several mappings under one, the first that has a name giving the array; none is read for it.
+
+    Names of `hidden` are left out.
+    """
+
+    def __init__(self, *layers: Arrays, hidden: Collection[str] = ()) -> None:
+        self._owners = {name: layer for layer in reversed(layers) for name in layer if name not in hidden}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._owners[name][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
 
 
 class WritableArray:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.store import node_records, pool
-from stratarag.store.arrays import SUFFIX, Arrays, open_arrays, open_npy
+from stratarag.store.arrays import SUFFIX, Arrays, Layers, open_arrays, open_npy
 from stratarag.store.checksums import Check, problem
 from stratarag.store.external import ExternalPool
 from stratarag.store.files import Directory
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import Records
+from stratarag.store.patches import Patched
 from stratarag.store.pool import Pool
 from stratarag.store.rows import TableRows
 from stratarag.store.segments import segment_order
@@ -34,6 +36,10 @@ DOCUMENTS = "documents"
 VECTOR_ARRAYS = "vectors.arrays"
 VECTORS = "vectors"
 PARTS = "parts"
+NUMBERS = "numbers"
+"""Folder of arrays that hold numbers of rows, and nothing of what a row says; others are in `PARTS`."""
+PATCHES = "patches"
+"""Folder of what makes the arrays of a part of those of an earlier generation."""
 SLOTS = "slots"
 VECTOR_SLOTS = "vectors.slots"
 """Name of the array with the slot of each chunk's vector."""
@@ -42,7 +48,7 @@ LOOKED_INTO = 64
 """Segments of a folder that are held against their checksums where not everything is."""
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
-_PART = re.compile(rf"{PARTS}/([^/]+){re.escape(SUFFIX)}")
+_PART = re.compile(rf"(?:({PATCHES})/)?({PARTS}|{NUMBERS})/([^/]+){re.escape(SUFFIX)}")
 _SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
 _VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
 _NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
@@ -51,9 +57,14 @@ _NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
 _NPY_CORPUS = {"arrays/vectors.npy": VECTORS, "arrays/chunk_documents.npy": DOCUMENTS}
 
 
-def part_file(part: str) -> str:
-    """Path of a part's arrays in its generation."""
-    return f"{PARTS}/{part}{SUFFIX}"
+def part_file(part: str, folder: str = PARTS) -> str:
+    """Path of a part's arrays in its generation: of those in `PARTS`, or in `NUMBERS`."""
+    return f"{folder}/{part}{SUFFIX}"
+
+
+def patch_file(part: str, folder: str) -> str:
+    """Path of the patch of these arrays."""
+    return f"{PATCHES}/{part_file(part, folder)}"
 
 
 def slots_file(part: str) -> str:
@@ -62,41 +73,75 @@ def slots_file(part: str) -> str:
 
 
 Named = dict[str, NDArray[Any]]
+Group = tuple[str, str]
+"""A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""
 
 
 @dataclass
 class Contents:
     """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
 
-    `slots` are those of a part's vectors, `vectors` and `nodes` the segments by the names of their files.
+    `slots` are those of a part's vectors, `vectors` and `nodes` the segments by their files' names,
+    `groups` the arrays of parts as they are in their files, `patched` the patches of these.
     """
 
     corpus: Named = field(default_factory=dict)
-    parts: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
+    parts: defaultdict[str, Arrays] = field(default_factory=lambda: defaultdict(dict))
+    groups: dict[Group, Arrays] = field(default_factory=dict)
+    patched: dict[Group, Named] = field(default_factory=dict)
     slots: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
     vectors: dict[str, Named] = field(default_factory=dict)
     nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     files: dict[tuple[str | None, str], str] = field(default_factory=dict)
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
-        """Open the arrays in a file of the generation."""
-        part: str | None = None
+        """Open the arrays in a file of the generation; `settle` comes when all are open."""
         if file.endswith(SUFFIX) and self._took_segment(
             file, lambda: open_arrays(directory, file, descriptor)
         ):
             return
         if found := _NPY_PART.fullmatch(file):
             part, name = found.groups()
-            arrays = {name: open_npy(directory, file, descriptor)}
+            self._add((part, PARTS), {name: open_npy(directory, file, descriptor)}, file)
         elif file in _NPY_CORPUS:
-            arrays = {_NPY_CORPUS[file]: open_npy(directory, file, descriptor)}
-        elif file.endswith(SUFFIX):
+            self._take_corpus({_NPY_CORPUS[file]: open_npy(directory, file, descriptor)}, file)
+        elif found := _PART.fullmatch(file):
+            patch, folder, part = found.groups()
             arrays = open_arrays(directory, file, descriptor)
-            part = found[1] if (found := _PART.fullmatch(file)) else None
-        else:
-            return
-        (self.corpus if part is None else self.parts[part]).update(arrays)
-        self.files.update({(part, name): file for name in arrays})
+            if patch:
+                self.patched[part, folder] = arrays
+            else:
+                self._add((part, folder), arrays, file)
+        elif file.endswith(SUFFIX):
+            self._take_corpus(open_arrays(directory, file, descriptor), file)
+
+    def _take_corpus(self, arrays: Named, file: str) -> None:
+        self.corpus.update(arrays)
+        self.files.update({(None, name): file for name in arrays})
+
+    def _add(self, group: Group, arrays: Named, file: str) -> None:
+        self.groups[group] = {**self.groups.get(group, {}), **arrays}
+        self.files.update({(group[0], name): file for name in arrays})
+
+    def settle(self) -> Iterator[str]:
+        """Put together the arrays of each part; what is wrong with patches, with their files' names first."""
+        layers: defaultdict[str, list[Arrays]] = defaultdict(list)
+        for group, before in self.groups.items():
+            part, folder = group
+            arrays = before
+            if group in self.patched:
+                file = patch_file(part, folder)
+                try:
+                    arrays = Patched(before, self.patched[group])
+                except (ValueError, TypeError, LookupError, RecursionError) as error:
+                    yield f"{file}: cannot be applied to {part_file(part, folder)} ({error})"
+                    continue
+                self.files.update({(part, name): file for name in arrays})
+            layers[part].append(arrays)
+        for part, folder in self.patched.keys() - self.groups.keys():
+            yield f"{patch_file(part, folder)}: there is no {part_file(part, folder)}"
+        for part, found in layers.items():
+            self.parts[part] = found[0] if len(found) == 1 else Layers(*found)
 
     def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
         """Take the file if it is a segment, or has the slots of a part."""
@@ -195,7 +240,7 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
             if wrong := problem(descriptor, manifest.files[file], check if file in looked_into else None):
                 raise Damaged(f"{directory.path / file}: {wrong}")
             contents.take(directory, file, descriptor)
-    for wrong in meanings(contents, manifest):
+    for wrong in chain(contents.settle(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents
 
@@ -235,7 +280,8 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
         if places is not None and (
             places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
         ):
-            yield f"{part_file(part)}: does not say which of {records} records its {nodes} nodes are"
+            file = contents.files[part, node_records.SLOTS]
+            yield f"{file}: does not say which of {records} records its {nodes} nodes are"
 
 
 def _count(segments: Mapping[str, Named], folder: str, array: str, manifest: Manifest) -> int:
@@ -297,8 +343,8 @@ def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator
 
 def infinite(arrays: Arrays) -> Iterator[str]:
     """Names of arrays of vectors that hold something else than numbers, or what no unit vector holds."""
-    for name, array in arrays.items():
-        if name.endswith(VECTORS) and array.dtype.kind == "f" and not _finite(array):
+    for name in arrays:
+        if name.endswith(VECTORS) and arrays[name].dtype.kind == "f" and not _finite(arrays[name]):
             yield name
 
 

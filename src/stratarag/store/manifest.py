@@ -17,7 +17,7 @@ from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
 from stratarag.store.layout import MANIFEST
 
-FORMAT = 4
+FORMAT = 5
 LONGEST = 1 << 26
 """Bytes of the longest manifest that is believed."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
@@ -41,11 +41,17 @@ def _less_stored(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "format": 4}
 
 
+def _patched(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 had all arrays of a part in one file, and no patches: what is there is seen from the files."""
+    return {**content, "format": 5}
+
+
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
     _name_parts,
     _nothing_renamed,
     _less_stored,
+    _patched,
 )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged, MethodMissing, VectorStoreError
 from stratarag.protocols import Vectors, VectorTable
+from stratarag.store.arrays import Layers
 from stratarag.store.checksums import Check
 from stratarag.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, open_contents
 from stratarag.store.database import Database, connect_frozen, require_schema
@@ -22,7 +23,7 @@ from stratarag.store.node_records import SLOTS, NodeRecords
 from stratarag.store.pool import Pool, pooled
 from stratarag.store.rows import PASSAGES, Fields, TableRows
 from stratarag.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
-from stratarag.store.view import INDPTR, CorpusView, StoredPart, TableNodes
+from stratarag.store.view import INDPTR, CorpusView, NodeReader, StoredPart, TableNodes
 
 
 def connect_corpus(directory: Directory) -> sqlite3.Connection:
@@ -93,6 +94,8 @@ class Snapshot(CorpusView):
         How the generation was made.
     path
         The index folder.
+    groups
+        The arrays of parts as they are in their files, by part and folder, before patches.
     pool
         The vectors of everything; None in a folder of an earlier format.
 
@@ -118,6 +121,7 @@ class Snapshot(CorpusView):
         self.manifest = Manifest.read(directory, number)
         rows = rows_of(path, self.manifest, table, moving)
         contents = open_contents(directory, self.manifest, check)
+        self.groups = contents.groups
         self.pool = contents.pool(self.manifest.dimension, rows)
         self._vectors: Vectors = (
             contents.corpus[VECTORS]
@@ -142,14 +146,16 @@ class Snapshot(CorpusView):
         pool.describe(Fields.of(len(pool), arrays, self._chunk_documents, documents))
 
     def _opened_part(self, name: str, contents: Contents) -> StoredPart:
-        arrays = dict(contents.parts[name])
+        own, vectors = contents.parts[name], {}
         if self.pool is not None:
             slots = contents.slots[name]
-            arrays |= {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
+            vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
         records = contents.records(name)
         if records is None:
-            return StoredPart(name, TableNodes(name, self._corpus, len(arrays[INDPTR]) - 1), arrays)
-        return StoredPart(name, NodeRecords(records, arrays.pop(SLOTS)), arrays)
+            reader: NodeReader = TableNodes(name, self._corpus, len(own[INDPTR]) - 1)
+        else:
+            reader = NodeRecords(records, own[SLOTS])
+        return StoredPart(name, reader, Layers(vectors, own, hidden=[SLOTS]))
 
     def _check_counts(self, corpus: Path) -> None:
         """The last numbers in the tables; to count them all is for `verify`."""

@@ -15,19 +15,30 @@ from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors, VectorTable
 from stratarag.records import Carried, Chunk, Metadata, Node
 from stratarag.store import node_records
-from stratarag.store.arrays import WritableArray, check_name, open_arrays, write_arrays
+from stratarag.store.arrays import (
+    Arrays,
+    Layers,
+    WritableArray,
+    as_plain,
+    check_name,
+    open_arrays,
+    write_arrays,
+)
 from stratarag.store.assembly import Assembled, Scratch, assemble
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import FileEntry, fingerprint
 from stratarag.store.contents import (
     CHUNK_ARRAYS,
     DOCUMENTS,
+    NUMBERS,
     PARTS,
     SLOTS,
     VECTOR_SLOTS,
     VECTORS,
+    Group,
     opened,
     part_file,
+    patch_file,
     slots_file,
 )
 from stratarag.store.external import ExternalPool
@@ -39,6 +50,7 @@ from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import SLOTS as NODE_SLOTS
 from stratarag.store.node_records import NodeRecords, Records, written
 from stratarag.store.nodes import compressed_sources, first_sources
+from stratarag.store.patches import are_numbers, patch
 from stratarag.store.pool import FOLDER as VECTOR_FOLDER
 from stratarag.store.pool import PoolWriter
 from stratarag.store.rows import PASSAGES, Fields
@@ -122,7 +134,6 @@ class Staging(CorpusView):
     def _open_scratch(self) -> Scratch:
         if self._scratch is None:
             self._made = self._layout.make_partial(self._number)
-            self._made.make(PARTS).close()
             self._scratch = Scratch(self._made.path / SCRATCH)
         return self._scratch
 
@@ -252,14 +263,56 @@ class Staging(CorpusView):
         others = {key: array for key, array in arrays.items() if key not in vectors}
         slots = self._put_nodes(name, nodes, first)
         others |= {INDPTR: indptr, INDICES: indices, NODE_SLOTS: slots}
-        with self._directory.holding(part_file(name)) as (folder, file):
-            self._files[part_file(name)] = write_arrays(folder, file, others)
-        with opened(self._directory, part_file(name)) as descriptor:
-            stored = open_arrays(self._directory, part_file(name), descriptor)
+        stored = self._put_arrays(name, {key: as_plain(key, array) for key, array in others.items()})
+        placed = {}
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))
-            stored[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
-        self._parts[name] = StoredPart(name, self._reader(name, stored.pop(NODE_SLOTS)), stored)
+            placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
+        reader = self._reader(name, stored[NODE_SLOTS])
+        self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
+
+    def _put_arrays(self, name: str, arrays: Arrays) -> Arrays:
+        """Write the arrays of a part, as a patch of those of the previous generation where that is short.
+
+        What says something of a row is written anew once a chunk is gone: of that, no earlier file is kept.
+        """
+        numbers = {key: array for key, array in arrays.items() if are_numbers(array.dtype)}
+        contents = {key: array for key, array in arrays.items() if key not in numbers}
+        written = [
+            self._put_group((name, PARTS), contents, keep=not self._loses_chunks()),
+            self._put_group((name, NUMBERS), numbers, keep=True),
+        ]
+        return Layers(*written)
+
+    def _put_group(self, group: Group, arrays: Arrays, *, keep: bool) -> Arrays:
+        part, folder = group
+        before = self.base.groups.get(group) if self.base is not None and keep and not self._compact else None
+        made = None if before is None or not self._divided(part) else patch(before, arrays)
+        if made is None:
+            return self._written(part_file(part, folder), arrays)
+        with self._directory.make(folder) as directory:
+            self._link(folder, directory, [part_file(part, folder).removeprefix(f"{folder}/")])
+        self._written(patch_file(part, folder), made)
+        return arrays
+
+    def _divided(self, part: str) -> bool:
+        """Whether the previous generation has both kinds of arrays in files of their own (format 5)."""
+        return self.base is not None and (part, NUMBERS) in self.base.groups
+
+    def _loses_chunks(self) -> bool:
+        return self.base is not None and len(self._corpus.rows_before) < self.base.size
+
+    def _written(self, path: str, arrays: Arrays) -> Arrays:
+        """Write arrays to a file of this generation, and open them there."""
+        folders, _, file = path.rpartition("/")
+        with ExitStack() as held:
+            directory = self._directory
+            for each in folders.split("/"):
+                directory = held.enter_context(directory.make(each))
+            self._files[path] = write_arrays(directory, file, arrays)
+            directory.sync()
+        with opened(self._directory, path) as descriptor:
+            return open_arrays(self._directory, path, descriptor)
 
     def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
         """Write the nodes that the previous generation lacks, and link the segments that hold the others."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from stratarag.errors import Damaged, Locked, StrataragError
 from stratarag.protocols import VectorTable
+from stratarag.store.arrays import Arrays
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
 from stratarag.store.contents import Contents, infinite, meanings, opened
@@ -118,7 +120,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
             for told in _told(_file(directory, file, manifest, contents)):
                 wrong.add(file)
                 yield told
-        for told in meanings(contents, manifest):
+        for told in chain(contents.settle(), meanings(contents, manifest)):
             if told.partition(":")[0] not in wrong:  # a file that is missing was named already
                 yield told
         yield from _vectors(contents)
@@ -205,7 +207,8 @@ def _vectors(contents: Contents) -> Iterator[str]:
     for file, arrays in contents.vectors.items():
         if any(infinite(arrays)):
             yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
-    for part, arrays in [(None, contents.corpus), *contents.parts.items()]:
+    named: list[tuple[str | None, Arrays]] = [(None, contents.corpus), *contents.parts.items()]
+    for part, arrays in named:
         for name in infinite(arrays):
             yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"
 

@@ -97,7 +97,7 @@ class StoredPart:
 
     def __init__(self, name: str, reader: NodeReader, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.name = name
-        self.arrays = MappingProxyType(dict(arrays))
+        self.arrays = MappingProxyType(arrays)
         self.size = len(arrays[INDPTR]) - 1
         self.reader = reader
 

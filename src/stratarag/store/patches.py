@@ -1,0 +1,263 @@
+"""Patches: the arrays of a group as they follow from those of an earlier generation.
+
+Rows are kept in canonical order, so that what one document brings shifts the numbers of all rows behind it,
+and nearly every array with them. Written as what it has in common with the array before, and what is new, it
+takes some thousandth of the bytes. A patch file holds a list of the group's arrays, and for the i-th:
+
+    i          the array, if it is stored whole
+    i.spans    runs of the array before with as many new items behind each (`kernels.alignment.Spans`)
+    i.items    the new items, one after the other
+    i.moves    pairs, ascending: from which value on numbers moved, and by how much
+
+What is common is found by trying, and what a patch gives is the array itself, bit for bit, whatever was
+tried. An array is put together when it is first read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratarag.kernels.alignment import Spans, aligned, shifts
+from stratarag.store.arrays import Arrays, check_name
+
+LIST = "list"
+SHARE = 8
+"""A patch is at most one part in so many of what it patches; with more, all is written anew."""
+LEAST = 1 << 16
+"""Bytes of a group of arrays, below which it is always written as it is."""
+_FEW = 256  # items of an array that may be new however short it is
+_NEW = 8  # at most this fraction of an array's items may be new
+_NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
+_ENOUGH = 50  # a description by so many times less is not improved on
+_TABLE = 1 << 22  # values up to which, and up to four times the items, moves are laid out as a table
+
+How = Literal["same", "whole", "spliced", "lengths"]
+"""As it was; stored; spliced from the array before; borders of lists, whose lengths are spliced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """How an array follows from the one before: runs of it, after its numbers moved, and new items."""
+
+    spans: Spans
+    items: NDArray[Any]
+    moves: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, before: NDArray[Any], now: NDArray[Any], spans: Spans, moves: NDArray[np.int64]) -> Splice:
+        """From the runs that two flat arrays share, the first with its numbers moved."""
+        ends = np.cumsum(spans[:, 1] + spans[:, 2])
+        new = np.zeros(len(now) + 1, np.int64)
+        np.add.at(new, ends - spans[:, 2], 1)
+        np.add.at(new, ends, -1)
+        return cls(spans, now[np.cumsum(new[:-1]) > 0], moves)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes."""
+        return int(self.spans.nbytes + self.items.nbytes + self.moves.nbytes)
+
+    def applied(self, before: NDArray[Any]) -> NDArray[Any]:
+        """The array that follows from a flat one."""
+        source = moved(before, self.moves)
+        pieces, new = [], 0
+        for begin, run, added in self.spans.tolist():
+            pieces += [source[begin : begin + run], self.items[new : new + added]]
+            new += added
+        return np.concatenate(pieces) if pieces else source[:0]
+
+    def misfit(self, before: int, kind: np.dtype[Any]) -> bool:
+        """Whether it cannot be applied to so many items of a type; checked before it is believed."""
+        spans, moves = self.spans, self.moves
+        if spans.dtype != np.int64 or spans.ndim != 2 or spans.shape[1] != 3 or (spans < 0).any():
+            return True
+        if moves.dtype != np.int64 or moves.ndim != 2 or moves.shape[1] != 2 or self.items.ndim != 1:
+            return True
+        if len(moves) and (kind.kind != "i" or (np.diff(moves[:, 0]) <= 0).any() or moves[0, 0] < 0):
+            return True
+        if (spans > max(before, len(self.items))).any():  # so that sums do not overflow
+            return True
+        ends = spans[:, 0] + spans[:, 1]
+        apart = bool((spans[1:, 0] >= ends[:-1]).all()) and (not len(ends) or int(ends[-1]) <= before)
+        return not apart or self.items.dtype != kind or int(spans[:, 2].sum()) != len(self.items)
+
+    def __len__(self) -> int:
+        return int(self.spans[:, 1:].sum())
+
+
+def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
+    """Numbers, each moved by what the last value in `moves` that is not larger says; negative ones stay."""
+    if not len(moves) or not len(numbers):
+        return numbers
+    top = int(numbers.max())
+    signed = numbers.astype(np.int64)
+    if top < max(_TABLE, 4 * len(numbers)):
+        table = np.zeros(top + 2, np.int64)
+        within = moves[moves[:, 0] <= top]
+        table[within[:, 0]] = np.diff(within[:, 1], prepend=0)
+        by = np.cumsum(table)[signed.clip(min=0)]
+    else:
+        by = np.concatenate([[0], moves[:, 1]])[np.searchsorted(moves[:, 0], signed, side="right")]
+    return np.where(signed < 0, signed, signed + by).astype(numbers.dtype)
+
+
+def patch(before: Arrays, now: Arrays) -> dict[str, NDArray[Any]] | None:
+    """The arrays of the file that makes `now` of `before`; None if it is not worth it.
+
+    Both are as `arrays.plain` makes them.
+    """
+    whole = sum(array.nbytes for array in now.values())
+    if whole < LEAST:
+        return None
+    described: list[tuple[str, How, str, tuple[int, ...]]] = []
+    found: dict[str, NDArray[Any]] = {}
+    for at, (name, array) in enumerate(now.items()):
+        how, splice = _described(before.get(name), array)
+        described.append((name, how, array.dtype.str, array.shape))
+        if splice is not None:
+            found |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
+        elif how == "whole":
+            found[f"{at}"] = array
+        if sum(each.nbytes for each in found.values()) * SHARE > whole:
+            return None
+    text = json.dumps(described, separators=(",", ":")).encode("ascii")
+    return {LIST: np.frombuffer(text, np.uint8), **found}
+
+
+def _described(before: NDArray[Any] | None, now: NDArray[Any]) -> tuple[How, Splice | None]:
+    """How an array is described by the one before, and by what, if it is spliced."""
+    if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
+        return "whole", None
+    if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
+        return "same", None
+    numbers = are_numbers(now.dtype)
+    if numbers and _are_borders(before) and _are_borders(now):
+        splice = _spliced(np.diff(before), np.diff(now), numbers=False)
+        if splice is not None:
+            return "lengths", splice
+    splice = _spliced(_bits(before), _bits(now), numbers)
+    if splice is None or splice.bytes >= now.nbytes:
+        return "whole", None
+    return "spliced", splice
+
+
+def are_numbers(kind: np.dtype[Any]) -> bool:
+    """Whether an array of this type holds numbers of rows, and nothing of what any row says.
+
+    Keys, which stand for names and texts, are of 64 bits without a sign.
+    """
+    return kind.kind in "iu" and kind.itemsize >= 4 and kind != np.uint64
+
+
+def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    """The items of an array one after the other, as integers."""
+    flat = array.reshape(-1)
+    if are_numbers(array.dtype):
+        return flat.view(np.int32 if array.itemsize == 4 else np.int64)
+    size = array.itemsize if array.itemsize in (1, 2, 4, 8) else 1
+    return flat.view(f"u{size}")
+
+
+def _are_borders(array: NDArray[Any]) -> bool:
+    """Whether these can be the borders of lists that follow one another."""
+    return array.ndim == 1 and len(array) > 1 and not array[0] and bool((array[1:] >= array[:-1]).all())
+
+
+def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool) -> Splice | None:
+    """The shortest description that is found; None if there is none that is short."""
+    most = max(_FEW, len(now) // _NEW)
+    none = np.zeros((0, 2), np.int64)
+    spans = aligned(before, now, most=most // 8 if numbers else most)
+    best = None if spans is None else Splice.of(before, now, spans, none)
+    if not numbers or int(before.max(initial=-1)) >= max(_TABLE, 4 * len(before)):
+        return best
+    for tolerance in _NEAR:
+        if best is not None and best.bytes * _ENOUGH < now.nbytes:
+            break
+        spans = aligned(before, now, most=most, tolerance=tolerance)
+        if spans is None:
+            continue
+        by = shifts(before, now, spans)
+        steps = np.flatnonzero(np.diff(by, prepend=0))
+        moves = np.column_stack([steps, by[steps]]).astype(np.int64)
+        source = moved(before, moves)
+        spans = aligned(source, now, most=most)
+        if spans is not None:
+            found = Splice.of(source, now, spans, moves)
+            best = found if best is None or found.bytes < best.bytes else best
+    return best
+
+
+class Patched(Mapping[str, NDArray[Any]]):
+    """The arrays that follow from others by a patch, each put together when it is first read.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        If the patch cannot be one of these arrays.
+    """
+
+    def __init__(self, before: Arrays, patch: Arrays) -> None:
+        self._before = before
+        self._made: dict[str, NDArray[Any]] = {}
+        self._found: dict[str, tuple[How, str, tuple[int, ...], Splice | None]] = {}
+        for at, (name, how, kind, shape) in enumerate(json.loads(bytes(patch[LIST]))):
+            check_name(name, "array name")
+            self._take(patch, str(at), name, how, kind, tuple(shape))
+
+    def _take(self, patch: Arrays, at: str, name: str, how: How, kind: str, shape: tuple[int, ...]) -> None:
+        """Read how an array is described, and see that this can be."""
+        if name in self._found or not all(type(length) is int and 0 <= length < 1 << 48 for length in shape):
+            raise ValueError(f"it cannot hold {name!r} of the shape {shape}")
+        splice = None
+        if how == "whole":
+            array = patch[at]
+            self._made[name] = array
+            fits = array.dtype.str == kind and array.shape == shape
+        else:
+            array = self._before[name]
+            fits = array.dtype.str == kind
+        if how == "same":
+            self._made[name] = array
+            fits &= array.shape == shape
+        elif how in ("spliced", "lengths"):
+            splice = Splice(*(patch[f"{at}.{each}"] for each in ("spans", "items", "moves")))
+            length = math.prod(shape) - (how == "lengths")
+            source = max(len(array) - 1, 0) if how == "lengths" else len(_bits(array))
+            items = array.dtype if how == "lengths" else _bits(array).dtype
+            per = max(1, array.itemsize // items.itemsize)
+            fits &= not splice.misfit(source, items) and len(splice) == length * per
+            fits &= array.ndim == 1 == len(shape) if how == "lengths" else array.shape[1:] == shape[1:]
+        elif how != "whole":
+            raise ValueError(f"it describes {name!r} as {how!r}")
+        if not fits:
+            raise ValueError(f"what it says of {name!r} does not fit")
+        self._found[name] = how, kind, shape, splice
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._made:
+            how, kind, shape, splice = self._found[name]
+            assert splice is not None
+            before = self._before[name]
+            if how == "lengths":
+                lengths = splice.applied(np.diff(before))
+                made = np.concatenate([before[:1], before[:1] + np.cumsum(lengths, dtype=before.dtype)])
+            else:
+                made = splice.applied(_bits(before)).view(kind)
+            made = made.reshape(shape)
+            made.flags.writeable = False
+            self._made[name] = made
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)

@@ -1,0 +1,178 @@
+"""An index whose arrays follow from those of earlier generations reads as if all had been written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratarag as sr
+from stratarag._inspection import verify_folder
+from stratarag.errors import Damaged
+from stratarag.store import patches
+from stratarag.store.arrays import open_arrays, write_arrays
+from stratarag.store.files import Directory
+from stratarag.testing import FakeEmbedder
+from stratarag.testing.contract import assert_sound
+from stratarag.testing.opened import snapshot_of
+from tests.campaigns.hostile import signed
+from tests.store.support import traces_of
+
+METHODS = ["lshtree", "archrag", "noderag", "hirag"]
+NAMES = ["Ada Moreno", "Basil Hart", "Cora Lindqvist", "Dunmore Abbey", "Eskil Bay", "Farrow Mill"]
+
+
+def documents(start: int, stop: int) -> list[sr.Document]:
+    return [
+        sr.Document(
+            f"note-{each:03}",
+            f"{NAMES[each % 6]} wrote to {NAMES[(each * 5 + 1) % 6]} about ship number {each}. "
+            f"The ship left {NAMES[(each * 7 + 2) % 6]} in {1800 + each}.",
+        )
+        for each in range(start, stop)
+    ]
+
+
+@contextmanager
+def patching(always: bool) -> Iterator[None]:
+    """Small arrays are patched too, or none are."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patches, "LEAST", 0 if always else 1 << 60)
+        patched.setattr(patches, "SHARE", 1)
+        yield
+
+
+def updated(path: Path) -> None:
+    with sr.build_index(documents(0, 40), METHODS, path, embedder=FakeEmbedder(), progress=False) as index:
+        index.insert(documents(60, 61))
+        index.delete(["note-007"])
+        index.insert([*documents(41, 43), sr.Document("note-001", "Basil Hart stayed at home.")])
+        index.insert(documents(50, 51))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("patched") / "idx"
+    with patching(True):
+        updated(path)
+    return path
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "idx"))
+
+
+def generation(path: Path) -> Path:
+    return path / "generations" / (path / "CURRENT").read_text().strip()
+
+
+def files(path: Path, pattern: str) -> set[str]:
+    return {str(each.relative_to(generation(path))) for each in generation(path).glob(pattern)}
+
+
+def arrays(path: Path) -> dict[str, Any]:
+    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        snapshot = snapshot_of(index)
+        return {
+            f"{part}/{name}": (array.dtype.str, array.shape, np.asarray(array).tobytes())
+            for part in snapshot.manifest.parts
+            for name, array in snapshot.part(part).arrays.items()
+        }
+
+
+def test_arrays_are_those_of_an_index_without_patches(made: Path, tmp_path: Path) -> None:
+    with patching(False):
+        updated(tmp_path / "whole")
+    assert files(tmp_path / "whole", "patches/*/*") == set()
+    assert {f"patches/{kind}/{part}.arrays" for kind in ("parts", "numbers") for part in METHODS} <= files(
+        made, "patches/*/*"
+    )
+    assert arrays(made) == arrays(tmp_path / "whole")
+    assert verify_folder(made) == []
+
+
+def test_answers_updates_and_copies_go_on_from_patches(folder: Path, tmp_path: Path) -> None:
+    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.insert(documents(70, 71))
+        for method in METHODS:
+            assert_sound(index, method)
+        index.copy_to(tmp_path / "copy")
+        expected = [hit.id for hit in index.retrieve("Who wrote about ship number 12?").hits]
+    with sr.open_index(tmp_path / "copy", embedder=FakeEmbedder(), check="full") as copy:
+        assert [hit.id for hit in copy.retrieve("Who wrote about ship number 12?").hits] == expected
+        assert copy.verify() == []
+
+
+def test_an_insert_keeps_the_files_that_it_patches(folder: Path) -> None:
+    before = {name: os.stat(generation(folder) / name).st_ino for name in files(folder, "[pn]*s/*.arrays")}
+    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.insert(documents(70, 71))
+    after = {name: os.stat(generation(folder) / name).st_ino for name in files(folder, "[pn]*s/*.arrays")}
+    assert len(before) == 2 * len(METHODS) + 4
+    assert after == before
+
+
+def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> None:
+    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.insert([sr.Document("secret", "Zebulon Quist met Ada Moreno in 1951.")])
+        key = snapshot_of(index).part("graph").arrays["names.name_keys"].copy()
+        index.delete(["secret"])
+        left = snapshot_of(index).part("graph").arrays["names.name_keys"]
+        gone = np.setdiff1d(key, left)
+    assert len(gone) == 1
+    assert files(folder, "patches/parts/*") == set()
+    assert files(folder, "patches/numbers/*") != set()
+    assert traces_of(folder, "Quist") == []
+    assert not any(gone.tobytes() in path.read_bytes() for path in folder.rglob("*.arrays"))
+
+
+def test_regrouping_leaves_no_patches(folder: Path) -> None:
+    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.regroup("archrag")
+        assert files(folder, "patches/*/*") == set()
+        assert_sound(index, "archrag")
+
+
+@pytest.mark.parametrize("name", ["patches/numbers/graph.arrays", "numbers/graph.arrays"])
+def test_a_file_that_is_missing_or_altered_is_named(folder: Path, name: str) -> None:
+    path = generation(folder) / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"!")
+    assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
+    with pytest.raises(Damaged, match=name):
+        sr.open_index(folder, embedder=FakeEmbedder())
+    path.unlink()
+    assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
+    with pytest.raises(Damaged, match=name):
+        sr.open_index(folder, embedder=FakeEmbedder())
+
+
+def test_a_patch_that_cannot_be_applied_is_refused_whatever_its_checksum(folder: Path) -> None:
+    name = "patches/numbers/noderag.arrays"
+    path = generation(folder) / name
+    with Directory.open(path.parent) as directory:
+        descriptor = directory.descriptor(path.name)
+        arrays = {key: each.copy() for key, each in open_arrays(directory, path.name, descriptor).items()}
+        os.close(descriptor)
+        path.unlink()
+        spans = next(key for key in arrays if key.endswith(".spans"))
+        write_arrays(directory, path.name, {**arrays, spans: arrays[spans] + 10**6})
+    signed(folder, lambda content: None)
+    with pytest.raises(Damaged, match="cannot be applied"):
+        sr.open_index(folder, embedder=FakeEmbedder())
+    assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
+
+
+def test_a_patch_of_nothing_is_refused(folder: Path) -> None:
+    name = "numbers/hirag.arrays"
+    (generation(folder) / name).unlink()
+    signed(folder, lambda content: None)
+    with pytest.raises(Damaged, match="there is no numbers/hirag"):
+        sr.open_index(folder, embedder=FakeEmbedder())
