@@ -72,6 +72,11 @@ def slots_file(part: str) -> str:
     return f"{SLOTS}/{part}{SUFFIX}"
 
 
+def part_of(file: str) -> str:
+    """The part of which a file has arrays, whose files are understood together; else the file itself."""
+    return found[3] if (found := _PART.fullmatch(file)) else file
+
+
 Named = dict[str, NDArray[Any]]
 Group = tuple[str, str]
 """A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""

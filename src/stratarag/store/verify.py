@@ -15,7 +15,7 @@ from stratarag.protocols import VectorTable
 from stratarag.store.arrays import Arrays
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
-from stratarag.store.contents import Contents, infinite, meanings, opened
+from stratarag.store.contents import Contents, infinite, meanings, opened, part_of
 from stratarag.store.database import SIDE_FILES, named_errors
 from stratarag.store.external import ExternalPool
 from stratarag.store.external_writer import require_current
@@ -121,7 +121,9 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
                 wrong.add(file)
                 yield told
         for told in chain(contents.settle(), meanings(contents, manifest)):
-            if told.partition(":")[0] not in wrong:  # a file that is missing was named already
+            if part_of(told.partition(":")[0]) not in {
+                part_of(file) for file in wrong
+            }:  # it was named already
                 yield told
         yield from _vectors(contents)
         if not wrong:
