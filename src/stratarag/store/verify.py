@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +119,14 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
             for told in _told(_file(directory, file, manifest, contents)):
                 wrong.add(file)
                 yield told
-        for told in chain(contents.settle(), meanings(contents, manifest)):
-            if part_of(told.partition(":")[0]) not in {
-                part_of(file) for file in wrong
-            }:  # it was named already
+        for told in [*contents.settle()]:
+            file = told.partition(":")[0]
+            if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
+                yield told
+            wrong.add(file)
+        named = {part_of(file) for file in wrong}
+        for told in meanings(contents, manifest):
+            if part_of(told.partition(":")[0]) not in named:
                 yield told
         yield from _vectors(contents)
         if not wrong:
