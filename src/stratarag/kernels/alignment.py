@@ -75,10 +75,12 @@ class _Aligner:
         return np.array(found, np.int64).reshape(-1, 3)
 
     def _near(self, before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.bool_]:
+        near: NDArray[np.bool_]
         if not self._tolerance:
-            return np.equal(before, after)
+            near = before == after
+            return near
         apart = after.astype(np.int64).view(np.uint64) - before.astype(np.int64).view(np.uint64)
-        near: NDArray[np.bool_] = apart + np.uint64(self._tolerance) <= np.uint64(2 * self._tolerance)
+        near = apart + np.uint64(self._tolerance) <= np.uint64(2 * self._tolerance)
         return near
 
     def _same(self, i: int, j: int) -> int:

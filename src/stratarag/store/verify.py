@@ -209,8 +209,8 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
 
 
 def _vectors(contents: Contents) -> Iterator[str]:
-    for file, arrays in contents.vectors.items():
-        if any(infinite(arrays)):
+    for file, segment in contents.vectors.items():
+        if any(infinite(segment)):
             yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
     named: list[tuple[str | None, Arrays]] = [(None, contents.corpus), *contents.parts.items()]
     for part, arrays in named:
