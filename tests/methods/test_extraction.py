@@ -275,8 +275,13 @@ def test_a_model_that_finds_nothing_is_noted(call: Caller) -> None:
 def test_an_extraction_survives_its_json() -> None:
     one = sr.Extraction(
         units=(sr.SemanticUnit("Ada, née Bo", ("Ada", "Bo")),),
-        entities=(sr.EntityMention("Ada", "person", 'said "yes"'),),
-        relations=(sr.RelationMention("Ada", "Bo", "is", 2.5),),
+        entities=(sr.EntityMention("Ada", "person", 'said "yes"'), sr.EntityMention("Bo", "", "Ada, née Bo")),
+        relations=(
+            sr.RelationMention("Ada", "Bo", "is", 2.5),
+            sr.RelationMention("Bo", "Ada", "Ada, née Bo"),
+        ),
         terms=("salt tithe",),
     )
-    assert from_json(to_json(one)) == one
+    read = from_json(to_json(one))
+    assert read == one
+    assert read.entities[1].description is read.relations[1].description is read.units[0].text

@@ -428,13 +428,21 @@ _EMPTY = to_json(Extraction())
 
 
 def from_json(text: str) -> Extraction:
-    """The extraction that `to_json` wrote."""
+    """The extraction that `to_json` wrote. What a unit says is one text, whatever else it describes."""
     value = json.loads(text)
     _check_types(value)
+    units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
+    of_unit = {unit.text: unit.text for unit in units}.get
     return Extraction(
-        units=tuple(SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]),
-        entities=tuple(EntityMention(*entity) for entity in value["entities"]),
-        relations=tuple(RelationMention(*relation) for relation in value["relations"]),
+        units=tuple(units),
+        entities=tuple(
+            EntityMention(name, kind, of_unit(told, told), *doubtful)
+            for name, kind, told, *doubtful in value["entities"]
+        ),
+        relations=tuple(
+            RelationMention(source, target, of_unit(told, told), *strength)
+            for source, target, told, *strength in value["relations"]
+        ),
         terms=tuple(value["terms"]),
     )
 
