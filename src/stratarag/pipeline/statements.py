@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ UNIT_VECTORS, UNIT_KEYS = "units.vectors", "units.keys"
 NAME_CODES, NAME_KEYS = "mentions.codes", "mentions.keys"
 """Arrays of the graph: the signs of the vectors of names, and keys of what they were made from (0: none)."""
 STAGE, NAME_STAGE = "embed semantic units", "embed names"
+_BLOCK = 8192  # vectors made at a time, beside those that stay
 NAME_WEIGHT = 0.25
 """The weight of a name beside what is said of it, which has weight 1."""
 HalfVectors = NDArray[np.float16]
@@ -178,9 +180,7 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
     _take_over(source.previous, keys, found)
     if await source.embed_again(units[place][1] for place in _zeros(found)) and source.pooled is not None:
         _take_pooled(source.pooled, keys, found)
-    missing = _zeros(found)
-    if missing:
-        found[missing] = await source.gate.embed(STAGE, [texts[place] for place in missing])
+    await _embed(source.gate, STAGE, texts, _zeros(found), found)
     return found, keys
 
 
@@ -292,9 +292,25 @@ async def _codes_of_texts(source: Source, names: Sequence[str]) -> tuple[Codes, 
         places = lookup(keys, source.previous.arrays[NAME_KEYS])
         codes[places >= 0] = source.previous.arrays[NAME_CODES][places[places >= 0]]
     missing = np.flatnonzero(places < 0).tolist()
-    if missing:
-        codes[missing] = _codes(await source.gate.embed(NAME_STAGE, [names[place] for place in missing]))
+    await _embed(source.gate, NAME_STAGE, names, missing, codes, _codes)
     return codes, keys
+
+
+async def _embed(
+    gate: Gate,
+    stage: str,
+    texts: Sequence[str],
+    places: Sequence[int],
+    found: NDArray[Any],
+    made: Callable[[Vectors], NDArray[Any]] = np.asarray,
+) -> None:
+    """Fill in what is made of the vectors of the texts at some places, of so many at a time."""
+    if not places:
+        return
+    with gate.stage(stage, len(places)):
+        for start in range(0, len(places), _BLOCK):
+            some = places[start : start + _BLOCK]
+            found[some] = made(await gate.embed(stage, [texts[place] for place in some]))
 
 
 def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
@@ -308,9 +324,13 @@ def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
         As `name_codes` gives them.
     """
     dimension = units.shape[1]
-    signs = np.unpackbits(codes, axis=1, count=dimension).astype(np.float32) * 2 - 1
-    signs *= NAME_WEIGHT / np.sqrt(dimension) * ((keys != 0) & units.any(axis=1))[:, None]
-    return _unit(units + signs)
+    found = np.zeros(units.shape, np.float32)
+    for start in range(0, len(units), _BLOCK):
+        some = slice(start, start + _BLOCK)
+        signs = np.unpackbits(codes[some], axis=1, count=dimension).astype(np.float32) * 2 - 1
+        signs *= NAME_WEIGHT / np.sqrt(dimension) * ((keys[some] != 0) & units[some].any(axis=1))[:, None]
+        found[some] = _unit(units[some] + signs)
+    return found
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -337,12 +357,14 @@ def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tupl
     else:
         indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
         indices = np.fromiter((row for rows in members for row in rows), np.int64, int(indptr[-1]))
-    if len(indices) < len(vectors):  # few are read
-        rows, indices = np.unique(indices, return_inverse=True)
-        vectors = vectors[rows]
-    shape = (len(indptr) - 1, len(vectors))
-    groups = csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=shape)
-    return _unit(np.asarray(groups @ np.asarray(vectors, np.float32)))
+    found = np.zeros((len(indptr) - 1, vectors.shape[1]), np.float32)
+    for start in range(0, len(found), _BLOCK):
+        borders = indptr[start : start + _BLOCK + 1]
+        rows, places = np.unique(indices[borders[0] : borders[-1]], return_inverse=True)
+        shape = (len(borders) - 1, len(rows))
+        groups = csr_array((np.ones(len(places), np.float32), places, borders - borders[0]), shape=shape)
+        found[start : start + _BLOCK] = _unit(groups @ np.asarray(vectors[rows], np.float32))
+    return found
 
 
 def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
