@@ -21,6 +21,7 @@ from stratarag.records import Node
 NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""
 _READ = 8192
+_ROOM = 1.25  # times the entities of the graph, for those of all layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Entities:
     ----------
     graph, previous
         The graph, and the previous index.
-    vectors, keys
+    keys
         Of all entities.
     origin, same
         The number that each had in the previous index, or -1, and whether it is as it was, sources and all.
@@ -96,7 +97,7 @@ class Entities:
 
     graph: Graph
     previous: Stored | None
-    vectors: Vectors
+    _room: Vectors
     keys: Keys
     origin: Rows
     same: NDArray[np.bool_]
@@ -122,10 +123,15 @@ class Entities:
         none = np.zeros(0, np.uint64)
         if NAMES not in arrays:
             named = np.full(count, -1, np.int64)
-        vectors = np.asarray(graph.vectors)
+        vectors = _copied(graph.vectors, int(_ROOM * count))
         keys = carried_keys(arrays.get("entities.keys", none), origin, lambda rows: _id_keys(graph, rows))
         names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
         return cls(graph, previous, vectors, keys, origin, same, names)
+
+    @property
+    def vectors(self) -> Vectors:
+        """Of all entities."""
+        return self._room[: self.count]
 
     @property
     def count(self) -> int:
@@ -205,7 +211,18 @@ class Entities:
         self.named = np.concatenate([self.named, new.names])
         self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])
         self.before = np.concatenate([self.before, new.before])
-        self.vectors = np.concatenate([self.vectors, new.vectors])
+        if self.count > len(self._room):
+            self._room = _copied(self.vectors, int(_ROOM * self.count))
+        self._room[self.count - len(new.vectors) : self.count] = new.vectors
+
+
+def _copied(vectors: Vectors, room: int) -> Vectors:
+    """Some vectors in an array with room for so many."""
+    found = np.empty((room, vectors.shape[1]), np.float32)
+    for start in range(0, len(vectors), _READ):
+        some = vectors[start : start + _READ]
+        found[start : start + len(some)] = some
+    return found
 
 
 def _id_keys(graph: Graph, rows: Sequence[int]) -> Keys:

@@ -73,7 +73,9 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     sparsities: list[float] = []
     layer = np.flatnonzero(entities.vectors.any(axis=1))
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
-        vectors, keys = entities.vectors[layer], entities.keys[layer]
+        whole = int(layer.max(initial=-1)) + 1 == len(layer)  # need not be copied
+        vectors = entities.vectors[: len(layer)] if whole else entities.vectors[layer]
+        keys = entities.keys[layer]
         before = previous.layer(len(clusters), keys)
         found = await asyncio.to_thread(cluster, vectors, keys, before, config, compare=drift.due)
         sizes = [len(rows) for rows in found.members]
