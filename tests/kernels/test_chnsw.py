@@ -325,6 +325,14 @@ def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     np.testing.assert_array_equal(found["layer0.ids"][400:], np.flatnonzero(origin < 0))
     moved = (found["layer0.links"][:400] != before["layer0.links"]).any(axis=1)
     assert moved.sum() < 200
+    gone = np.delete(np.arange(400), [7, 90])  # the last two take their places
+    fewer = [layers[0][gone], layers[1]]
+    links = children[0][np.isin(children[0][:, 1], gone)]
+    links = np.column_stack([links[:, 0], np.searchsorted(gone, links[:, 1])])
+    told, changed = index.revised(fewer, [links], rows=[gone, np.arange(20)])
+    assert changed == [2, 0]
+    same = (told.arrays()["layer0.codes"] == before["layer0.codes"][:398]).all(axis=1)
+    assert np.count_nonzero(~same) == 2
 
 
 @native

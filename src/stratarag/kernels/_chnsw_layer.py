@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -216,8 +217,9 @@ class Layer:
         coarsest = float(self.scales[before:].max(initial=0))
         self.bounds = np.maximum(self.bounds, np.array([coarsest, longest], np.float32))
 
-    def _grow(self, n: int) -> None:
-        for name, array in self._rows.items():
+    def _grow(self, n: int, names: Sequence[str] = _ROWS) -> None:
+        for name in names:
+            array = self._rows[name]
             wanted = self._shape(name, n)
             if len(array) < wanted[0] or not array.flags.writeable:
                 spare = int(self.count * _SPARE) if wanted[0] else 0
@@ -254,7 +256,7 @@ class Layer:
             array.setflags(write=False)
         return other
 
-    def keep(self, places: NDArray[np.int64], below: Nodes) -> Nodes:
+    def keep(self, places: NDArray[np.int64], below: Nodes, room: int = 0) -> Nodes:
         """Give up all nodes but those in some places, which keep their links and lose their children.
 
         Parameters
@@ -263,6 +265,8 @@ class Layer:
             In the order that the nodes have from now on; their numbers are their places.
         below
             The new place of each place of the layer below, or -1, for the links `down`.
+        room
+            So many nodes will be added.
 
         Returns
         -------
@@ -284,9 +288,12 @@ class Layer:
             if name != "codes" or self.kind != "float32"
         }
         for name, array in kept.items():
-            held = array if name in rows or not len(array) else array[places]
-            self._rows[name] = aligned(held.shape, _TYPES[name])
-            self._rows[name][...] = held
+            size = len(places) if len(array) else 0
+            self._rows[name] = aligned((size + room if size else 0, *array.shape[1:]), _TYPES[name])
+            if name in rows:
+                self._rows[name][:size] = array
+            elif size:
+                np.take(array, places, axis=0, out=self._rows[name][:size], mode="clip")
         self.pilots = moved[self.pilots][moved[self.pilots] >= 0]
         self.child_from, self.children = np.zeros(len(places) + 1, np.int64), np.zeros(0, np.int32)
         self.count = len(places)
@@ -299,9 +306,9 @@ class Layer:
         self._rows["ids"][: self.count] = ids
         self._places = None
 
-    def own(self) -> None:
-        """Copy what is read-only and about to be written."""
-        self._grow(self.count)
+    def own(self, *names: str) -> None:
+        """Copy what is read-only and about to be written: some arrays of nodes, or all."""
+        self._grow(self.count, names or _ROWS)
 
     def pairs(self) -> Array:
         """The links to children as pairs (node, child)."""

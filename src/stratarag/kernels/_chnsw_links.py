@@ -131,14 +131,14 @@ class Linked:
         rows = above.rows
         rows = rows[above.down[rows] < 0]
         if layer.linked and len(layer.pilots) and len(rows):
-            above.own()
+            above.own("down")
             self._show(level)
             self._graph.link_down(level, rows, _EF_DOWN, threads)
 
     def _remove(self, level: int, gone: Nodes, threads: int) -> None:
         here = self._layers[level]
         self._forget_links(level)
-        here.own()
+        here.own("links")
         if self._backend == "native" and here.linked:
             self._show(level)
             self._graph.remove(level, gone, self.options.links, threads)
@@ -148,7 +148,7 @@ class Linked:
         here.set_children(mine[~np.isin(mine[:, 0], gone)])
         if level + 1 < len(self):
             above = self._layers[level + 1]
-            above.own()
+            above.own("down")
             above.down[np.isin(above.down, gone)] = -1
             theirs = above.pairs()
             above.set_children(theirs[~np.isin(theirs[:, 1], gone)])

@@ -43,7 +43,9 @@ def revise(
     kept = [_placed(*each) for each in zip(index._layers, layers, rows, strict=True)]
     changed: list[int] = []
     for level, (layer, places) in enumerate(zip(index._layers, kept, strict=True)):
-        gone = np.setdiff1d(layer.rows, places)
+        stays = np.zeros(layer.count, np.bool_)
+        stays[places[places >= 0]] = True
+        gone = np.flatnonzero(~stays & (layer.alive == 1)).astype(np.int32)
         changed.append(len(gone) + int(np.count_nonzero(places < 0)))
         if len(gone):
             index._remove(level, gone, threads)
@@ -51,8 +53,8 @@ def revise(
     below: Nodes = np.zeros(0, np.int32)
     for layer, places, read in zip(index._layers, kept, layers, strict=True):
         known, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
-        known = known[np.argsort(places[known])]  # in the order that they have, for stored arrays to stay
-        below = layer.keep(places[known], below)
+        known = known[_settled(places[known])]
+        below = layer.keep(places[known], below, len(new))
         added.append(layer.append(read(new)))
         layer.renumber(np.concatenate([known, new]))
     for here, under, pairs in zip(index._layers[1:], index._layers, links, strict=False):
@@ -75,6 +77,20 @@ def _placed(layer: Layer, read: Read, rows: Places) -> Places:
     if len(living) and len(others):
         places[others] = _matched(layer, living, read(others))
     return places
+
+
+def _settled(places: Places) -> Places:
+    """The order of nodes in which as many as can be stay in their places; the last fill those left free.
+
+    Arrays are then stored as they were but for few rows.
+    """
+    count = len(places)
+    order = np.full(count, -1, np.int64)
+    early = np.flatnonzero(places < count)
+    order[places[early]] = early
+    late = np.flatnonzero(places >= count)
+    order[order < 0] = late[np.argsort(places[late])]
+    return order
 
 
 def _matched(layer: Layer, living: Places, vectors: Matrix) -> Places:

@@ -117,7 +117,7 @@ class Known(NamedTuple):
 def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
     """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
     own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
-    return np.asarray(augmented[~np.isin(all_, own)], np.int64)
+    return np.asarray(augmented[~_in(all_, np.sort(own))], np.int64)
 
 
 def average_degree(edges: Edges) -> int:
@@ -187,9 +187,13 @@ def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: fl
 
 def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
     """Which edges are among others, which are in ascending order."""
-    if not len(others):
-        return np.zeros(len(edges), np.bool_)
-    keys, known = (each.low * each.nodes + each.high for each in (edges, others))
+    return _in(*(each.low * each.nodes + each.high for each in (edges, others)))
+
+
+def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
+    """Which keys are among known ones, which are in ascending order."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
     found: NDArray[np.bool_] = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
     return found
 

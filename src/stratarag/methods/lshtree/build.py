@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stratarag._sync import in_thread
 from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratarag.kernels.ranges import split
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.lshtree.config import LSHTreeConfig
 from stratarag.methods.lshtree.unchanged import CHUNK_TIES, TIES, Unchanged, settings_array
@@ -154,8 +155,7 @@ def partition(layer: Layer, config: LSHTreeConfig) -> tuple[Labels, list[Rows]]:
     )
     labels = np.unique(found, return_inverse=True)[1].astype(np.int64)
     order = np.argsort(labels, kind="stable")
-    borders = np.flatnonzero(np.diff(labels[order])) + 1
-    return labels, list(np.split(order.astype(np.int64), borders))
+    return labels, split(order.astype(np.int64), np.bincount(labels))
 
 
 class SummaryWriter:
