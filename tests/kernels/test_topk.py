@@ -217,6 +217,17 @@ class TestSketch:
         assert not np.array_equal(whole.mean, sketch.mean)
         assert np.array_equal(found.codes, whole.codes)
 
+    def test_a_steady_sketch_keeps_its_centre_while_that_is_as_good(self):
+        vectors = unit(np.random.default_rng(7), 3000, 24)
+        sketch, rows = Sketch.build(vectors), np.delete(np.arange(3000), _of_the_centre(vectors)[:3])
+        found = Sketch.build(vectors[rows], known=(sketch, rows), steady=True)
+        assert np.array_equal(found.mean, sketch.mean)
+        assert np.array_equal(found.codes, sketch.codes[rows])
+        others = unit(np.random.default_rng(8), 3000, 24) + np.float32(0.5)
+        others /= np.linalg.norm(others, axis=1, keepdims=True)
+        again = Sketch.build(others, known=(sketch, np.full(3000, -1)), steady=True)
+        assert np.array_equal(again.mean, Sketch.build(others).mean)
+
     def test_of_other_vectors_is_refused(self):
         vectors = unit(np.random.default_rng(6), 20, 8)
         with pytest.raises(ValueError, match="does not fit"):

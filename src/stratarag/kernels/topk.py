@@ -163,12 +163,23 @@ class Sketch:
     codes: Codes
 
     @classmethod
-    def build(cls, vectors: Matrix, *, known: tuple[Sketch, Rows] | None = None, batch: int = 8192) -> Sketch:
+    def build(
+        cls,
+        vectors: Matrix,
+        *,
+        known: tuple[Sketch, Rows] | None = None,
+        steady: bool = False,
+        batch: int = 8192,
+    ) -> Sketch:
         """Sketch vectors of shape (n, dimension), a batch at a time.
 
         `known` is a sketch of which some vectors have codes already, and the row there of each vector, or -1.
+        If `steady`, it keeps its centre as long as that is as near as another sample's would be, and with it
+        all these codes; else the sketch is the one that would be made without it.
         """
         mean = _centre(vectors)
+        if steady and known is not None and _near(known[0].mean, mean):
+            mean = np.array(known[0].mean)
         codes: Codes = np.zeros((len(vectors), SKETCH_BITS // 64), np.uint64)
         todo = np.arange(len(vectors))
         if known is not None and np.array_equal(known[0].mean, mean):
@@ -211,6 +222,12 @@ def _centre(vectors: Matrix) -> Matrix:
     halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
     mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
     return mean
+
+
+def _near(mean: Matrix, other: Matrix) -> bool:
+    """Whether two centres differ by no more than the means of two samples of `CENTRE` unit vectors do."""
+    spread = max(0.0, 1 - float(other @ other))
+    return mean.shape == other.shape and float(np.sum((mean - other) ** 2)) <= 2 * spread / CENTRE
 
 
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:

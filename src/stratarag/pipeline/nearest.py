@@ -29,19 +29,23 @@ class Nearest:
 
     @staticmethod
     def index(
-        vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]], Rows] | None = None
+        vectors: Vectors,
+        name: str,
+        before: tuple[Mapping[str, NDArray[Any]], Rows] | None = None,
+        *,
+        steady: bool = False,
     ) -> dict[str, NDArray[Any]]:
         """The arrays to keep: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on.
 
         `before` are the previous arrays, and the row there of each vector that is the same, or -1: these are
-        not sketched again.
+        not sketched again. If `steady`, a sketch may differ from that of a build, as `Sketch.build` says.
         """
         arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": _zeros(vectors, name, before)}
         if len(vectors) > SCAN_LIMIT:
             known = None
             if before is not None and f"{name}.codes" in before[0]:
                 known = Sketch(before[0][f"{name}.mean"], before[0][f"{name}.codes"]), before[1]
-            sketch = Sketch.build(vectors, known=known)
+            sketch = Sketch.build(vectors, known=known, steady=steady)
             arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
         return arrays
 

@@ -160,9 +160,9 @@ def _nearest(context: BuildContext, entities: Entities, communities: Communities
     first = 0 if previous is None else int(previous.arrays["counts"][0])
     reports = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
     return {
-        **Nearest.index(entities.vectors[:count], "entities", (arrays, alike)),
-        **Nearest.index(entities.vectors[count:], "summaries", (arrays, entities.before)),
-        **Nearest.index(communities.vectors, "reports", (arrays, reports)),
+        **Nearest.index(entities.vectors[:count], "entities", (arrays, alike), steady=True),
+        **Nearest.index(entities.vectors[count:], "summaries", (arrays, entities.before), steady=True),
+        **Nearest.index(communities.vectors, "reports", (arrays, reports), steady=True),
     }
 
 
