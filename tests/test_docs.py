@@ -30,7 +30,6 @@ GUIDES = [
 ]
 INDEX_FOLDER = {
     "manifest.json",
-    "corpus.sqlite",
     "calls.sqlite",
     "shards.json",
 }  # files that an index has, and the project has not

@@ -20,6 +20,7 @@ from llama_index_stratarag import LSHTreeIndex
 from stratarag import errors
 from stratarag.cli import main
 from stratarag.models.local import HashingEmbedder
+from tests.store.support import traces_of
 
 QUESTION = "Who founded the Kestrel Press?"
 TEXTS = {
@@ -102,7 +103,7 @@ def test_reload_turns_to_what_was_published_since_and_leaves_nothing_older(local
         assert numbers == {str(index.stats()["generation"])}
         system, root = inside(url)
         assert not any(b"Orla Venn" in system.cat_file(path) for path in system.find(root))
-        assert not any(b"Orla Venn" in each.read_bytes() for each in index.path.rglob("*") if each.is_file())
+        assert traces_of(index.path, "Orla Venn") == []
 
 
 def test_a_change_is_refused_with_the_way_to_make_it(local: sr.Index, url: str, tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_cache_serves_again_while_it_is_what_is_published(
             system.rm_file(path)
     with opened(url, cache_dir=kept) as index:
         assert hits(index) == expected
-    corpus = next(folder.rglob("corpus.sqlite"))
+    corpus = next(folder.rglob("corpus/chunks/*.arrays"))
     corpus.write_bytes(corpus.read_bytes()[:-1] + b"!")
     with pytest.raises(errors.Damaged, match="missing"):  # damaged here, so it is fetched, and gone there
         opened(url, cache_dir=kept)
@@ -163,7 +164,7 @@ def test_processes_share_a_cache(local: sr.Index, tmp_path: Path) -> None:
     for worker in workers:
         worker.join(60)
     assert answers == [hits(local)] * 2
-    assert len(list(kept.rglob("corpus.sqlite"))) == 1
+    assert len(list(kept.rglob("manifest.json"))) == 1
 
 
 def test_an_upload_that_broke_leaves_what_was_there(
@@ -204,7 +205,7 @@ def test_a_reader_turns_to_what_replaced_the_generation_it_was_fetching(
     plain, raced = type(system).open, []
 
     def racing(self: Any, path: str, mode: str = "rb", **more: Any) -> Any:
-        if "r" in mode and path.endswith("corpus.sqlite") and not raced:
+        if "r" in mode and "/corpus/chunks/" in path and not raced:
             raced.append(path)
             local.copy_to(url)
         return plain(self, path, mode, **more)
@@ -221,13 +222,13 @@ def test_a_damaged_download_is_told_and_not_served(
 ) -> None:
     local.copy_to(url)
     system, root = inside(url)
-    path = next(each for each in system.find(root) if each.endswith("corpus.sqlite"))
+    path = next(each for each in system.find(root) if "/corpus/chunks/" in each)
     content = system.cat_file(path)
     changed = {"flipped": b"!" + content[1:], "longer": content * 2, "shorter": content[:-9]}[damage]
     system.pipe_file(path, changed)
-    with pytest.raises(errors.Damaged, match=r"corpus\.sqlite.*copy the index there"):
+    with pytest.raises(errors.Damaged, match=r"corpus/chunks/.*copy the index there"):
         opened(url, cache_dir=tmp_path / "kept")
-    assert not list((tmp_path / "kept").rglob("corpus.sqlite"))
+    assert not list((tmp_path / "kept").rglob("corpus/chunks/*.arrays"))
 
 
 @pytest.mark.parametrize("name", ["../../stolen.npy", "/stolen.npy", "a/./b.npy", "passwd", "manifest.json"])

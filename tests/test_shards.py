@@ -395,10 +395,10 @@ def test_a_method_that_reached_some_shards_is_left_out_until_all_have_it(tmp_pat
 
 def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
     path = shutil.copytree(root, tmp_path / "root")
-    (file,) = (path / "shard-0001" / "generations").glob("*/corpus.sqlite")
+    (file,) = (path / "shard-0001" / "generations").glob("*/corpus/chunks/*.arrays")
     with sr.open_index(path, embedder=EMBEDDER) as index:
-        file.write_bytes(file.read_bytes()[:-4096])
-        assert [each for each in index.verify() if each.startswith("shard-0001: corpus.sqlite")]
+        file.write_bytes(file.read_bytes()[:-64])
+        assert [each for each in index.verify() if each.startswith("shard-0001: corpus/chunks/")]
     with pytest.raises(Damaged, match="shard-0001"):
         sr.open_index(path, embedder=EMBEDDER)
 

@@ -244,7 +244,7 @@ class _Update:
     def _take_in(self) -> Intake:
         if self._change.documents is None:
             return Intake()
-        existing = {} if self._before is None else self._before.documents()
+        existing = {} if self._before is None else self._before.digests()
         with self._gate.stage("read"):
             models, chunking = self._target.models, self._config.chunking
             given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
@@ -272,7 +272,7 @@ class _Update:
 
     def _known_ids(self) -> list[str]:
         """Those documents to be removed that are there."""
-        present = {} if self._before is None else self._before.documents()
+        present = {} if self._before is None else self._before.digests()
         missing = [identity for identity in self._change.removed if identity not in present]
         if missing and not self._change.missing_ok:
             raise KeyError(

@@ -17,10 +17,11 @@ from stratarag._reader import Reader
 from stratarag._search_options import check_search_options
 from stratarag.config import Config
 from stratarag.errors import StrataragError
+from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.question import Question, View
 from stratarag.store import verify
-from stratarag.store.layout import CORPUS
+from stratarag.store.node_records import FOLDER as NODES
 from stratarag.store.shards import is_sharded, verify_shards
 from stratarag.store.snapshot import Snapshot
 
@@ -47,17 +48,19 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
     answer. Nothing is raised.
     """
     yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
-    yield from _tried(CORPUS, partial(_read, _listing.extractions, snapshot))
+    yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, _listing.extractions, snapshot))
     unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
     yield from unsound
     if unsound:
         return  # whatever follows stands on the graph
     for listing in (_listing.entities, _listing.relations, _listing.units):
-        yield from _tried(CORPUS, partial(_read, listing, snapshot))
+        yield from _tried(f"{NODES}/{GRAPH}", partial(_read, listing, snapshot))
     reader = Reader(snapshot)
     for method in reader.methods:
         unsound = list(_tried(_part(method), partial(_asked, reader, method)))
-        yield from unsound or _tried(CORPUS, partial(_read, _listing.method_nodes, snapshot, method))
+        yield from unsound or _tried(
+            f"{NODES}/{method}", partial(_read, _listing.method_nodes, snapshot, method)
+        )
 
 
 def _part(name: str) -> str:

@@ -16,14 +16,15 @@ from typing import Any
 from stratarag.store import manifest as manifests
 from stratarag.store.checksums import fingerprint
 from tests.campaigns.trials import Outside, Tally, build, record, tried, use
+from tests.store.support import rewrite_records
 
 NAMES = (
     "CURRENT", "CURRENT.tmp", "lock", "lock.json", "lock.json.tmp", "stratarag-index", "calls.sqlite",
     "calls.sqlite-wal", "calls.sqlite-shm", "calls.sqlite-journal", "journal.sqlite", "journal.sqlite-wal",
     "journal.sqlite-journal", "generations", "generations/7", "generations/3.partial", "generations/2",
-    "generations/2/manifest.json", "generations/2/manifest.json.tmp", "generations/2/corpus.sqlite",
-    "generations/2/corpus.sqlite-journal", "generations/2/vectors/2-0.arrays", "generations/2/nodes",
-    "generations/2/parts", "generations/2/numbers",
+    "generations/2/manifest.json", "generations/2/manifest.json.tmp", "generations/2/corpus",
+    "generations/2/corpus/chunks", "generations/2/corpus/documents/2-0.arrays",
+    "generations/2/vectors/2-0.arrays", "generations/2/nodes", "generations/2/parts", "generations/2/numbers",
     "generations/2/parts/graph.arrays", "generations/2/patches/numbers/graph.arrays", "generations/1",
     "generations/2/arrays", "generations/3",
 )  # fmt: skip
@@ -147,10 +148,9 @@ def deep(copy: Path, outside: Outside, chance: random.Random) -> str:
 
 def sqlite(copy: Path, outside: Outside, chance: random.Random) -> str:
     """An SQLite file with another schema, other types, or other pages, and right checksums."""
-    file = chance.choice(("generations/2/corpus.sqlite", "calls.sqlite", "journal.sqlite"))
+    file = chance.choice(("calls.sqlite", "journal.sqlite"))
     path = copy / file
     tables = {
-        "corpus.sqlite": ("documents", "chunks", "nodes"),
         "calls.sqlite": ("calls", "call_sources", "unswept"),
         "journal.sqlite": ("operation", "vectors", "purges"),
     }[path.name]
@@ -168,8 +168,6 @@ def sqlite(copy: Path, outside: Outside, chance: random.Random) -> str:
     else:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             _spoil(connection, table, kind)
-    if file.startswith("generations"):
-        signed(copy, lambda content: None)
     return f"{kind} of {table} in {path.name}"
 
 
@@ -198,25 +196,24 @@ def _spoil(connection: sqlite3.Connection, table: str, kind: str) -> None:
 
 
 def odd_values(copy: Path, outside: Outside, chance: random.Random) -> str:
-    """JSON of other types than were written, in the tables of a generation, with right checksums."""
-    column, table, only = chance.choice(
-        (
-            ("extra", "nodes", "extra != '{}'"),
-            ("text", "nodes", "method = 'extraction'"),
-            ("metadata", "documents", "1"),
-            ("metadata", "chunks", "1"),
-        )
+    """JSON of other types than were written, in the records of a generation, with right checksums."""
+    generation = copy / "generations" / "2"
+    path = chance.choice(
+        sorted([*generation.glob("nodes/*/*.arrays"), *generation.glob("corpus/*/*.arrays")])
     )
     told = []
-    with closing(sqlite3.connect(copy / "generations" / "2" / "corpus.sqlite")) as connection, connection:
-        rows = connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {only}").fetchall()
-        for row, text in chance.sample(rows, min(len(rows), chance.choice((1, 1, 5, 1000)))):
-            content = json.loads(text)
+
+    def spoiled(records: list[bytes]) -> list[bytes]:
+        changed = list(records)
+        for row in chance.sample(range(len(records)), min(len(records), chance.choice((1, 1, 5, 1000)))):
+            content = json.loads(records[row])
             told.append(_alter(content, chance))
-            sql = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"
-            connection.execute(sql, (json.dumps(content), row))
+            changed[row] = json.dumps(content).encode()
+        return changed
+
+    rewrite_records(path, spoiled)
     signed(copy, lambda content: None)
-    return f"{table}.{column}: {'; '.join(told)[:150]}"
+    return f"{path.parent.name}: {'; '.join(told)[:150]}"
 
 
 KINDS = {

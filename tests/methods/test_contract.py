@@ -36,6 +36,7 @@ from stratarag.testing.contract import (
     state_after_update,
     written_summary,
 )
+from tests.store.support import everything_in, traces_of
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -291,13 +292,12 @@ def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path
     model = CountingModel()
     docs = [*documents(30), sr.Document("secret-id", f"The harbour {secret} owes the ferry captain money.")]
     index = call.build(docs, method=method, llm=model, path=tmp_path / "idx")
-    needle = secret.encode()
-    assert any(needle in p.read_bytes() for p in (tmp_path / "idx").rglob("*") if p.is_file())
+    before = everything_in(tmp_path / "idx")
+    assert secret.encode() in before
+    assert b"secret-id" in before
     call(index, "delete", "secret-id")
-    for path in (tmp_path / "idx").rglob("*"):
-        if path.is_file():
-            assert needle not in path.read_bytes(), path.name
-            assert b"secret-id" not in path.read_bytes(), path.name
+    assert traces_of(tmp_path / "idx", secret) == []
+    assert traces_of(tmp_path / "idx", "secret-id") == []
 
 
 @pytest.mark.parametrize("view", ["nodes", "chunks"])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from stratarag.errors import Damaged
 from stratarag.records import Chunk, Node, digest_blocks
-from stratarag.store.arrays import open_arrays
+from stratarag.store import blocks
+from stratarag.store.arrays import open_arrays, write_arrays
+from stratarag.store.blocks import Records, packed
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest
-from stratarag.store.node_records import Records
 from stratarag.store.snapshot import Snapshot
 from stratarag.store.staging import Staging
 
@@ -93,17 +94,17 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
 def traces_of(folder: Path, secret: str) -> list[str]:
     """Names of the files that hold a text, also inside of compressed blocks."""
     found = files_holding(folder, secret)
-    return found + [str(path) for path, raw in _node_records(folder) if secret.encode() in raw]
+    return found + [str(path) for path, raw in _records(folder) if secret.encode() in raw]
 
 
 def everything_in(folder: Path) -> bytes:
     """The bytes of all files, and those that are in compressed blocks."""
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-    return b"\0".join([*files, *(raw for _, raw in _node_records(folder))])
+    return b"\0".join([*files, *(raw for _, raw in _records(folder))])
 
 
-def _node_records(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    for path in folder.rglob("nodes/*/*.arrays"):
+def _records(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in [*folder.rglob("nodes/*/*.arrays"), *folder.rglob("corpus/*/*.arrays")]:
         with Directory.open(path.parent) as directory:
             descriptor = directory.descriptor(path.name)
             try:
@@ -114,6 +115,19 @@ def _node_records(folder: Path) -> Iterator[tuple[Path, bytes]]:
                 os.close(descriptor)
         records = Records("searched", [path.name], [segment])
         yield path, b"\0".join(records.raw(np.arange(len(records))))
+
+
+def rewrite_records(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Put other records into a segment, in the places of those that are there."""
+    with Directory.open(path.parent) as directory:
+        descriptor = directory.descriptor(path.name)
+        segment = open_arrays(directory, path.name, descriptor)
+        os.close(descriptor)
+        records = Records("rewritten", [path.name], [segment])
+        beside = {name: np.array(each) for name, each in segment.items() if name not in blocks.ARRAYS}
+        changed = packed(change(records.raw(np.arange(len(records)))))
+        path.unlink()
+        write_arrays(directory, path.name, {**changed, **beside})
 
 
 def files_holding(folder: Path, secret: str) -> list[str]:

@@ -12,6 +12,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
@@ -24,11 +26,14 @@ from stratarag.errors import Damaged, FormatTooNew
 from stratarag.store import contents as opening
 from stratarag.store import manifest as manifests
 from stratarag.store import pool
+from stratarag.store.arrays import open_arrays, write_arrays
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import Check, fingerprint
+from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import Manifest, check_inside
-from tests.store.support import METHOD, contents, fill, manifest, publish
+from tests.store.support import METHOD, contents, fill, manifest, publish, rewrite_records
+from tests.store.test_formats import unpacked
 
 
 @pytest.fixture
@@ -40,7 +45,8 @@ def index(tmp_path: Path) -> Path:
 
 
 FILES = [
-    "corpus.sqlite",
+    "corpus/chunks/1-0.arrays",
+    "corpus/documents/1-0.arrays",
     "vectors/1-0.arrays",
     "nodes/lshtree/1-0.arrays",
     "chunks.arrays",
@@ -336,12 +342,16 @@ def resign(index: Path, name: str) -> None:
         ("UPDATE chunks SET text = CAST(x'61ff62' AS TEXT) WHERE row = 1", "decode|cannot be read|not text"),
         ("DELETE FROM chunks WHERE row = 1", "row 1 of chunks is missing"),
         ("DELETE FROM documents WHERE number = 0", "document 0, of which there are chunks, is missing"),
-        ("UPDATE chunks SET document = 9 WHERE row = 0", "document 9, of which there are chunks, is missing"),
+        (
+            "UPDATE chunks SET document = 99 WHERE row = 0",
+            "document 99, of which there are chunks, is missing",
+        ),
     ],
 )
-def test_records_that_nobody_wrote_are_named_when_they_are_read(
-    index: Path, change: str, expected: str
+def test_rows_that_nobody_wrote_are_named_when_they_are_read(
+    tmp_path: Path, change: str, expected: str
 ) -> None:
+    index = unpacked("format4", tmp_path)
     corpus = index / "generations" / "1" / "corpus.sqlite"
     with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
         connection.execute(change)
@@ -351,13 +361,88 @@ def test_records_that_nobody_wrote_are_named_when_they_are_read(
         snapshot.chunks([0, 1])
 
 
-def test_metadata_of_other_rows_than_there_are_is_named(index: Path) -> None:
+def test_metadata_of_other_rows_than_there_are_is_named(tmp_path: Path) -> None:
+    index = unpacked("format4", tmp_path)
     corpus = index / "generations" / "1" / "corpus.sqlite"
     with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
         connection.execute("DELETE FROM documents WHERE number = 0")
     resign(index, "corpus.sqlite")
-    with pytest.raises(Damaged, match="metadata of 1 documents, not of 2"):
+    with pytest.raises(Damaged, match="metadata of 11 documents, not of 12"):
         IndexFolder.open(index).snapshot().chunk_metadata()
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "expected"),
+    [
+        ("chunks", b'[5,0,0,0,"",{}]', "wrong types"),
+        ("chunks", b'["x",0,0,0,"",[1]]', "metadata that is not JSON"),
+        ("chunks", b'["x",0,0,0,""]', "wrong types"),
+        ("chunks", b'["x",0,0,0,"",{}],[]', "a record that is none"),
+        ("chunks", b'["\xff",0,0,0,"",{}]', "a record that is none"),
+        ("chunks", b"[" * 100_000, "a record that is none"),
+        ("documents", b'["d",{]', "a record that is none"),
+        ("documents", b'["d",[1]]', "metadata that is not JSON"),
+        ("documents", b'{"d":1,"",{}]', "a record that is none"),
+    ],
+)
+def test_records_that_nobody_wrote_are_named_when_they_are_read(
+    index: Path, kind: str, record: bytes, expected: str
+) -> None:
+    name = f"corpus/{kind}/1-0.arrays"
+    rewrite_records(index / "generations" / "1" / name, lambda raw: [record, *raw[1:]])
+    resign(index, name)
+    folder = IndexFolder.open(index)
+    with pytest.raises(Damaged, match=expected):
+        folder.snapshot().chunks([0, 1])
+    assert any(f"corpus/{kind}" in problem for problem in folder.verify())
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value", "expected"),
+    [
+        ("corpus/documents/1-0.arrays", "names.bounds", [0, 1, 99], "does not divide the ids"),
+        ("corpus/documents/1-0.arrays", "names.bounds", [0, 2, 1], "does not divide the ids"),
+        ("corpus/documents/1-0.arrays", "lengths", [0, 1], "lengths that cannot be"),
+        ("corpus/chunks/1-0.arrays", "ids", [1], "as many lengths as records"),
+        ("corpus/chunks/1-0.arrays", "bounds", [0, 1 << 40], "blocks that are not there"),
+        ("chunks.arrays", "texts.slots", [0, 1, 3], "which of 3 records its 3 chunks are"),
+        ("chunks.arrays", "documents.slots", [0], "which of 2 records its 2 documents are"),
+    ],
+)
+def test_arrays_of_texts_that_lead_nowhere_are_damage(
+    index: Path, name: str, array: str, value: list[int], expected: str
+) -> None:
+    path = index / "generations" / "1" / name
+    with Directory.open(path.parent) as directory:
+        descriptor = directory.descriptor(path.name)
+        arrays = {key: np.array(each) for key, each in open_arrays(directory, path.name, descriptor).items()}
+        os.close(descriptor)
+        path.unlink()
+        write_arrays(directory, path.name, {**arrays, array: np.array(value, arrays[array].dtype)})
+    resign(index, name)
+    with pytest.raises(Damaged, match=expected):
+        IndexFolder.open(index)
+
+
+def test_a_text_that_is_longer_than_it_says_is_not_unpacked(index: Path) -> None:
+    name = "corpus/chunks/1-0.arrays"
+    path = index / "generations" / "1" / name
+    with Directory.open(path.parent) as directory:
+        descriptor = directory.descriptor(path.name)
+        arrays = {key: np.array(each) for key, each in open_arrays(directory, path.name, descriptor).items()}
+        os.close(descriptor)
+        bomb = np.frombuffer(zlib.compress(bytes(100_000_000)), np.uint8)
+        path.unlink()
+        bounds = np.array([0, len(bomb)])
+        write_arrays(directory, path.name, {**arrays, "blocks": bomb, "bounds": bounds})
+    resign(index, name)
+    snapshot = IndexFolder.open(index).snapshot()
+    tracemalloc.start()
+    with pytest.raises(Damaged, match="bytes or more, where"):
+        snapshot.texts([0])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_row_that_does_not_exist_is_damage_as_well_as_a_wrong_index(index: Path) -> None:

@@ -17,7 +17,7 @@ from tests.store.support import traces_of
 FOLDERS = Path(__file__).parent
 """`format1.tar.gz`: three short documents, NodeRAG and the LSH tree. `format2.tar.gz`: these and the first
 nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too, and
-`format3` nodes and vectors in segments."""
+`format3` nodes and vectors in segments, `format4` fewer arrays. Until then the corpus was in tables."""
 
 
 def unpacked(name: str, tmp_path: Path) -> Path:
@@ -54,7 +54,7 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
     assert copy.snapshot().manifest.methods == ("noderag", "lshtree")
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b", "format3"])
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4"])
 def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     new = sr.Document("storm", "The storm of 1953 broke the pier of Visby.")
@@ -67,6 +67,8 @@ def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_pa
         assert index.insert([new]).added == ("storm",)
         assert index.verify() == []
         assert len(list(folder.rglob("nodes/*/*.arrays"))) >= 5
+        assert len(list(folder.rglob("corpus/*/*.arrays"))) == 2
+        assert not list(folder.rglob("corpus.sqlite"))
     docs = [*(sr.Document(key, text) for key, text in SHORT.items()), *documents(9), new]
     anew = sr.build_index(docs, ["lshtree"], embedder=FakeEmbedder(), progress=False)
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
@@ -80,7 +82,7 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b", "format3"])
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4"])
 def test_a_folder_of_an_earlier_format_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:

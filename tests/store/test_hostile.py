@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def test_a_hard_link_is_not_written_to(index: Path, tmp_path: Path, name: str) -
     [
         "CURRENT",
         "generations/1/manifest.json",
-        "generations/1/corpus.sqlite",
+        "generations/1/corpus/chunks/1-0.arrays",
         "generations/1/vectors/1-0.arrays",
     ],
 )
@@ -177,16 +178,16 @@ def test_a_generation_must_be_the_one_that_it_says(index: Path) -> None:
 
 def test_how_much_is_checked_is_a_choice(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path / "idx")
-    publish(folder, {"a": ["x" * 2000 + str(number) for number in range(4000)]})
+    publish(folder, {"a": [random.randbytes(3000).hex() for _ in range(1500)]})
     folder.close()
-    corpus = tmp_path / "idx" / "generations" / "1" / "corpus.sqlite"
-    assert corpus.stat().st_size > 6 << 20
-    with corpus.open("r+b") as file:
+    texts = tmp_path / "idx" / "generations" / "1" / "corpus" / "chunks" / "1-0.arrays"
+    assert texts.stat().st_size > 3 << 20
+    with texts.open("r+b") as file:
         file.seek(50_000)  # in a text, within the first block, which every sample has
         file.write(b"\xff" * 8)
     IndexFolder.open(tmp_path / "idx", "sizes").close()
     for check in ("sampled", "full"):
-        with pytest.raises(Damaged, match=r"corpus\.sqlite: altered"):
+        with pytest.raises(Damaged, match=r"1-0\.arrays: altered"):
             IndexFolder.open(tmp_path / "idx", check)
     with pytest.raises(ValueError, match="sizes, sampled, full"):
         IndexFolder.open(tmp_path / "idx", "some")

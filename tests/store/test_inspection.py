@@ -18,8 +18,9 @@ import stratarag as sr
 from stratarag._inspection import verify_folder
 from stratarag.errors import Damaged, StoreError
 from stratarag.store.arrays import open_arrays, write_arrays
+from stratarag.store.blocks import Records, packed
 from stratarag.store.files import Directory
-from stratarag.store.node_records import Records, packed
+from stratarag.store.node_records import COLUMNS
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.hostile import signed
 from tests.campaigns.trials import documents
@@ -156,10 +157,14 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
         raw = [json.loads(each) for each in records.raw(np.arange(len(records)))]
         spoiled = [json.dumps([*each[:4], json.loads(extra)]).encode() for each in raw if each[1] == "entity"]
         others = [json.dumps(each).encode() for each in raw if each[1] != "entity"]
-        hashes, ids = (np.array(segment[name]) for name in ("hashes", "ids"))
+        columns = {name: np.array(segment[name]) for name in COLUMNS}
         order = np.argsort([each[1] != "entity" for each in raw], kind="stable")
         path.unlink()
-        write_arrays(directory, path.name, packed([*spoiled, *others], hashes[order], ids[order]))
+        write_arrays(
+            directory,
+            path.name,
+            packed([*spoiled, *others]) | {key: each[order] for key, each in columns.items()},
+        )
     back = np.argsort(order)
     altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:

@@ -19,7 +19,7 @@ from stratarag.testing.contract import assert_sound
 from stratarag.testing.opened import snapshot_of
 from tests.store.support import contents, publish, traces_of, vector
 
-COUNT = max(2 * FEWEST, node_records.FEWEST // 2)  # both vectors and nodes have segments that are shared
+COUNT = max(2 * FEWEST, node_records.FEWEST // 2)  # vectors, nodes and texts have segments that are shared
 MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(COUNT)}
 
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> IndexFolder:
 def segments(folder: IndexFolder) -> dict[str, int]:
     """The segments of the generation in use, with what tells a file from others."""
     generation = folder.path / "generations" / str(folder.generation)
-    found = [*generation.glob("vectors/*.arrays"), *generation.glob("nodes/*/*.arrays")]
+    found = [*generation.glob("vectors/*.arrays"), *generation.glob("*/*/*.arrays")]
     return {str(path.relative_to(generation)): path.stat().st_ino for path in found}
 
 
@@ -81,7 +81,7 @@ def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     for number in range(30):
         publish(folder, {f"d{number}": [f"text {number}"]})
-    assert len(segments(folder)) == 2
+    assert len(segments(folder)) == 4  # one of vectors, nodes, chunks and documents each
     assert folder.verify() == []
 
 

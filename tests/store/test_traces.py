@@ -11,7 +11,7 @@ import pytest
 
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.folder import IndexFolder
-from tests.store.support import files_holding, publish
+from tests.store.support import publish, traces_of
 
 SECRET = "The key lies under the third stone"
 
@@ -32,18 +32,18 @@ def test_deleted_and_replaced_texts_are_gone(tmp_path: Path, update: bool) -> No
     documents = {f"d{number}": [f"harmless {number} {part}" for part in range(5)] for number in range(20)}
     publish(folder, {**documents, "secret": [SECRET, f"{SECRET}, again", "a line that stays"]})
     put_calls(folder)
-    assert files_holding(tmp_path, SECRET)
+    assert traces_of(tmp_path, SECRET)
     if update:
         publish(folder, {"secret": ["a line that stays"]})
     else:
         publish(folder, {}, removed=["secret"])
-    assert files_holding(tmp_path, SECRET) == []
+    assert traces_of(tmp_path, SECRET) == []
     assert folder.calls.get("call-0") == "says: harmless 0 0"
     assert folder.calls.get("all") is None
-    assert bool(files_holding(tmp_path, "a line that stays")) is update
+    assert bool(traces_of(tmp_path, "a line that stays")) is update
     assert not (tmp_path / "journal.sqlite").exists()
     folder.close()
-    assert files_holding(tmp_path, SECRET) == []
+    assert traces_of(tmp_path, SECRET) == []
 
 
 def test_purging_leaves_no_stale_copies_in_pages(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_purge_that_must_wait_is_done_by_the_next_operation(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = IndexFolder.open(tmp_path)
-    assert files_holding(tmp_path, SECRET) == []
+    assert traces_of(tmp_path, SECRET) == []
     assert not (tmp_path / "journal.sqlite").exists()
     again.close()
     folder.close()

@@ -40,13 +40,13 @@ def test_every_problem_is_reported(folder: IndexFolder) -> None:
     generation = folder.path / "generations" / "1"
     (generation / "vectors/1-0.arrays").unlink()
     (generation / PART).unlink()
-    flip(generation / "corpus.sqlite")
+    flip(generation / "corpus/chunks/1-0.arrays")
     (generation / "chunks.arrays").write_bytes(b"")
     (folder.path / "calls.sqlite").write_bytes(b"no database" * 100)
     problems = folder.verify()
     calls = [problem for problem in problems if "calls.sqlite" in problem]
     assert len(calls) == 1
-    expected = ["chunks.arrays", "corpus.sqlite", PART, "vectors/1-0.arrays"]
+    expected = ["chunks.arrays", "corpus/chunks/1-0.arrays", PART, "vectors/1-0.arrays"]
     assert names([problem for problem in problems if problem not in calls]) == sorted(expected)
     assert sum(problem.endswith(": missing") for problem in problems) == 2
     assert verify_folder(folder.path) == problems

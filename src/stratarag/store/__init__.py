@@ -4,11 +4,11 @@
     ├── CURRENT                 number of the generation in use; its rename is the moment of publishing
     ├── generations/<n>/        never changed once published
     │   ├── manifest.json       how it was made; size and checksums of every file
-    │   ├── corpus.sqlite       documents and chunks
-    │   ├── chunks.arrays       the document of each chunk, and which vector is its own
+    │   ├── corpus/*/*.arrays   chunks and documents, in segments that generations share
+    │   ├── chunks.arrays       the document of each chunk, and which record and vector are its own
     │   ├── parts/*.arrays      the arrays of each part: the extraction, the graph, the methods
-    │   ├── nodes/*/*.arrays    the nodes of each part, in segments that generations share
-    │   ├── vectors/*.arrays    all vectors, in segments likewise
+    │   ├── nodes/*/*.arrays    the nodes of each part, in segments likewise
+    │   ├── vectors/*.arrays    all vectors, too
     │   └── slots/*.arrays      which vectors are those of a part
     ├── calls.sqlite            answers of models
     ├── journal.sqlite          only while an operation is unfinished or a purge is due
@@ -20,7 +20,10 @@
     staging     Staging: the next generation while it is made, up to its publishing
     view        what both of these read: the corpus, and its parts: the extraction, the graph, each method
     assembly    documents that arrive, and how they and the previous corpus become the next
-    tables      the tables of a generation and the queries on them
+    scratch     those documents on the disk, meanwhile
+    corpus      chunks and documents in segments
+    tables      chunks and documents of earlier formats, in SQLite
+    blocks      records in segments, compressed: nodes, chunks, documents
     segments    what of them is shared, and what is written anew
     pool        vectors in segments
     rows        vectors as rows of a vector store

@@ -1,225 +1,297 @@
-"""From arriving documents and the previous generation to the tables of the next one.
+"""From arriving documents and the previous generation to the chunks and documents of the next one.
 
-Arrivals are streamed into a scratch file. The next generation's file is then filled from it and from
-the previous one in canonical order, so it never held anything that is deleted.
+Arrivals are streamed into a scratch file, and from there into segments, in canonical order: documents by
+their ids, chunks by document and ordinal. Of what the previous generation has, numbers alone are read: where
+each document stands, and which document each chunk is of.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.protocols import Rows
-from stratarag.records import Chunk, Metadata, content_id
-from stratarag.store.database import Database, connect_private, frozen_uri, named_errors, require_sound
-from stratarag.store.tables import INDEXES, TABLES, Tables, to_json
+from stratarag.store import corpus
+from stratarag.store.blocks import Block, Records, packed, write_segments
+from stratarag.store.checksums import FileEntry
+from stratarag.store.corpus import (
+    NAME_BOUNDS,
+    NAMES,
+    StoredCorpus,
+    chunk_record,
+    document_record,
+    halves,
+    ref_key,
+)
+from stratarag.store.files import Directory
+from stratarag.store.scratch import Scratch
+from stratarag.store.segments import planned
+from stratarag.store.view import Corpus
 
-_SCRATCH = """
-CREATE TABLE arrived (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, digest TEXT, metadata TEXT);
-CREATE TABLE pieces (
-    place INTEGER PRIMARY KEY, id TEXT NOT NULL, document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
-    first INTEGER NOT NULL, last INTEGER NOT NULL, text TEXT NOT NULL, metadata TEXT NOT NULL,
-    ref TEXT NOT NULL
-);
-CREATE TABLE gone (id TEXT PRIMARY KEY);
-CREATE TABLE repeats (place INTEGER PRIMARY KEY, occurrence TEXT NOT NULL);
-CREATE TABLE kept (before INTEGER PRIMARY KEY, number INTEGER NOT NULL);
-CREATE TABLE plan (row INTEGER PRIMARY KEY, document INTEGER, fresh INTEGER, place INTEGER);
-"""
-# A text that stands twice in a document gets another id each time; sorting on disk finds the repeats
-# without holding the document.
-_NUMBER_REPEATS = """
-INSERT INTO repeats SELECT place, CAST(occurrence AS TEXT) FROM (
-    SELECT place, ROW_NUMBER() OVER (PARTITION BY id ORDER BY place) - 1 AS occurrence FROM pieces
-) WHERE occurrence > 0;
-UPDATE pieces SET id = content_id(
-    (SELECT arrived.id FROM arrived WHERE arrived.number = pieces.document), text,
-    (SELECT occurrence FROM repeats WHERE repeats.place = pieces.place)
-) WHERE place IN (SELECT place FROM repeats);
-"""
-_ASSEMBLE = """
-INSERT INTO main.documents SELECT ROW_NUMBER() OVER (ORDER BY id) - 1, id, digest, metadata FROM (
-    SELECT id, digest, metadata FROM before.documents
-    WHERE id NOT IN (SELECT id FROM scratch.gone) AND id NOT IN (SELECT id FROM scratch.arrived)
-    UNION ALL SELECT id, digest, metadata FROM scratch.arrived
-) ORDER BY 1;
-INSERT INTO scratch.kept SELECT old.number, new.number
-    FROM before.documents old JOIN main.documents new ON new.id = old.id
-    WHERE old.id NOT IN (SELECT id FROM scratch.arrived);
-INSERT INTO scratch.plan
-    SELECT ROW_NUMBER() OVER (ORDER BY document, ordinal, place) - 1, document, fresh, place FROM (
-        SELECT kept.number AS document, old.ordinal AS ordinal, 0 AS fresh, old.row AS place
-        FROM before.chunks old JOIN scratch.kept ON kept.before = old.document
-        UNION ALL
-        SELECT documents.number, pieces.ordinal, 1, pieces.place
-        FROM scratch.pieces JOIN scratch.arrived ON arrived.number = pieces.document
-        JOIN main.documents ON documents.id = arrived.id
-    ) ORDER BY 1;
-INSERT INTO main.chunks
-    SELECT plan.row, COALESCE(old.id, new.id), plan.document, COALESCE(old.ordinal, new.ordinal),
-        COALESCE(old.first, new.first), COALESCE(old.last, new.last), COALESCE(old.text, new.text),
-        COALESCE(old.metadata, new.metadata), COALESCE(old.ref, new.ref)
-    FROM scratch.plan
-    LEFT JOIN before.chunks old ON plan.fresh = 0 AND old.row = plan.place
-    LEFT JOIN scratch.pieces new ON plan.fresh = 1 AND new.place = plan.place
-    ORDER BY plan.row;
-"""
-_KNOWN = """
-SELECT row, place FROM scratch.plan WHERE fresh = 0
-UNION ALL
-SELECT plan.row, old.row FROM scratch.plan
-    JOIN scratch.pieces ON pieces.place = plan.place JOIN before.chunks old ON old.id = pieces.id
-    WHERE plan.fresh = 1
-ORDER BY 1
-"""
+_AT_ONCE = 256  # texts read at a time
+_Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
 
 
-class Scratch:
-    """Documents that arrive, on the disk and not in memory."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Segments of chunks or of documents: files that were written, and names of those that stay.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._database = Database(path, lambda: connect_private(path), reopen=False)
-        with self._database.use() as connection:
-            connection.executescript(_SCRATCH)
-            connection.create_function("content_id", 3, content_id, deterministic=True)
+    `slots` say where in all of these the chunks or documents are.
+    """
 
-    def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
-        """Store one document, all of it or (on an error) nothing."""
-        stored = to_json(metadata, f"document {document_id!r}")
-        with self._database.transaction() as connection:
-            try:
-                number = connection.execute(
-                    "INSERT INTO arrived (id, digest, metadata) VALUES (?, ?, ?)",
-                    (document_id, digest, stored),
-                ).lastrowid
-            except sqlite3.IntegrityError:
-                raise ValueError(f"document {document_id!r} was already added in this operation") from None
-            except UnicodeEncodeError as error:
-                raise ValueError(f"document id {document_id!r} is not valid Unicode ({error})") from error
-            try:
-                connection.executemany(
-                    "INSERT INTO pieces (id, document, ordinal, first, last, text, metadata, ref)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    _pieces(number or 0, document_id, metadata, chunks),
-                )
-            except UnicodeEncodeError as error:
-                raise ValueError(
-                    f"document {document_id!r}: its text is not valid Unicode ({error.reason})"
-                ) from error
-
-    def seal(self, removed: Collection[str]) -> None:
-        """Give the repeats their ids and close the file."""
-        with self._database.transaction() as connection:
-            connection.executemany("INSERT INTO gone VALUES (?)", ((identity,) for identity in set(removed)))
-            for statement in _statements(_NUMBER_REPEATS):
-                connection.execute(statement)
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
-
-
-def _pieces(
-    number: int, document_id: str, metadata: Metadata, chunks: Iterable[Chunk]
-) -> Iterator[tuple[object, ...]]:
-    for chunk in chunks:
-        if chunk.document_id != document_id:
-            raise ValueError(f"document {document_id!r} was given a chunk of {chunk.document_id!r}")
-        own = {
-            key: value
-            for key, value in chunk.metadata.items()
-            if key not in metadata or metadata[key] != value
-        }
-        yield (
-            content_id(document_id, chunk.text, "0"),
-            number,
-            chunk.ordinal,
-            chunk.start,
-            chunk.end,
-            chunk.text,
-            to_json(own, f"document {document_id!r}, chunk {chunk.ordinal}") if own else "{}",
-            chunk.ref,
-        )
-
-
-def _statements(script: str) -> list[str]:
-    """Statements one by one: `executescript` would commit the transaction first."""
-    return [statement for statement in script.split(";\n") if statement.strip()]
+    files: dict[str, FileEntry]
+    kept: tuple[str, ...]
+    slots: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The next generation's tables, still writable for nodes.
+    """What the next generation's corpus is made of.
 
-    `documents` is their number; `chunk_documents[row]` is the place of the chunk's document in the sorted
-    ids; `rows_now` and `rows_before` are the chunks that the previous generation has too, ascending in
-    `rows_now`; `arrived` are those of documents that came, ascending.
+    `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
+    `rows_before` are the chunks that the previous generation has too, ascending in `rows_now`; `arrived`
+    are those of documents that came, ascending.
     """
 
-    tables: Tables
-    documents: int
+    chunks: Written
+    documents: Written
     chunk_documents: NDArray[np.int32]
     rows_now: Rows
     rows_before: Rows
     arrived: Rows
 
 
-def assemble(path: Path, scratch: Path, previous: Path | None) -> Assembled:
-    """Fill a new corpus file from the sealed scratch file and the previous corpus file.
+def assemble(
+    directory: Directory,
+    generation: int,
+    scratch: Scratch,
+    before: Corpus | None,
+    of: NDArray[np.integer],
+    *,
+    removed: Collection[str],
+    compact: bool,
+) -> Assembled:
+    """Write the chunks and documents of the next generation that the previous one lacks.
 
-    The previous file stays attached as `before`.
+    Parameters
+    ----------
+    directory
+        Of the next generation.
+    scratch
+        Documents that come.
+    before, of
+        The corpus of the previous generation, and the document of each of its chunks.
+    removed
+        Ids of documents that go; they are there.
+    compact
+        Whether everything is written anew.
     """
-    database = Database(path, lambda: connect_private(path), reopen=False)
-    try:
-        with database.use() as connection:
-            _attach(connection, scratch, previous)
-        with database.transaction() as connection:
-            for statement in _statements(_ASSEMBLE):
-                connection.execute(statement)
-            for statement in _statements(INDEXES):
-                connection.execute(statement)
-        with database.use() as connection:
-            assembled = _read_plan(connection, database)
-            connection.execute("DETACH scratch")
-        return assembled
-    except BaseException:
-        database.close()
-        raise
-
-
-def _attach(connection: sqlite3.Connection, scratch: Path, previous: Path | None) -> None:
-    with named_errors(scratch):
-        connection.execute("ATTACH ? AS scratch", (scratch.absolute().as_uri(),))
-    if previous is None:
-        connection.execute("ATTACH ':memory:' AS before")
-        connection.executescript(TABLES.format(schema="before"))
-    else:
-        with named_errors(previous):
-            connection.execute("ATTACH ? AS before", (frozen_uri(previous),))
-        require_sound(connection, previous, schema="before")  # all of it is read next
-    connection.executescript(TABLES.format(schema="main"))
-
-
-def _read_plan(connection: sqlite3.Connection, database: Database) -> Assembled:
-    size = connection.execute("SELECT COUNT(*) FROM scratch.plan").fetchone()[0]
-    count = connection.execute("SELECT COUNT(*) FROM main.documents").fetchone()[0]
-    documents = np.fromiter(
-        (row[0] for row in connection.execute("SELECT document FROM scratch.plan ORDER BY row")),
-        np.int32,
-        size,
+    scratch.seal()
+    order = _ordered(scratch, before, of, removed)
+    chunk_slots = np.full(len(order.chunks), -1, np.int64)
+    document_slots = np.full(len(order.documents), -1, np.int64)
+    stored, chunk_base, document_base = None, None, None
+    earlier_chunks: _Read = _nothing
+    earlier_documents: _Read = _nothing
+    if isinstance(before, StoredCorpus):
+        stored, chunk_base, document_base = before, before.chunk_records, before.document_records
+        chunk_slots[order.chunks_kept] = before.chunk_slots[order.chunks[order.chunks_kept]]
+        document_slots[order.documents_kept] = before.document_slots[order.documents[order.documents_kept]]
+    elif before is not None:
+        before.require_sound()
+        earlier_chunks, earlier_documents = before.records, before.document_records
+    new = np.flatnonzero(chunk_slots < 0)
+    chunks = _Coming(order.chunks[new], order.chunks_kept[new], scratch.read_pieces, earlier_chunks)
+    new = np.flatnonzero(document_slots < 0)
+    documents = _Coming(
+        order.documents[new], order.documents_kept[new], scratch.read_arrived, earlier_documents
     )
-    pair = np.dtype([("now", np.int64), ("before", np.int64)])
-    known = np.fromiter(connection.execute(_KNOWN), pair)
-    arrived = np.fromiter(
-        (row[0] for row in connection.execute("SELECT row FROM scratch.plan WHERE fresh = 1 ORDER BY row")),
-        np.int64,
+    with directory.make(corpus.FOLDER) as above, above.make(corpus.CHUNKS) as folder:
+        made = partial(_chunk_segment, chunk_base, chunks)
+        written_chunks = _written(folder, generation, chunk_base, chunk_slots, made, compact)
+    with directory.make(corpus.FOLDER) as above, above.make(corpus.DOCUMENTS) as folder:
+        made = partial(_document_segment, stored, documents)
+        written_documents = _written(folder, generation, document_base, document_slots, made, compact)
+    now, then = _known(scratch, before, order)
+    came = np.flatnonzero(~order.chunks_kept)
+    return Assembled(written_chunks, written_documents, order.chunk_documents, now, then, came)
+
+
+def _nothing(numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+    """What tables of an earlier format have, where there are none."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The documents of the next generation in the order of their ids, and its chunks in theirs.
+
+    Of each its number in the previous generation, where it is `kept`, or in the scratch file.
+    """
+
+    documents: Rows
+    documents_kept: NDArray[np.bool_]
+    chunks: Rows
+    chunks_kept: NDArray[np.bool_]
+    chunk_documents: NDArray[np.int32]
+
+
+def _ordered(
+    scratch: Scratch, before: Corpus | None, of: NDArray[np.integer], removed: Collection[str]
+) -> _Order:
+    """Lay out the next generation; `of` is the document of each chunk of the previous one."""
+    arrived = scratch.arrived()
+    numbers = np.array([number for _, number in arrived], np.int64)
+    count, places, there = _found(before, [name for name, _ in arrived])
+    _, gone, known = _found(before, [each.encode("utf-8", "surrogatepass") for each in removed])
+    stays = np.ones(count, np.bool_)
+    stays[places[there]] = False
+    stays[gone[known]] = False
+    kept = np.flatnonzero(stays)
+    # What came stands before the document that it was found before, or in its place.
+    order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+
+    now = np.full(count, -1, np.int64)
+    now[kept] = place[: len(kept)]
+    arrivals = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    arrivals[numbers] = place[len(kept) :]
+    old = np.flatnonzero(stays[of])
+    pieces = scratch.pieces()
+    pieces = pieces[np.argsort(pieces["ordinal"], kind="stable")]
+    documents = np.concatenate([now[of[old]], arrivals[pieces["document"]]])
+    rows = np.argsort(documents, kind="stable")
+    return _Order(
+        np.concatenate([kept, numbers])[order],
+        order < len(kept),
+        np.concatenate([old, pieces["place"]])[rows],
+        rows < len(old),
+        documents[rows].astype(np.int32),
     )
-    tables = Tables(database, size, count)
-    return Assembled(tables, count, documents, known["now"].copy(), known["before"].copy(), arrived)
+
+
+def _found(before: Corpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
+    """How many documents there are, where some stand or would stand among them, and which are there."""
+    if isinstance(before, StoredCorpus):
+        return len(before.names), *before.names.search(names)
+    known = [] if before is None else [each.encode() for each in before.documents()]
+    places = [bisect_left(known, each) for each in names]
+    there = [known[at : at + 1] == [each] for at, each in zip(places, names, strict=True)]
+    return len(known), np.array(places, np.int64), np.array(there, np.bool_)
+
+
+def _known(scratch: Scratch, before: Corpus | None, order: _Order) -> tuple[Rows, Rows]:
+    """The chunks that the previous generation has too, ascending, and where it has them."""
+    rows = np.where(order.chunks_kept, order.chunks, -1)
+    came = np.flatnonzero(~order.chunks_kept)
+    if before is not None and len(came):
+        ids = scratch.piece_ids()
+        found = before.row_of(ids)
+        places = scratch.pieces()["place"]
+        at = np.searchsorted(places, order.chunks[came]).tolist()
+        rows[came] = [found.get(ids[each], -1) for each in at]
+    now = np.flatnonzero(rows >= 0)
+    return now, rows[now]
+
+
+class _Coming:
+    """What is written anew, by its number: from the scratch file, or from tables of an earlier format."""
+
+    def __init__(self, numbers: Rows, kept: NDArray[np.bool_], arrived: _Read, earlier: _Read) -> None:
+        self._numbers = numbers
+        self._kept = kept
+        self._arrived = arrived
+        self._earlier = earlier
+
+    def read(self, coming: Rows) -> Iterator[tuple[Any, ...]]:
+        """The fields of each, of few at a time."""
+        for start in range(0, len(coming), _AT_ONCE):
+            some = coming[start : start + _AT_ONCE]
+            numbers, kept = self._numbers[some], self._kept[some]
+            old, new = (iter(read(numbers[of].tolist())) for read, of in self._sources(kept))
+            yield from (next(old if known else new) for known in kept.tolist())
+
+    def _sources(self, kept: NDArray[np.bool_]) -> tuple[tuple[_Read, NDArray[np.bool_]], ...]:
+        return (self._earlier, kept), (self._arrived, ~kept)
+
+
+def _written(
+    directory: Directory,
+    generation: int,
+    base: Records | None,
+    slots: Rows,
+    arrays: Callable[[Rows, Rows], dict[str, NDArray[Any]]],
+    compact: bool,
+) -> Written:
+    """Write those whose slots in `base` are -1; `arrays` makes those of a segment."""
+    before = 0 if base is None else len(base)
+    coming = np.flatnonzero(slots < 0)
+    slots[coming] = before + np.arange(len(coming))
+    used = np.zeros(before + len(coming), np.bool_)
+    used[slots] = True
+    plan = planned(
+        [] if base is None else base.sizes,
+        used,
+        np.arange(len(coming)),
+        fewest=corpus.FEWEST,
+        most=corpus.MOST_SEGMENTS,
+        compact=compact,
+    )
+    files = write_segments(directory, generation, plan, arrays, before)
+    kept = () if base is None else tuple(base.files[number] for number in plan.kept)
+    return Written(files, kept, plan.slots[slots].astype(np.uint32))
+
+
+def _chunk_segment(base: Records | None, coming: _Coming, old: Rows, new: Rows) -> dict[str, NDArray[Any]]:
+    """The arrays of a segment of chunks."""
+    ids: list[str] = []
+    refs: list[int] = []
+    noted: list[bool] = []
+
+    def content() -> Iterator[Block | bytes]:
+        if base is not None:
+            yield from base.content(old, corpus.BLOCK)
+        for identity, ordinal, start, end, text, metadata, ref in coming.read(new):
+            ids.append(identity)
+            refs.append(ref_key(ref))
+            noted.append(metadata != "{}")
+            yield chunk_record(text, ordinal, start, end, ref, metadata)
+
+    found = packed(content(), corpus.BLOCK)
+    heads, tails = halves(ids)
+    columns: dict[str, NDArray[Any]] = {
+        "ids": heads,
+        "tails": tails,
+        "refs": np.array(refs, np.uint64),
+        "noted": np.array(noted, np.bool_),
+    }
+    if base is not None:
+        columns = {name: np.concatenate([base.values(name, old), each]) for name, each in columns.items()}
+    return found | columns
+
+
+def _document_segment(
+    base: StoredCorpus | None, coming: _Coming, old: Rows, new: Rows
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a segment of documents."""
+    names = [] if base is None else base.names.of_slots(old)
+
+    def content() -> Iterator[Block | bytes]:
+        if base is not None:
+            yield from base.document_records.content(old, corpus.BLOCK)
+        for identity, digest, metadata in coming.read(new):
+            names.append(identity.encode())
+            yield document_record(digest, metadata)
+
+    found = packed(content(), corpus.BLOCK)
+    return found | {
+        NAMES: np.frombuffer(b"".join(names), np.uint8),
+        NAME_BOUNDS: np.cumsum([0, *map(len, names)], dtype=np.int64),
+    }

@@ -140,7 +140,7 @@ class CachedFolder(IndexFolder):
                 self._layout,
                 manifest,
                 self._remote.files(manifest),
-                lambda partial: keep_known_calls(partial, self._layout),
+                lambda partial: keep_known_calls(partial, manifest, self._layout),
             )
             self._layout.sweep()
 

@@ -85,7 +85,7 @@ class Digest:
 def fingerprint(descriptor: int) -> FileEntry:
     """Size and checksums of a file, from its content on the disk."""
     digest = Digest()
-    with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
         file.seek(0)
         while data := file.read(BLOCK):
             digest.add(data)
@@ -114,7 +114,7 @@ def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | Non
 
 def _sampled(descriptor: int, entry: FileEntry) -> str | None:
     count = len(entry.blocks) // 8
-    with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
         for block in _chosen(count):
             file.seek(block * BLOCK)
             if f"{zlib.crc32(file.read(BLOCK)):08x}" != entry.blocks[8 * block : 8 * block + 8]:

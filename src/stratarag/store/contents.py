@@ -10,20 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
-from stratarag.store import node_records, pool
+from stratarag.store import corpus, node_records, pool
 from stratarag.store.arrays import SUFFIX, Arrays, Layers, open_arrays, open_npy
+from stratarag.store.blocks import Columns, Records, misfit
 from stratarag.store.checksums import Check, problem
+from stratarag.store.corpus import CHUNK_COLUMNS, CHUNK_SLOTS, DOCUMENT_COLUMNS, DOCUMENT_SLOTS, StoredCorpus
 from stratarag.store.external import ExternalPool
-from stratarag.store.files import Directory
+from stratarag.store.files import Directory, naming
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
-from stratarag.store.node_records import Records
 from stratarag.store.patches import Patched
 from stratarag.store.pool import Pool
 from stratarag.store.rows import TableRows
@@ -52,6 +54,8 @@ _PART = re.compile(rf"(?:({PATCHES})/)?({PARTS}|{NUMBERS})/([^/]+){re.escape(SUF
 _SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
 _VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
 _NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
+_TEXTS = re.compile(rf"{corpus.FOLDER}/({corpus.CHUNKS}|{corpus.DOCUMENTS})/([^/]+)")
+_CORPUS_COLUMNS = {corpus.CHUNKS: CHUNK_COLUMNS, corpus.DOCUMENTS: DOCUMENT_COLUMNS}
 # The first format had a file for each array.
 _NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
 _NPY_CORPUS = {"arrays/vectors.npy": VECTORS, "arrays/chunk_documents.npy": DOCUMENTS}
@@ -86,8 +90,9 @@ Group = tuple[str, str]
 class Contents:
     """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
 
-    `slots` are those of a part's vectors, `vectors` and `nodes` the segments by their files' names,
-    `groups` the arrays of parts as they are in their files, `patched` the patches of these.
+    `slots` are those of a part's vectors; `vectors`, `nodes` and `texts` (of chunks and of documents) the
+    segments by their files' names; `groups` the arrays of parts as they are in their files, `patched` the
+    patches of these.
     """
 
     corpus: Named = field(default_factory=dict)
@@ -97,6 +102,7 @@ class Contents:
     slots: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
     vectors: dict[str, Named] = field(default_factory=dict)
     nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
+    texts: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     files: dict[tuple[str | None, str], str] = field(default_factory=dict)
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
@@ -154,6 +160,8 @@ class Contents:
             self.vectors[found[1]] = arrays()
         elif found := _NODES.fullmatch(file):
             self.nodes[found[1]][found[2]] = arrays()
+        elif found := _TEXTS.fullmatch(file):
+            self.texts[found[1]][found[2]] = arrays()
         elif found := _SLOTS.fullmatch(file):
             self.slots[found[1]] = arrays()
         else:
@@ -169,13 +177,27 @@ class Contents:
             return ExternalPool(files, [self.vectors[file] for file in files], rows)
         return Pool(files, [self.vectors[file] for file in files], dimension)
 
-    def records(self, part: str, held: int | None = None) -> Records | None:
+    def records(self, part: str) -> Records | None:
         """The records of a part; None in a folder of an earlier format."""
         if node_records.SLOTS not in self.parts[part]:
             return None
-        files = sorted(self.nodes[part], key=segment_order)
-        segments = [self.nodes[part][file] for file in files]
-        return Records(part, files, segments) if held is None else Records(part, files, segments, held)
+        return _records(node_records.label(part), self.nodes[part], node_records.COLUMNS)
+
+    def stored_corpus(self, path: Path) -> StoredCorpus | None:
+        """Chunks and documents; None in a folder of an earlier format. `path` is that of the generation."""
+        if CHUNK_SLOTS not in self.corpus or DOCUMENT_SLOTS not in self.corpus:
+            return None
+        chunks, documents = (
+            _records(str(path / corpus.FOLDER / folder), self.texts[folder], columns)
+            for folder, columns in _CORPUS_COLUMNS.items()
+        )
+        slots = self.corpus[CHUNK_SLOTS], self.corpus[DOCUMENT_SLOTS]
+        return StoredCorpus(path, chunks, slots[0], documents, slots[1], self.corpus[DOCUMENTS])
+
+
+def _records(name: str, segments: Mapping[str, Named], columns: Columns) -> Records:
+    files = sorted(segments, key=segment_order)
+    return Records(name, files, [segments[file] for file in files], columns)
 
 
 @contextmanager
@@ -217,7 +239,7 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     """The files that a check of less than everything looks into: of many segments in a folder, some."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
-        segment = _VECTORS.fullmatch(file) or _NODES.fullmatch(file)
+        segment = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS))
         folders[file.rpartition("/")[0] if segment else ""].append(file)
     return {
         file
@@ -237,14 +259,13 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
         If one is not as it was written, or holds numbers that cannot be.
     """
     contents = Contents()
-    if CORPUS not in manifest.files:
-        raise Damaged(f"{directory.path}: the manifest names no {CORPUS}")
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
     with _in_turn(directory, manifest.files) as files:
         for file, descriptor in files:
             if wrong := problem(descriptor, manifest.files[file], check if file in looked_into else None):
                 raise Damaged(f"{directory.path / file}: {wrong}")
-            contents.take(directory, file, descriptor)
+            with naming(directory.path / file):  # a mapping holds a descriptor
+                contents.take(directory, file, descriptor)
     for wrong in chain(contents.settle(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents
@@ -253,6 +274,7 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """What is wrong with the arrays that the store itself reads, each with its file's name first."""
     yield from _segments(contents, manifest)
+    yield from _texts(contents, manifest)
     yield from _corpus(contents, manifest)
     for name, nodes in manifest.nodes.items():
         yield from _sources(contents, name, nodes, manifest.chunks)
@@ -277,16 +299,38 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
                 yield f"{slots_file(part)}: {name} points at vectors beyond the {vectors} that exist"
     for part, nodes in manifest.nodes.items():
         for file, arrays in contents.nodes[part].items():
-            if wrong := node_records.misfit(arrays):
+            if wrong := misfit(arrays, node_records.COLUMNS):
                 yield f"{node_records.FOLDER}/{part}/{file}: {wrong}"
             yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
-        records = _count(contents.nodes[part], f"{node_records.FOLDER}/{part}/", "ids", manifest)
+        records = _count(contents.nodes[part], f"{node_records.FOLDER}/{part}/", "lengths", manifest)
         places = contents.parts[part].get(node_records.SLOTS)
         if places is not None and (
             places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
         ):
             file = contents.files[part, node_records.SLOTS]
             yield f"{file}: does not say which of {records} records its {nodes} nodes are"
+
+
+def _texts(contents: Contents, manifest: Manifest) -> Iterator[str]:
+    """What is wrong with the texts of chunks and documents, and with what says where they are."""
+    own = {
+        corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
+        corpus.DOCUMENTS: (contents.corpus.get(DOCUMENT_SLOTS), manifest.documents),
+    }
+    if CORPUS in manifest.files and all(slots is None for slots, _ in own.values()):
+        return  # an earlier format
+    for kind, (slots, size) in own.items():
+        folder = f"{corpus.FOLDER}/{kind}"
+        for file, arrays in contents.texts[kind].items():
+            wrong = misfit(arrays, _CORPUS_COLUMNS[kind])
+            if wrong is None and kind == corpus.DOCUMENTS:
+                wrong = corpus.names_misfit(arrays)
+            if wrong is not None:
+                yield f"{folder}/{file}: {wrong}"
+            yield from _order(f"{folder}/{file}", file)
+        count = _count(contents.texts[kind], f"{folder}/", "lengths", manifest)
+        if slots is None or slots.dtype != np.uint32 or slots.shape != (size,) or not _within(slots, count):
+            yield f"{CHUNK_ARRAYS}: does not say which of {count} records its {size} {kind} are"
 
 
 def _count(segments: Mapping[str, Named], folder: str, array: str, manifest: Manifest) -> int:

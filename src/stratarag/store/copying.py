@@ -11,14 +11,13 @@ from typing import BinaryIO
 from stratarag.errors import Damaged, Locked, NotAnIndex, StoreError
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import BLOCK, Digest, FileEntry
-from stratarag.store.database import Database
+from stratarag.store.contents import open_contents
 from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
 from stratarag.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
 from stratarag.store.lock import LOCK, WriterLock
 from stratarag.store.manifest import Manifest
-from stratarag.store.snapshot import connect_corpus
-from stratarag.store.tables import Tables
+from stratarag.store.snapshot import opened_corpus
 
 _RACES = 20  # how often a writer may replace the generation whose files are being opened
 
@@ -73,7 +72,7 @@ def unclaim(layout: Layout) -> None:
 def _copy(source: Layout, target: Layout) -> None:
     def with_calls(partial: Directory) -> None:
         SqliteCalls.of(source.root).copy_to(target.root)
-        keep_known_calls(partial, target)
+        keep_known_calls(partial, manifest, target)
 
     with opened_files(source) as (manifest, files):
         take_over(target, manifest, files.items(), with_calls)
@@ -151,7 +150,7 @@ def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) 
         raise Damaged(f"{name}: altered since it was written; verify() says what else is")
 
 
-def keep_known_calls(generation: Directory, target: Layout) -> None:
+def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) -> None:
     """Leave in the cache no call that went into a chunk which is not in the corpus copied.
 
     Such a chunk is deleted and its calls are about to be purged, or is not published yet.
@@ -161,9 +160,9 @@ def keep_known_calls(generation: Directory, target: Layout) -> None:
         return
     try:
         mentioned = calls.chunks()
-        database = Database(generation.path, lambda: connect_corpus(generation), reopen=False)
-        known = Tables(database, 0, 0).row_of(mentioned)
-        database.close()
+        corpus = opened_corpus(generation, manifest, open_contents(generation, manifest, "sizes"))
+        known = corpus.row_of(mentioned)
+        corpus.close()
         calls.purge(chunk for chunk in mentioned if chunk not in known)
     finally:
         calls.close()

@@ -200,15 +200,15 @@ def remove_database(folder: Directory, name: str) -> None:
         folder.unlink(name + suffix)
 
 
-def require_sound(connection: sqlite3.Connection, path: Path, schema: str = "main") -> None:
-    """Check the structure of a file attached as `schema`; `Damaged` says what is wrong.
+def require_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the structure of a file; `Damaged` says what is wrong.
 
     Done before all of it is read.
 
     Pages that point at one another would otherwise keep a query busy for ever.
     """
     with named_errors(path):
-        for (found,) in connection.execute(f"PRAGMA {schema}.quick_check(1)"):
+        for (found,) in connection.execute("PRAGMA quick_check(1)"):
             if found != "ok":
                 raise Damaged(f"{path}: not a sound SQLite file ({found})")
 

@@ -41,8 +41,8 @@ def _less_stored(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "format": 4}
 
 
-def _patched(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 4 had all arrays of a part in one file, and no patches: what is there is seen from the files."""
+def _by_changes(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 had the corpus in tables, and no patches of arrays: what is there is seen from the files."""
     return {**content, "format": 5}
 
 
@@ -51,7 +51,7 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
     _name_parts,
     _nothing_renamed,
     _less_stored,
-    _patched,
+    _by_changes,
 )
 
 

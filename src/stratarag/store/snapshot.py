@@ -23,11 +23,19 @@ from stratarag.store.node_records import SLOTS, NodeRecords
 from stratarag.store.pool import Pool, pooled
 from stratarag.store.rows import PASSAGES, Fields, TableRows
 from stratarag.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
-from stratarag.store.view import INDPTR, CorpusView, NodeReader, StoredPart, TableNodes
+from stratarag.store.view import INDPTR, Corpus, CorpusView, NodeReader, StoredPart, TableNodes
+
+
+def opened_corpus(directory: Directory, manifest: Manifest, contents: Contents) -> Corpus:
+    """The chunks and documents of a generation, whose other files are open."""
+    if (stored := contents.stored_corpus(directory.path)) is not None:
+        return stored
+    database = Database(directory.path / CORPUS, lambda: connect_corpus(directory), reopen=False)
+    return Tables(database, manifest.chunks, manifest.documents)
 
 
 def connect_corpus(directory: Directory) -> sqlite3.Connection:
-    """Open the tables of a generation, once they are found to be ours.
+    """Open the tables of a generation of an earlier format, once they are found to be ours.
 
     Raises
     ------
@@ -129,11 +137,10 @@ class Snapshot(CorpusView):
             else _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
         )
         self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
-        corpus = directory.path / CORPUS
-        database = Database(corpus, lambda: connect_corpus(directory), reopen=False)
-        self._corpus = Tables(database, self.manifest.chunks, self.manifest.documents)
+        self._opened = opened_corpus(directory, self.manifest, contents)
         self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
-        self._check_counts(corpus)
+        if isinstance(self._opened, Tables):
+            self._check_counts(self._opened)
         if isinstance(self.pool, ExternalPool):
             self._describe(self.pool, contents)
 
@@ -152,29 +159,36 @@ class Snapshot(CorpusView):
             vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
         records = contents.records(name)
         if records is None:
-            reader: NodeReader = TableNodes(name, self._corpus, len(own[INDPTR]) - 1)
+            if not isinstance(self._opened, Tables):
+                raise Damaged(f"{self._opened.path}: the part {name!r} has no nodes")
+            reader: NodeReader = TableNodes(name, self._opened, len(own[INDPTR]) - 1)
         else:
             reader = NodeRecords(records, own[SLOTS])
         return StoredPart(name, reader, Layers(vectors, own, hidden=[SLOTS]))
 
-    def _check_counts(self, corpus: Path) -> None:
+    def _check_counts(self, tables: Tables) -> None:
         """The last numbers in the tables; to count them all is for `verify`."""
         expected = {"chunks": self.manifest.chunks, "documents": self.manifest.documents}
         found = {
-            "chunks": self._corpus.last("row", "chunks"),
-            "documents": self._corpus.last("number", "documents"),
+            "chunks": tables.last("row", "chunks"),
+            "documents": tables.last("number", "documents"),
         }
         for name, part in self._parts.items():
             if isinstance(part.reader, TableNodes):
                 expected[f"nodes of {name}"] = part.size
-                found[f"nodes of {name}"] = self._corpus.last("row", "nodes", name)
+                found[f"nodes of {name}"] = tables.last("row", "nodes", name)
         for what, count in expected.items():
             if found[what] != count:
-                raise Damaged(f"{corpus}: {found[what]} {what}, but the manifest says {count}")
+                raise Damaged(f"{tables.path}: {found[what]} {what}, but the manifest says {count}")
 
     @property
-    def _tables(self) -> Tables:
-        return self._corpus
+    def corpus(self) -> Corpus:
+        """Where chunks and documents are read from."""
+        return self._opened
+
+    @property
+    def _corpus(self) -> Corpus:
+        return self._opened
 
     @property
     def vectors(self) -> Vectors:
@@ -205,5 +219,5 @@ class Snapshot(CorpusView):
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
 
     def close(self) -> None:
-        """Let go of the tables. Arrays that someone still holds stay valid."""
-        self._corpus.database.close()
+        """Read no more of the corpus. Arrays that someone still holds stay valid."""
+        self._opened.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,9 +23,10 @@ from stratarag.store.arrays import (
     open_arrays,
     write_arrays,
 )
-from stratarag.store.assembly import Assembled, Scratch, assemble
+from stratarag.store.assembly import Assembled, Written, assemble
+from stratarag.store.blocks import Columns, Records
 from stratarag.store.calls import SqliteCalls
-from stratarag.store.checksums import FileEntry, fingerprint
+from stratarag.store.checksums import FileEntry
 from stratarag.store.contents import (
     CHUNK_ARRAYS,
     DOCUMENTS,
@@ -41,21 +41,31 @@ from stratarag.store.contents import (
     patch_file,
     slots_file,
 )
+from stratarag.store.corpus import (
+    CHUNK_COLUMNS,
+    CHUNK_SLOTS,
+    CHUNKS,
+    DOCUMENT_COLUMNS,
+    DOCUMENT_SLOTS,
+    StoredCorpus,
+)
+from stratarag.store.corpus import DOCUMENTS as DOCUMENTS_FOLDER
+from stratarag.store.corpus import FOLDER as CORPUS_FOLDER
 from stratarag.store.external import ExternalPool
 from stratarag.store.external_writer import ExternalWriter
 from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
-from stratarag.store.layout import CORPUS, GENERATIONS, MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
+from stratarag.store.layout import MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
 from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import SLOTS as NODE_SLOTS
-from stratarag.store.node_records import NodeRecords, Records, written
+from stratarag.store.node_records import NodeRecords, written
 from stratarag.store.nodes import compressed_sources, first_sources
 from stratarag.store.patches import are_numbers, patch
 from stratarag.store.pool import FOLDER as VECTOR_FOLDER
 from stratarag.store.pool import PoolWriter
 from stratarag.store.rows import PASSAGES, Fields
+from stratarag.store.scratch import Scratch
 from stratarag.store.segments import segment_order
-from stratarag.store.tables import Tables
 from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
 
 if TYPE_CHECKING:
@@ -101,6 +111,7 @@ class Staging(CorpusView):
         self._finish = finish
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
+        self._opened: StoredCorpus | None = None
         self._made: Directory | None = None
         external = None if base is None else base.pool if isinstance(base.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
@@ -147,20 +158,41 @@ class Staging(CorpusView):
         """
         if self._assembled is not None:
             raise RuntimeError("assemble() was already called")
-        before = {} if self.base is None else self.base.documents()
+        before = {} if self.base is None else self.base.digests()
         for identity in removed:
             if identity not in before:
                 raise KeyError(f"no document {identity!r} in generation {self._number - 1}")
         scratch = self._open_scratch()
-        scratch.seal(removed)
-        previous = None
-        if self.base is not None:
-            generation = self._layout.path / GENERATIONS / str(self.base.manifest.generation)
-            previous = generation / CORPUS
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
-        self._assembled = assemble(self._directory.path / CORPUS, scratch.path, previous)
+        self._assembled = made = assemble(
+            self._directory,
+            self._number,
+            scratch,
+            None if self.base is None else self.base.corpus,
+            np.zeros(0, np.int64) if self.base is None else self.base.chunk_documents(),
+            removed=removed,
+            compact=self._compact,
+        )
+        scratch.close()
         self._directory.unlink(SCRATCH)
+        self._opened = StoredCorpus(
+            self._directory.path,
+            self._shared(CHUNKS, made.chunks, CHUNK_COLUMNS),
+            made.chunks.slots,
+            self._shared(DOCUMENTS_FOLDER, made.documents, DOCUMENT_COLUMNS),
+            made.documents.slots,
+            made.chunk_documents,
+        )
+
+    def _shared(self, kind: str, written: Written, columns: Columns) -> Records:
+        """The segments of chunks or documents: those that were written, and those that stay."""
+        folder = f"{CORPUS_FOLDER}/{kind}"
+        with self._directory.directory(CORPUS_FOLDER) as above, above.directory(kind) as directory:
+            self._link(folder, directory, written.kept)
+            directory.sync()
+        self._files |= {f"{folder}/{file}": entry for file, entry in written.files.items()}
+        return self._records(str(self._directory.path / folder), folder, columns)
 
     @property
     def _directory(self) -> Directory:
@@ -169,11 +201,13 @@ class Staging(CorpusView):
         return self._made
 
     @property
-    def _tables(self) -> Tables:
-        return self._corpus.tables
+    def _corpus(self) -> StoredCorpus:
+        if self._opened is None:
+            raise RuntimeError("call assemble() first")
+        return self._opened
 
     @property
-    def _corpus(self) -> Assembled:
+    def _made_of(self) -> Assembled:
         if self._assembled is None:
             raise RuntimeError("call assemble() first")
         return self._assembled
@@ -181,19 +215,19 @@ class Staging(CorpusView):
     @property
     def document_count(self) -> int:
         """Number of documents."""
-        return self._corpus.documents
+        return len(self._corpus.names)
 
     def chunk_documents(self) -> NDArray[np.int32]:
         """The place of each chunk's document in the sorted document ids, shape (size,)."""
-        return self._corpus.chunk_documents
+        return self._made_of.chunk_documents
 
     def known_rows(self) -> tuple[Rows, Rows]:
         """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
-        return self._corpus.rows_now, self._corpus.rows_before
+        return self._made_of.rows_now, self._made_of.rows_before
 
     def arrived_rows(self) -> Rows:
         """Chunks of documents that came, ascending; some of them may be known all the same."""
-        return self._corpus.arrived
+        return self._made_of.arrived
 
     # Vectors
 
@@ -300,7 +334,7 @@ class Staging(CorpusView):
         return self.base is not None and (part, NUMBERS) in self.base.groups
 
     def _loses_chunks(self) -> bool:
-        return self.base is not None and len(self._corpus.rows_before) < self.base.size
+        return self.base is not None and len(self._made_of.rows_before) < self.base.size
 
     def _written(self, path: str, arrays: Arrays) -> Arrays:
         """Write arrays to a file of this generation, and open them there."""
@@ -349,14 +383,19 @@ class Staging(CorpusView):
         return slots
 
     def _reader(self, name: str, slots: NDArray[Any]) -> NodeRecords:
-        folder = f"{node_records.FOLDER}/{name}/"
-        files = [each.removeprefix(folder) for each in self._files if each.startswith(folder)]
+        folder = f"{node_records.FOLDER}/{name}"
+        records = self._records(node_records.label(name), folder, node_records.COLUMNS, held=_HELD)
+        return NodeRecords(records, slots)
+
+    def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
+        """The records in the segments of a folder of this generation."""
+        files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
         files.sort(key=segment_order)
         segments = []
         for file in files:
-            with opened(self._directory, folder + file) as descriptor:
-                segments.append(open_arrays(self._directory, folder + file, descriptor))
-        return NodeRecords(Records(name, files, segments, held=_HELD), slots)
+            with opened(self._directory, f"{folder}/{file}") as descriptor:
+                segments.append(open_arrays(self._directory, f"{folder}/{file}", descriptor))
+        return Records(name, files, segments, columns, **held)
 
     def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
         """Take files of the previous generation into a directory of this one."""
@@ -437,13 +476,6 @@ class Staging(CorpusView):
             nodes={name: self._parts[name].size for name in manifest.parts},
         )
         self._write_vectors()
-        self._close_files()
-        descriptor = self._directory.descriptor(CORPUS, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-            self._files[CORPUS] = fingerprint(descriptor)
-        finally:
-            os.close(descriptor)
         vectors = {} if self._external is None else self._external.description
         return replace(counted, vectors=vectors, files=dict(sorted(self._files.items())))
 
@@ -463,7 +495,12 @@ class Staging(CorpusView):
         if self._external is not None:
             fields = self._fields(len(pool.hashes(plan)), slots)
             self._external.plan(pool, plan, fields, self._number)
-        corpus = {DOCUMENTS: self._corpus.chunk_documents, **slots.pop(_CORPUS)}
+        corpus = {
+            DOCUMENTS: self.chunk_documents(),
+            CHUNK_SLOTS: self._corpus.chunk_slots,
+            DOCUMENT_SLOTS: self._corpus.document_slots,
+            **slots.pop(_CORPUS),
+        }
         self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
         with self._directory.make(SLOTS) as directory:
             for part, arrays in slots.items():
@@ -479,28 +516,25 @@ class Staging(CorpusView):
         for part, own in slots.items():
             arrays |= {f"{part}.{name}": each for name, each in own.items() if part != _CORPUS}
         documents = self.document_ids(range(self.document_count))
-        return Fields.of(count, arrays, self._corpus.chunk_documents, documents)
+        return Fields.of(count, arrays, self.chunk_documents(), documents)
 
     def _gone(self) -> list[str]:
         if self.base is None:
             return []
         gone = np.ones(self.base.size, dtype=np.bool_)
-        gone[self._corpus.rows_before] = False
+        gone[self._made_of.rows_before] = False
         return self.base.ids(np.flatnonzero(gone).tolist())
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
         self._directory.sync_all()
 
-    def _close_files(self) -> None:
-        if self._assembled is not None:
-            self._assembled.tables.database.close()
-
     def discard(self) -> None:
         """Remove what was staged and not published; nothing happens otherwise."""
         if self._scratch is not None:
             self._scratch.close()
-        self._close_files()
+        if self._opened is not None:
+            self._opened.close()
         self._writable = None
         if self.base is not None and isinstance(self.base.pool, ExternalPool):
             self.base.pool.release()

@@ -1,30 +1,30 @@
-"""The tables of a generation, documents and chunks, and every query that reads them."""
+"""The tables that documents and chunks were in until format 4, and every query that reads them."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from stratarag.errors import Damaged
 from stratarag.records import Chunk, Metadata
-from stratarag.store.database import Database, batches, marks, schema_of
+from stratarag.store.database import Database, batches, marks, require_sound, schema_of
 
-TABLES = """
-CREATE TABLE {schema}.documents (
+_TABLES = """
+CREATE TABLE main.documents (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, metadata TEXT NOT NULL
 );
-CREATE TABLE {schema}.chunks (
+CREATE TABLE main.chunks (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL, document INTEGER NOT NULL, ordinal INTEGER NOT NULL,
     first INTEGER NOT NULL, last INTEGER NOT NULL, text TEXT NOT NULL, metadata TEXT NOT NULL,
     ref TEXT NOT NULL
 );
 """
-INDEXES = """
+_INDEXES = """
 CREATE UNIQUE INDEX chunks_by_id ON chunks (id);
 CREATE INDEX chunks_by_ref ON chunks (ref) WHERE ref != '';
 CREATE INDEX chunks_with_metadata ON chunks (row) WHERE metadata != '{}';
@@ -42,8 +42,8 @@ ADVICE = ". Where no row was asked for by its number, an array is damaged: verif
 _CHUNK = "row, id, document, ordinal, first, last, text, metadata, ref"
 
 
-CORPUS_SCHEMA = schema_of(TABLES.format(schema="main") + INDEXES)
-EARLIER_SCHEMA = schema_of(TABLES.format(schema="main") + INDEXES + _NODES)
+CORPUS_SCHEMA = schema_of(_TABLES + _INDEXES)
+EARLIER_SCHEMA = schema_of(_TABLES + _INDEXES + _NODES)
 """Until format 2 the nodes were here too."""
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
@@ -169,6 +169,7 @@ class Tables:
 
     def __init__(self, database: Database, size: int, documents: int) -> None:
         self.database = database
+        self.path = database.path
         self.size = size
         self._most = max(size, documents)
 
@@ -192,9 +193,7 @@ class Tables:
             for number, identity, metadata in self._select(columns, "documents", "number", numbers)
         }
         if missing := [number for number in numbers if number not in documents]:
-            raise Damaged(
-                f"{self.database.path}: document {missing[0]}, of which there are chunks, is missing"
-            )
+            raise Damaged(f"{self.path}: document {missing[0]}, of which there are chunks, is missing")
         return [self._chunk(found[row], *documents[found[row][2]]) for row in _plain(rows)]
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
@@ -209,9 +208,28 @@ class Tables:
             found[ref].append(row)
         return {ref: sorted(rows) for ref, rows in found.items()}
 
+    def records(self, rows: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Of chunks by row: id, ordinal, start, end, text, JSON of their own metadata, ref."""
+        found = self._by_row(_CHUNK, "chunks", rows, self.size)
+        for record in found.values():
+            self._metadata(record[-2])  # which goes on as it is
+        return [(found[row][1], *found[row][3:]) for row in _plain(rows)]
+
+    def document_records(self, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Of documents by their place in the sorted ids: id, digest, JSON of metadata."""
+        columns = "number, id, digest, metadata"
+        found = {each[0]: each[1:] for each in self._select(columns, "documents", "number", _plain(numbers))}
+        for _, _, metadata in found.values():
+            self._metadata(metadata)
+        return [found[number] for number in _plain(numbers)]
+
     def documents(self) -> dict[str, str]:
         """Digests by document id, in the order of the ids."""
         return dict(self._all("id, digest", "documents ORDER BY number"))
+
+    def digests(self) -> Mapping[str, str]:
+        """The same."""
+        return self.documents()
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids."""
@@ -220,7 +238,7 @@ class Tables:
         try:
             return [found[number] for number in wanted]
         except KeyError as error:
-            raise NoSuchRow(f"{self.database.path}: there is no document {error}{ADVICE}") from None
+            raise NoSuchRow(f"{self.path}: there is no document {error}{ADVICE}") from None
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None. Unknown ids are left out."""
@@ -242,7 +260,7 @@ class Tables:
         return [(*found[row][1:-1], self._extra(*found[row])) for row in _plain(rows)]
 
     def _extra(self, row: int, identity: str, *values: Any) -> Metadata:
-        return Extra(f"{self.database.path}: row {row}, node {identity[:80]!r},", self._metadata(values[-1]))
+        return Extra(f"{self.path}: row {row}, node {identity[:80]!r},", self._metadata(values[-1]))
 
     def node_rows(self, part: str, ids: Sequence[str]) -> dict[str, int]:
         """Rows of a part's nodes by id, likewise; ids that are not there are left out."""
@@ -252,6 +270,15 @@ class Tables:
         """The place of a document in the sorted ids; None if there is no such document."""
         found = dict(self._select("id, number", "documents", "id", [identity]))
         return found.get(identity)
+
+    def require_sound(self) -> None:
+        """Check the structure of the file, before all of it is read."""
+        with self.database.use() as connection:
+            require_sound(connection, self.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.database.close()
 
     def last(self, number: str, table: str, *part: str) -> int:
         """How many rows a table, or a part of the nodes, has if its numbers have no gap."""
@@ -265,9 +292,7 @@ class Tables:
         wanted = _plain(rows)
         bad = next((row for row in wanted if not 0 <= row < size), None)
         if bad is not None:
-            raise NoSuchRow(
-                f"{self.database.path}: row {bad} of {table} does not exist; there are {size}{ADVICE}"
-            )
+            raise NoSuchRow(f"{self.path}: row {bad} of {table} does not exist; there are {size}{ADVICE}")
         scope = "method = ? AND " if fixed else ""
         if len(wanted) > 1 and wanted == list(range(wanted[0], wanted[0] + len(wanted))):
             sql = f"SELECT {columns} FROM {table} WHERE {scope}row BETWEEN ? AND ?"
@@ -277,7 +302,7 @@ class Tables:
             records = self._select(columns, table, scope + "row", list(dict.fromkeys(wanted)), *fixed)
         found = {record[0]: record for record in records}
         if missing := [row for row in wanted if row not in found]:
-            raise Damaged(f"{self.database.path}: row {missing[0]} of {table} is missing")
+            raise Damaged(f"{self.path}: row {missing[0]} of {table} is missing")
         return found
 
     def _select(
@@ -296,14 +321,14 @@ class Tables:
         expected = tuple(int if name in _NUMBERS else str for name in columns.split(", "))
         for row in rows:
             if tuple(map(type, row)) != expected:
-                raise Damaged(f"{self.database.path}: {columns} are of the wrong types in {str(row)[:60]}")
+                raise Damaged(f"{self.path}: {columns} are of the wrong types in {str(row)[:60]}")
         return rows
 
     def _metadata(self, text: str) -> dict[str, Any]:
         try:
             return from_json(text)
         except (ValueError, TypeError) as error:
-            raise Damaged(f"{self.database.path}: metadata that is not JSON ({error})") from error
+            raise Damaged(f"{self.path}: metadata that is not JSON ({error})") from error
 
     def _chunk(self, record: tuple[Any, ...], document_id: str, metadata: dict[str, Any]) -> Chunk:
         _, identity, _, ordinal, first, last, text, own, ref = record

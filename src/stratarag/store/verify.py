@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from stratarag.store.arrays import Arrays
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import problem
 from stratarag.store.contents import Contents, infinite, meanings, opened, part_of
+from stratarag.store.corpus import CHUNKS, DOCUMENTS, StoredCorpus, ref_key
+from stratarag.store.corpus import FOLDER as CORPUS_FOLDER
 from stratarag.store.database import SIDE_FILES, named_errors
 from stratarag.store.external import ExternalPool
 from stratarag.store.external_writer import require_current
@@ -131,8 +134,10 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         yield from _vectors(contents)
         if not wrong:
             yield from _told(_nodes(contents, manifest))
-        if CORPUS not in wrong:
+        if CORPUS in manifest.files and CORPUS not in wrong:
             yield from _told(_tables(directory, manifest))
+        if not wrong:
+            yield from _told(_corpus(contents.stored_corpus(directory.path)))
         if wrong:
             return
         if manifest.vectors and table is None:
@@ -199,13 +204,34 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
         for start in range(0, len(slots), _READ):
             some = np.sort(slots)[start : start + _READ]
             raw = records.raw(some)
-            ids = keys_of_ids([decoded(each, part)[0] for each in raw])
+            ids = keys_of_ids([decoded(each, records.name)[0] for each in raw])
             hashes = np.fromiter(map(key_of, raw), np.uint64, len(raw))
-            if (hashes != records.column("hashes")[some]).any() or (ids != records.column("ids")[some]).any():
+            if (hashes != records.values("hashes", some)).any() or (ids != records.values("ids", some)).any():
                 yield f"{folder}: holds nodes that are not those that were written"
                 break
         if len(np.unique(records.column("ids")[slots])) < len(slots):
             yield f"{folder}: holds a node twice"
+
+
+def _corpus(corpus: StoredCorpus | None) -> Iterator[str]:
+    """Whether chunks and documents can be read, are each there once, and are found as they should be."""
+    if corpus is None:
+        return
+    chunks, documents = f"{CORPUS_FOLDER}/{CHUNKS}", f"{CORPUS_FOLDER}/{DOCUMENTS}"
+    for start in range(0, corpus.size, _READ):
+        slots = corpus.chunk_slots[start : start + _READ]
+        found = corpus.fields(range(start, start + len(slots)))
+        beside = zip(*(corpus.chunk_records.values(each, slots) for each in ("refs", "noted")), strict=True)
+        if any((ref_key(each[4]), bool(each[5])) != own for each, own in zip(found, beside, strict=True)):
+            yield f"{chunks}: holds chunks that are not found by their refs, or their metadata"
+            break
+    if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
+        yield f"{chunks}: holds a chunk twice"
+    for start in range(0, len(corpus.names), _READ):
+        numbers = range(start, min(start + _READ, len(corpus.names)))
+        corpus.document_metadata(corpus.document_ids(numbers))
+    if any(one >= other for one, other in pairwise(corpus.names)):
+        yield f"{documents}: does not have each document once, in the order of the ids"
 
 
 def _vectors(contents: Contents) -> Iterator[str]:

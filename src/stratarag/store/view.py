@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stratarag.errors import Damaged
 from stratarag.protocols import Vectors
 from stratarag.records import Chunk, Item, Metadata, Node
+from stratarag.store.corpus import StoredCorpus
 from stratarag.store.segments import keys_of_ids
 from stratarag.store.tables import NodeFields, Tables
 
@@ -156,6 +157,10 @@ class StoredPart:
         return self.reader.rows(ids)
 
 
+Corpus = Tables | StoredCorpus
+"""Where chunks and documents are read from: in a folder of an earlier format, tables."""
+
+
 class CorpusView(ABC):
     """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0.
 
@@ -164,7 +169,7 @@ class CorpusView(ABC):
 
     @property
     @abstractmethod
-    def _tables(self) -> Tables: ...
+    def _corpus(self) -> Corpus: ...
 
     @property
     @abstractmethod
@@ -187,51 +192,55 @@ class CorpusView(ABC):
     @property
     def size(self) -> int:
         """Number of chunks."""
-        return self._tables.size
+        return self._corpus.size
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Chunk ids. `ids(range(size))` maps the rows of this generation to what every generation knows."""
-        return self._tables.ids(rows)
+        return self._corpus.ids(rows)
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Chunk texts."""
-        return self._tables.texts(rows)
+        return self._corpus.texts(rows)
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Whole chunks, with the document's metadata merged under their own."""
-        return self._tables.chunks(rows)
+        return self._corpus.chunks(rows)
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
-        return self._tables.row_of(ids)
+        return self._corpus.row_of(ids)
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own ids of passages; those not there are left out."""
-        return self._tables.refs(refs)
+        return self._corpus.refs(refs)
 
     def documents(self) -> dict[str, str]:
         """Digests by document id, sorted by id."""
-        return self._tables.documents()
+        return self._corpus.documents()
+
+    def digests(self) -> Mapping[str, str]:
+        """The same, read when they are asked for."""
+        return self._corpus.digests()
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids, as `chunk_documents` has them."""
-        return self._tables.document_ids(numbers)
+        return self._corpus.document_ids(numbers)
 
     def document_number(self, identity: str) -> int | None:
         """The place of a document in the sorted ids; None if there is no such document."""
-        return self._tables.document_number(identity)
+        return self._corpus.document_number(identity)
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None."""
-        return self._tables.document_metadata(ids)
+        return self._corpus.document_metadata(ids)
 
     def chunk_metadata(self) -> list[Metadata]:
         """Each chunk's metadata, in row order. Chunks without any of their own share their document's."""
-        path, of_documents = self._tables.database.path, list(self.document_metadata().values())
+        path, of_documents = self._corpus.path, list(self.document_metadata().values())
         if len(of_documents) != self.document_count:
             raise Damaged(f"{path}: metadata of {len(of_documents)} documents, not of {self.document_count}")
         merged = [of_documents[number] for number in self.chunk_documents().tolist()]
-        for row, own in self._tables.own_metadata().items():
+        for row, own in self._corpus.own_metadata().items():
             if not 0 <= row < len(merged):
                 raise Damaged(f"{path}: metadata of a chunk {row}, but there are {len(merged)}")
             merged[row] = {**merged[row], **own}

@@ -481,6 +481,6 @@ def extraction_of(node: Node) -> Extraction:
         return from_json(node.text)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Damaged(
-            f"the extraction of chunk {node.id!r} (row {list(node.sources)} in corpus.sqlite) is damaged: "
+            f"the extraction of chunk {node.id!r} (row {list(node.sources)}) is damaged: "
             f"{error!r}. Restore the folder from a copy, or build again"
         ) from error
