@@ -17,6 +17,11 @@ VIEWS = (
     ("", "recall@5", "View `chunks`, recall@5 of supporting passages"),
     (NODES, "answer@1000", "View `nodes`, answer in the first 1,000 tokens"),
     (NODES, "answer@2000", "View `nodes`, answer in the first 2,000 tokens"),
+    (
+        "",
+        "doc_recall@5",
+        "View `chunks`, recall of the first five documents, further passages of one not counted",
+    ),
 )
 """The views that are compared, each by how its rows are named and by what it is measured."""
 VERDICTS = ("All methods ahead beyond noise", "All within noise", "All behind beyond noise")

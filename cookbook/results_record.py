@@ -20,7 +20,7 @@ from results_tables import BY_TYPE, DIFFERENCES, budget_columns, passages_column
 from stratarag.eval.bootstrap import paired_difference
 
 Record = dict[str, Any]
-MEANS = {*passages_columns().values(), *budget_columns().values()}
+MEANS = {*passages_columns().values(), *budget_columns().values(), *(metric for _, metric, _ in VIEWS)}
 _LINE = 240
 _DIGITS = 6
 

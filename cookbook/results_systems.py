@@ -41,17 +41,26 @@ def in_short(
     """On how many data sets all methods are ahead beyond noise: of plain rankings, and of other systems."""
     counted = []
     for each in compared:
-        found = [
-            [gains(scores, methods, each.view, each.metric, rivals) for rivals in (PLAIN, each.rivals)]
-            for scores in scored.values()
-        ]
-        ahead = [sum(bool(pair[n]) and verdict(pair[n]) == VERDICTS[0] for pair in found) for n in (0, 1)]
-        counted.append(f"by {each.title} on {ahead[0]} and {ahead[1]}")
+        plain, systems = (
+            [
+                verdict(found)
+                for scores in of
+                if (found := gains(scores, methods, each.view, each.metric, rivals))
+            ]
+            for of, rivals in ((scored.values(), PLAIN), (mostly(scored, each).values(), each.rivals))
+        )
+        counts = [f"{found.count(VERDICTS[0])} of {len(found)}" for found in (plain, systems)]
+        counted.append(f"by {each.title} on {' and '.join(counts)}")
     if scored and counted:
         yield (
-            f"**In short**: of {len(scored)} data sets, all four methods are ahead beyond noise of the best "
-            f"plain ranking, and of the best other system, {'; '.join(counted)}.\n"
+            "**In short**: all four methods are ahead beyond noise of the best plain ranking, and of the "
+            f"best other system, {'; '.join(counted)} data sets.\n"
         )
+
+
+def mostly(scored: Mapping[str, Ranking], each: Comparison) -> dict[str, Ranking]:
+    """The data sets on which most of the rivals were measured: others say nothing of the best of them."""
+    return {key: scores for key, scores in scored.items() if 2 * measured(scores, each) > len(each.rivals)}
 
 
 def told(
@@ -60,16 +69,10 @@ def told(
     methods: Sequence[str],
     compared: Sequence[Comparison],
 ) -> Iterator[str]:
-    """A paragraph for each comparison, and one that names everything that is ahead of all methods.
-
-    Sets on which only a few of the systems were measured say nothing of the best of them.
-    """
+    """A paragraph for each comparison, and one that names everything that is ahead of all methods."""
     ahead = []
     for each in compared:
-        most = {
-            key: scores for key, scores in scored.items() if 2 * measured(scores, each) > len(each.rivals)
-        }
-        if said := standing(most, titles, methods, each.view, each.metric, each.rivals):
+        if said := standing(mostly(scored, each), titles, methods, each.view, each.metric, each.rivals):
             yield f"- **Other systems, {each.title}**, against the best of them on each set:"
             yield from said
         ahead += [

@@ -146,3 +146,24 @@ def test_what_stands_here_is_assembled_from_the_records_here(results: Any) -> No
     for path in KEPT.glob("*.json"):
         assert path.stem in found, path
         assert path.stat().st_size < MOST_BYTES, path
+
+
+def test_the_readme_tells_what_the_records_say(results: Any) -> None:
+    text = (COOKBOOK.parent / "README.md").read_text("utf-8").partition("Recall@5 of supporting passages")[2]
+    head, _, *rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][:6]
+    titles = {section.title: section.name for section in results.SECTIONS if section.corpus}
+    shown = {
+        "BM25": "bm25",
+        "dense vectors": "dense",
+        "hybrid (reciprocal ranks)": "hybrid",
+        "the walk": "lshtree",
+    }
+    assert [row[0] for row in rows] == list(shown)
+    scores = [results.collected(KEPT)[titles[title.split(", ")[0]]]["scores"] for title in head[:-1]]
+    assert [title.split(", ")[1].split()[0] for title in head[:-1]] == [
+        str(each["settings"]["questions"]) for each in scores
+    ]
+    tables = importlib.import_module("results_tables")
+    for label, *cells in rows:
+        recalls = [tables.row_of(each, shown[label])["means"]["recall@5"] for each in scores]
+        assert cells == [tables.short(each) for each in (*recalls, sum(recalls) / len(recalls))]
