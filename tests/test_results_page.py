@@ -20,7 +20,7 @@ from stratarag.testing import FakeEmbedder
 
 COOKBOOK = Path(__file__).parents[1] / "cookbook"
 KEPT = COOKBOOK / "measured"
-MOST_BYTES = 40_000
+MOST_BYTES = 60_000
 
 
 @pytest.fixture(scope="module")
