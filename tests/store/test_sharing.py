@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 import stratarag as sr
 from stratarag.errors import Damaged
-from stratarag.store import node_records
+from stratarag.kernels.hamming import native_available
+from stratarag.store import arrays, node_records
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
 from stratarag.store.pool import FEWEST
@@ -124,6 +126,26 @@ def test_regrouping_writes_everything_anew(tmp_path: Path) -> None:
 def index_files(index: sr.Index) -> list[Path]:
     assert snapshot_of(index).manifest.generation == index.generation
     return list(Path(index.path).rglob("*.arrays"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
+@pytest.mark.skipif(
+    not native_available() and sys.version_info < (3, 13), reason="mappings of Python's own keep a descriptor"
+)
+def test_an_open_index_holds_few_files_however_many_are_mapped(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "READ", 0)
+    before = len(os.listdir("/dev/fd"))
+    opened = IndexFolder.open(folder.path)
+    snapshot = opened.snapshot()
+    assert len(snapshot.manifest.files) > 5
+    assert len(os.listdir("/dev/fd")) <= before + 2
+    texts, vectors = snapshot.texts([3]), np.array(snapshot.vectors[3:4])
+    for path in folder.path.rglob("*.arrays"):
+        path.unlink()
+    assert snapshot.texts([3]) == texts  # what is mapped stays
+    assert np.array_equal(snapshot.vectors[3:4], vectors)
 
 
 def test_a_plan_keeps_whole_segments_and_moves_the_rest() -> None:

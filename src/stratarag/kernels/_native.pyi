@@ -20,6 +20,7 @@ def shifts(
     found: NDArray[np.int64],
     votes: NDArray[np.int32],
 ) -> None: ...
+def mapped(descriptor: int, size: int) -> NDArray[np.uint8]: ...
 def bm25(
     rows: NDArray[np.int32],
     counts: NDArray[np.uint8],

@@ -17,6 +17,7 @@ import math
 import mmap
 import os
 import re
+import sys
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -25,8 +26,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratarag.errors import Damaged
+from stratarag.kernels.hamming import native_available
 from stratarag.store.checksums import BLOCK, Digest, FileEntry
 from stratarag.store.files import Directory
+
+if native_available():
+    from stratarag.kernels import _native
 
 SUFFIX = ".arrays"
 READ = 1 << 16  # bytes up to which a file is read and not mapped
@@ -182,7 +187,7 @@ def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, N
 def _buffer(descriptor: int, size: int) -> NDArray[np.uint8]:
     """The bytes of a file: a mapping of it, or a copy in aligned memory where it is small."""
     if size > READ:
-        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+        return _mapped(descriptor, size)
     raw = np.zeros(size + _ALIGNED, np.uint8)
     start = -raw.ctypes.data % _ALIGNED
     buffer = raw[start : start + size]
@@ -190,6 +195,15 @@ def _buffer(descriptor: int, size: int) -> NDArray[np.uint8]:
     buffer[: len(content)] = np.frombuffer(content, np.uint8)
     buffer.flags.writeable = False
     return buffer
+
+
+def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
+    """A mapping that keeps no descriptor: an index has hundreds of files, a process may have a thousand."""
+    if sys.version_info >= (3, 13):
+        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
+    if native_available() and hasattr(_native, "mapped"):
+        return _native.mapped(descriptor, size)
+    return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
 
 
 def _read(descriptor: int, size: int) -> bytes:
