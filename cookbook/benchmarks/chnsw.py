@@ -19,6 +19,8 @@ other queries. Base-HNSW's distance evaluations are FAISS's count, since hnswlib
 `svs` (scalable-vs) is Vamana over float32: its LVQ codes end the process where the processor is not Intel's.
 `ngt` is ANNG, asked one by one, its range grown with the logarithm of the pool: its QG is made by a program
 that the wheel does not hold. glass is on no package index.
+Memory is what the process holds more once a peer is built, and of ours the bytes of all arrays; peers that
+search codes need the vectors besides.
 Peers that search codes rank three times as many results again by their vectors. C-HNSW is measured with each
 set of instructions that is named, as on a processor that has no others; its bounds from sketches, a word of
 bits each, are counted apart from evaluations.
@@ -30,9 +32,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import resource
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,6 +116,11 @@ def hierarchy(leaves: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return layers, links
 
 
+def resident() -> float:
+    """MiB of memory that the process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
 Search = Callable[[np.ndarray, Any], list[np.ndarray]]
 Pool = int | list[int]
 
@@ -170,9 +179,9 @@ class Base:
     def __init__(self, library: str, layers: list[np.ndarray]) -> None:
         self.library, self.name = library, f"Base-HNSW, {library}"
         self.layers = layers
-        start = time.process_time()
+        before, start = resident(), time.process_time()
         self.indexes = [getattr(self, f"_{library}")(layer) for layer in layers]
-        self.built = time.process_time() - start
+        self.built, self.memory = time.process_time() - start, resident() - before
 
     def _hnswlib(self, layer: np.ndarray) -> Any:
         import hnswlib
@@ -323,11 +332,12 @@ def compare(
     for library in libraries:
         base = Base(library, layers)
         rivals[base.name] = base
-        print(f"build {base.name}: {base.built:.1f} CPU-seconds", flush=True)
+        print(f"build {base.name}: {base.built:.1f} CPU-seconds, {base.memory:,.0f} MiB", flush=True)
     for mode, kind in [*(("fast", each) for each in codes), ("paper", "float32")]:
         index = built(layers, children, kind, mode)
         per = index.stats().distances / sum(map(len, layers))
-        print(f"  {per:,.0f} evaluations a node, default ef {index.ef}", flush=True)
+        memory = sum(array.nbytes for array in index.arrays().values()) / 2**20
+        print(f", {memory:,.0f} MiB; {per:,.0f} evaluations a node, default ef {index.ef}", flush=True)
         for name in instructions if mode == "fast" else instructions[:1]:
             label = f"C-HNSW, {kind}" if mode == "fast" else "C-HNSW as printed"
             label += "" if name == "auto" else f", {name}"

@@ -174,7 +174,7 @@ def like_a_large_index() -> None:
     """
     topk.SCAN_LIMIT = nearest.SCAN_LIMIT = 24  # type: ignore[attr-defined]
     topk.SHORTLIST = 16
-    chnsw.SCANNED = 20
+    chnsw.SCANNED = dict.fromkeys(chnsw.SCANNED, 20)
 
 
 def elsewhere(call: str) -> str:

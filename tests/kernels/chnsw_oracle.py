@@ -40,7 +40,9 @@ class Oracle:
             layer = self.layers[level]
             scores = layer["vectors"] @ query
             if len(layer["links"]):
-                pool = self._beam(layer, scores, self._entries(level, best), ef)
+                pool = self._beam(
+                    layer, scores, self._entries(level, best), k, ef, float(np.linalg.norm(query))
+                )
             else:
                 pool = [(-s, i) for i, s in enumerate(scores.tolist()) if layer["alive"][i]]
                 pool.sort()
@@ -64,16 +66,24 @@ class Oracle:
         more = layer["pilots"] if len(entries) < 8 else layer["pilots"][:1]
         return list(dict.fromkeys([*entries, *more.tolist()]))
 
-    def _beam(self, layer: Any, scores: np.ndarray, entries: list[int], ef: int) -> list[tuple[float, int]]:
+    def _beam(
+        self, layer: Any, scores: np.ndarray, entries: list[int], k: int, ef: int, length: float
+    ) -> list[tuple[float, int]]:
         pool: list[tuple[float, int]] = []
+        most = min(k + 4 * (ef - k), max(ef, len(scores)))
+        reach, origin = 1 + 0.05 * np.log2(ef / k), length * float(layer["bounds"][1])
         seen, expanded, fresh = set(entries), set(), entries
         while True:
             self.distances += len(fresh)
             for node in fresh:
                 bisect.insort(pool, (-float(scores[node]), node))
-                del pool[ef:]
+                del pool[most:]
             waiting = [node for _, node in pool if node not in expanded]
             if not waiting:
+                return pool
+            if len(pool) >= k and origin + next(s for s, n in pool if n == waiting[0]) > reach * (
+                origin + pool[k - 1][0]
+            ):
                 return pool
             expanded.add(waiting[0])
             fresh = [int(n) for n in layer["links"][waiting[0]] if n >= 0 and n not in seen]

@@ -415,7 +415,10 @@ def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
 @native
 @pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
 @pytest.mark.parametrize("codes", ["float32", "float16"])
-def test_sketches_spare_evaluations_and_lose_nothing(codes: Any, metric: Any) -> None:
+def test_sketches_spare_evaluations_and_lose_nothing(
+    codes: Any, metric: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_chnsw_links, "SKETCHED", 100_000)
     layers, children = hierarchy([4000, 400], 100, seed=22)
     layers = [3 + 2 * layer for layer in layers]  # far from the origin, as vectors of many models are
     index = CHNSW.build(layers, children, codes=codes, metric=metric, scan_limit=100)
@@ -442,6 +445,19 @@ def test_sketches_spare_evaluations_and_lose_nothing(codes: Any, metric: Any) ->
         _, scores = found.search_many(queries, 1, ef=40)[0]
         assert np.isclose(scores[:, 0], best, rtol=1e-3).mean() >= 0.95
     assert again.arrays()["layer0.sketches"].shape == (len(index.arrays()["layer0.alive"]), 64)
+
+
+@native
+def test_a_layer_has_sketches_once_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    (vectors,), _ = hierarchy([2000], 64, seed=24)
+    monkeypatch.setattr(_chnsw_links, "SKETCHED", 1500 * 64 * 4)
+    index = CHNSW.build([vectors[:1000]], codes="float32")
+    assert not index.arrays()["layer0.sketches"].size
+    index.add(0, vectors[1000:])
+    opened = CHNSW.from_arrays(index.arrays())
+    rows, _ = opened.search_many(vectors[::10], 1, ef=40)[0]
+    assert opened.stats().sketched > 0
+    assert np.mean(rows[:, 0] == np.arange(0, 2000, 10)) > 0.95
 
 
 @native

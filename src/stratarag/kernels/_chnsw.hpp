@@ -107,6 +107,8 @@ struct Scratch {
     bool sketched = false;
     size_t due = 0;  // rows of `fresh` to be scored now; whether the others are depends on their bounds
     size_t at = 0;   // all in the pool before this were expanded
+    size_t nearest = 0;  // results asked for, by which the search is settled; 0: it is when the pool is
+    float origin = 0.0F, reach = 1.0F;  // distances are origin - score; how many times the last result's matter
 
     void forget(size_t nodes) {
         for (size_t i = 0; i < marked.size(); ++i)
@@ -182,6 +184,8 @@ class Index {
     // to be too far away is not scored.
     void begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
                const std::vector<float> *rotated = nullptr) const;
+    // The same for the best k: easy queries end sooner than the pool, hard ones take a larger one.
+    void begin(const Layer &layer, const Prepared &query, size_t k, size_t ef, Scratch &scratch) const;
     bool step(const Layer &layer, Scratch &scratch) const;  // false when nothing is left
     void finish(const Layer &layer, Lane *lanes, size_t count) const;
     void scan(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
@@ -254,7 +258,7 @@ void Index::descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size
         } else {
             for (size_t i = 0; i < count; ++i) {
                 enter(level, lanes[i].scratch);
-                begin(layer, lanes[i].query.coded, pool, lanes[i].scratch, &lanes[i].query.rotated);
+                begin(layer, lanes[i].query, k, pool, lanes[i].scratch);
             }
             finish(layer, lanes, count);
         }

@@ -6,6 +6,23 @@
 #include "_chnsw.hpp"
 
 namespace chnsw {
+namespace {
+
+constexpr size_t WIDER = 4;     // the pool grows to so many times what `ef` has above k
+constexpr float FARTHER = 0.05F;  // of squared distances, for each doubling of `ef` above k
+
+// What is worse is not worth looking at: it would not enter the pool, or is too far away, beside the results, to lead
+// to better ones.
+float bar(const Scratch &scratch) {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    float least = scratch.pool.missing() ? -FLT_MAX : items.back().score;
+    if (scratch.nearest && items.size() >= scratch.nearest)
+        least = std::max(least, scratch.origin -
+                                    scratch.reach * (scratch.origin - items[scratch.nearest - 1].score));
+    return least;
+}
+
+}  // namespace
 
 void Index::promise(const Layer &layer, Scratch &scratch) const {
     const std::vector<int32_t> &fresh = scratch.fresh;
@@ -24,6 +41,7 @@ void Index::begin(const Layer &layer, const Query &query, size_t ef, Scratch &sc
                   const std::vector<float> *rotated) const {
     scratch.pool.reset(ef);
     scratch.at = 0;
+    scratch.nearest = 0;
     scratch.query = query;
     scratch.sketched = rotated && layer.sketches.data;
     if (scratch.sketched)
@@ -31,9 +49,20 @@ void Index::begin(const Layer &layer, const Query &query, size_t ef, Scratch &sc
     await(layer, scratch);
 }
 
+// After distance-adaptive beam search (Al-Jazzazi et al., 2025), with the distance that goes with the metric. For
+// inner products it is that of vectors of the longest one's length.
+void Index::begin(const Layer &layer, const Prepared &query, size_t k, size_t ef, Scratch &scratch) const {
+    if (paper || ef <= k)
+        return begin(layer, query.coded, ef, scratch, &query.rotated);
+    begin(layer, query.coded, std::min(k + WIDER * (ef - k), std::max(ef, layer.count)), scratch, &query.rotated);
+    scratch.nearest = k;
+    scratch.reach = 1.0F + FARTHER * std::log2(static_cast<float>(ef) / static_cast<float>(k));
+    scratch.origin = metric == Metric::l2 ? static_cast<float>(query.squares) : query.norm * layer.max_norm;
+}
+
 void Index::await(const Layer &layer, Scratch &scratch) const {
     const std::vector<int32_t> &fresh = scratch.fresh;
-    if (scratch.sketched && fresh.size() > scratch.pool.missing()) {
+    if (scratch.sketched && (fresh.size() > scratch.pool.missing() || bar(scratch) > -FLT_MAX)) {
         for (int32_t row : fresh)
             fetch(layer.sketches.data + static_cast<size_t>(row) * layer.sketches.stride, layer.sketches.stride);
         scratch.next = Scratch::Next::bound;
@@ -46,13 +75,15 @@ void Index::await(const Layer &layer, Scratch &scratch) const {
 
 namespace {
 
-// Leaves of scratch.fresh what may be better than the worst of a full pool.
+// Leaves of scratch.fresh what may be above the bar.
 void sift(Scratch &scratch) {
-    const float bar = scratch.pool.items.back().score;
+    const float least = bar(scratch);
     size_t kept = 0;
     for (size_t i = 0; i < scratch.fresh.size(); ++i)
-        if (scratch.bounds[i] >= bar)
+        if (scratch.bounds[i] >= least) {
+            scratch.bounds[kept] = scratch.bounds[i];
             scratch.fresh[kept++] = scratch.fresh[i];
+        }
     scratch.fresh.resize(kept);
     scratch.due = kept;
 }
@@ -113,10 +144,9 @@ bool Index::step(const Layer &layer, Scratch &scratch) const {
     switch (scratch.next) {
     case Scratch::Next::bound:
         promise(layer, scratch);
-        if (scratch.pool.missing())
+        sift(scratch);
+        if (scratch.pool.missing() && fresh.size() > scratch.pool.missing())
             rank(scratch);
-        else
-            sift(scratch);
         fetch(layer.codes, fresh.data(), scratch.due);
         scratch.next = Scratch::Next::score;
         if (scratch.due)
@@ -128,7 +158,7 @@ bool Index::step(const Layer &layer, Scratch &scratch) const {
             return true;
         while (scratch.at < items.size() && (items[scratch.at].node & EXPANDED))
             ++scratch.at;
-        if (scratch.at == items.size())
+        if (scratch.at == items.size() || items[scratch.at].score < bar(scratch))
             return false;
         choose(layer, scratch);
         return true;

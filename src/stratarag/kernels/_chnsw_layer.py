@@ -226,13 +226,15 @@ class Layer:
                 self._rows[name] = larger = aligned((max(wanted[0], spare), *wanted[1:]), _TYPES[name])
                 larger[: len(array)] = array[: len(larger)]
 
-    def start_links(self, sketched: bool) -> None:
-        """Make room for links, and for sketches if there are to be any."""
+    def start_sketches(self) -> None:
+        """Make room for sketches of a layer with links, around the mean that it has now."""
+        self.centre = self.mean()
+        room = (len(self._rows["alive"]), sketch_bytes(self.dimension))
+        self._rows["sketches"] = aligned(room, np.uint8)
+
+    def start_links(self) -> None:
+        """Make room for links."""
         self.linked = True
-        if sketched:
-            self.centre = self.mean()
-            room = (len(self._rows["alive"]), sketch_bytes(self.dimension))
-            self._rows["sketches"] = aligned(room, np.uint8)
         self._rows["links"] = aligned((len(self._rows["alive"]), self.width), np.int32)
         self._rows["links"][:] = -1
 

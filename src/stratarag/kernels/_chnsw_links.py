@@ -14,7 +14,7 @@ from stratarag.errors import NativeUnavailable
 from stratarag.kernels._chnsw_coarse import by_distance, centred_codes, no_codes
 from stratarag.kernels._chnsw_layer import Array, Kind, Layer, Matrix, Nodes
 from stratarag.kernels._chnsw_numpy import Flat
-from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, Metric, Options
+from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, SKETCHED, Metric, Options
 from stratarag.kernels.hamming import native_available
 
 if native_available():
@@ -91,13 +91,16 @@ class Linked:
         whole = not layer.linked and size > 0 and (size > options.scan_limit or options.mode == "paper")
         if whole:
             layer.own()
-            layer.start_links(sketched=options.mode == "fast" and options.codes != "int8")
+            layer.start_links()
             rows = layer.rows
         if len(rows):
             layer.own()
             rows = self._order(rows)
-        rounds = whole and options.mode == "fast" and options.codes != "int8"
-        coarse = rounds and by_distance(layer, options.metric)
+        floats = options.mode == "fast" and options.codes != "int8"
+        outgrown = bool(len(rows)) and floats and not len(layer.centre) and layer.codes.nbytes >= SKETCHED
+        if outgrown:
+            layer.start_sketches()
+        coarse = whole and floats and by_distance(layer, options.metric)
         if coarse:
             self._link_coarsely(level, rows, threads)
         for each in {level, min(level + 1, len(self) - 1)}:
@@ -106,7 +109,7 @@ class Linked:
             self._show(each)
         if len(rows):
             if len(layer.sketches):
-                self._graph.sketch(level, rows)
+                self._graph.sketch(level, layer.rows if outgrown else rows)
             if not coarse:
                 self._insert(self._graph, level, rows, threads)
             self._graph.repair(level)

@@ -18,8 +18,10 @@ Mode = Literal["fast", "paper"]
 FORMAT = 2
 _FORMATS = (1, FORMAT)  # the first knows no `pool` and no sketches
 LEAST_EF, MOST_EF = 10, 100_000
-SCANNED = 256
-"""Nodes that are scanned sooner than a graph is searched: about as many as that would score."""
+SCANNED: dict[Kind, int] = {"int8": 256, "float16": 128, "float32": 64}
+"""Nodes that are scanned sooner than a graph is searched: as many as make 256 bytes for each dimension."""
+SKETCHED = 8 * 2**20
+"""Bytes of a layer's float codes from which sketches pay; fewer are read as fast as bounds are computed."""
 METRICS = {"ip": 0, "cosine": 0, "l2": 1}
 KINDS = {"float32": 0, "float16": 1, "int8": 2}
 
@@ -47,7 +49,7 @@ class Options:
     keep_vectors: bool = True
     links: int = 16
     ef_construction: int = 96
-    scan_limit: int = SCANNED
+    scan_limit: int = SCANNED["int8"]
     breadth: int = 10
     recall: float = 0.98
     mode: Mode = "fast"

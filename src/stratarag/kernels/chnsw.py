@@ -76,8 +76,8 @@ class CHNSW(Linked):
         metric
             `ip` inner product, `cosine`, `l2` Euclidean distance.
         codes
-            What is searched: `int8` (one scale per vector), `float16` or `float32`. The latter two have
-            sketches beside them, by which a search leaves out most neighbours without reading them.
+            What is searched: `int8` (one scale per vector), `float16` or `float32`. Layers of the latter two
+            have sketches beside them, from 8 MiB on, by which a search leaves out most neighbours unread.
         keep_vectors
             Keep the float32 vectors to score results again; False gives up a little recall for memory.
         links
@@ -85,7 +85,8 @@ class CHNSW(Linked):
         ef_construction
             Candidates from which they are chosen.
         scan_limit
-            Layers of at most as many nodes are scanned. None: 256, about as many as a search by links scores.
+            Layers of at most as many nodes are scanned. None: 256, of float16 128 and of float32 64, since
+            they take as long to read.
         breadth
             Best nodes of a layer whose children are entries into the next (ERRATA A8).
         regroup
@@ -116,7 +117,7 @@ class CHNSW(Linked):
         dimensions = {layer.shape[1] for layer in checked}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
-        scan_limit = SCANNED if scan_limit is None else scan_limit
+        scan_limit = SCANNED.get(codes, 0) if scan_limit is None else scan_limit
         recall = float(recall)
         options = Options(
             metric, codes, keep_vectors, links, ef_construction, scan_limit, breadth, recall, mode, seed, ef
@@ -141,7 +142,7 @@ class CHNSW(Linked):
 
     @property
     def ef(self) -> list[int]:
-        """Size of the result pool per layer, where a search names none and asks for up to 10 results."""
+        """How widely each layer is searched if a search does not say, for up to 10 results."""
         return list(self._ef)
 
     def search_all(
@@ -156,7 +157,9 @@ class CHNSW(Linked):
         k
             Results per layer; a smaller layer gives all its nodes, and so does any if `k` is huge.
         ef
-            Size of the result pool, of all layers or of each; at least `k`. None: as calibrated.
+            How widely to search all layers or each; at least `k`. The result pool grows to `k + 4 (ef - k)`
+            nodes where a query is hard, and a search ends before that where what is left is too far away
+            beside the results. None: as calibrated.
 
         Returns
         -------
