@@ -5,19 +5,24 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stratarag as sr
+from stratarag.store import patches
+from stratarag.store.contents import NUMBERS
 from stratarag.store.folder import IndexFolder
 from stratarag.store.manifest import FORMAT
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import documents, state
+from stratarag.testing.opened import snapshot_of
 from tests.store.support import traces_of
 
 FOLDERS = Path(__file__).parent
 """`format1.tar.gz`: three short documents, NodeRAG and the LSH tree. `format2.tar.gz`: these and the first
 nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too, and
-`format3` nodes and vectors in segments, `format4` fewer arrays. Until then the corpus was in tables."""
+`format3` nodes and vectors in segments, `format4` fewer arrays. Until then the corpus was in tables. Arrays
+of `format5` are patches of those of an earlier generation, in which hashes of a deleted name are."""
 
 
 def unpacked(name: str, tmp_path: Path) -> Path:
@@ -54,7 +59,7 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
     assert copy.snapshot().manifest.methods == ("noderag", "lshtree")
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4"])
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4", "format5"])
 def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     new = sr.Document("storm", "The storm of 1953 broke the pier of Visby.")
@@ -82,7 +87,7 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4"])
+@pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4", "format5"])
 def test_a_folder_of_an_earlier_format_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
@@ -90,3 +95,25 @@ def test_a_folder_of_an_earlier_format_forgets_what_is_deleted(name: str, tmp_pa
         assert index.verify() == []
         assert traces_of(folder, "Erik Sand") == []
         assert index.retrieve("Who built the pier?", k=20).hits
+
+
+@pytest.mark.parametrize("delete", [False, True])
+def test_hashes_of_names_that_format_5_kept_are_gone_with_the_next_update(
+    delete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpacked("format5", tmp_path)
+    monkeypatch.setattr(patches, "LEAST", 0)  # small arrays are patched too, whatever it takes
+    monkeypatch.setattr(patches, "SHARE", 0)
+    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+        names = {"names.sequence", "names.grams"}
+        snapshot = snapshot_of(index)
+        held = {name: np.asarray(snapshot.groups["graph", NUMBERS][name]) for name in names}
+        kept = {name: np.setdiff1d(held[name], snapshot.part("graph").arrays[name]) for name in names}
+        assert all(len(each) > 1 for each in kept.values())
+        if delete:
+            index.delete(["pier"])
+        else:
+            index.insert([sr.Document("storm", "The storm of 1953 broke the pier of Visby.")])
+        assert index.verify() == []
+    content = b"".join(each.read_bytes() for each in folder.rglob("*.arrays"))
+    assert not [each for name in names for each in kept[name] if each.tobytes() in content]

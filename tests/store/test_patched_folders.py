@@ -133,6 +133,39 @@ def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> Non
     assert not any(gone.tobytes() in path.read_bytes() for path in folder.rglob("*.arrays"))
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_no_hash_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path, size: int) -> None:
+    secret = sr.Document("secret", "Zebulon Quistorpe met Ada Moreno on board of the Halvarine in 1951.")
+    path = tmp_path / "idx"
+    with (
+        patching(True),
+        sr.build_index(
+            [secret, *documents(0, 40)], METHODS, path, embedder=FakeEmbedder(), progress=False
+        ) as index,
+    ):
+        index.insert(documents(60, 61))
+        before = hashes(index, size)
+        index.delete(["secret"])
+        left = hashes(index, size)
+    gone = np.setdiff1d(before, left)
+    assert len(gone) > 5
+    content = b"".join(each.read_bytes() for each in path.rglob("*") if each.is_file())
+    assert files(path, "patches/numbers/*") != set()
+    assert [hex(each) for each in gone.tolist() if each.to_bytes(size, "little") in content] == []
+
+
+def hashes(index: sr.Index, size: int) -> Any:
+    """What arrays hold that stands for names, words and texts: numbers of so many bytes, which are large."""
+    snapshot = snapshot_of(index)
+    found = [
+        np.asarray(array).reshape(-1)
+        for part in snapshot.manifest.parts
+        for array in snapshot.part(part).arrays.values()
+        if array.dtype == np.dtype(f"<u{size}")
+    ]
+    return np.setdiff1d(np.concatenate(found), np.arange(1 << 16))
+
+
 def test_regrouping_leaves_no_patches(folder: Path) -> None:
     with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
         index.regroup("archrag")

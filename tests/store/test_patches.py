@@ -34,6 +34,7 @@ def arrays(rows: int = ROWS, seed: int = 1) -> Named:
         "flags": random.random(rows) < 0.1,
         "names": np.array(["a", "bc"]),
         "nothing": np.zeros((0, 3), np.float64),
+        "void": np.zeros(0, np.int32),
     }
 
 
@@ -130,12 +131,13 @@ def test_numbers_move_in_tables_and_without_them() -> None:
     numbers = np.array([-4, 0, 4, 5, 6, (1 << 40) - 1, 1 << 40])
     assert moved(numbers, moves).tolist() == [-4, 0, 4, 7, 8, (1 << 40) + 1, (1 << 40) - 3]
     assert moved(numbers[:5], moves).tolist() == [-4, 0, 4, 7, 8]
+    assert moved(np.array([-4, -1]), moves).tolist() == [-4, -1]
 
 
 def test_what_says_something_of_a_row_is_told_from_numbers_of_rows() -> None:
     kinds = {name: array.dtype for name, array in arrays().items()}
     assert {name for name, kind in kinds.items() if are_numbers(kind)} == {
-        *("ends", "parents", "slots", "indptr", "indices")
+        *("ends", "parents", "indptr", "indices", "void")
     }
 
 
@@ -150,6 +152,23 @@ def _listed(change: Callable[[list[Any]], Any]) -> Callable[[Named], Named]:
 
 def _with(key: str, value: Any) -> Callable[[Named], Named]:
     return lambda made: {**made, key: np.asarray(value)}
+
+
+def _as_lengths(name: str, length: int | None = None) -> Callable[[Named], Named]:
+    """An array described as the borders of lists, all of whose lengths are those of before, or of none."""
+
+    def changed(made: Named) -> Named:
+        before = arrays()[name]
+        length_now = len(before) if length is None else length
+        listed = [[name, "lengths", before.dtype.str, [length_now]]]
+        return {
+            LIST: np.frombuffer(json.dumps(listed).encode(), np.uint8),
+            "0.spans": np.array([[0, max(length_now - 1, 0), 0]]),
+            "0.items": before[:0],
+            "0.moves": np.zeros((0, 2), np.int64),
+        }
+
+    return changed
 
 
 HOSTILE: dict[str, Callable[[Named], Named]] = {
@@ -172,6 +191,11 @@ HOSTILE: dict[str, Callable[[Named], Named]] = {
     "too few items": _with("0.items", np.zeros(0, np.uint64)),
     "moves of keys": _with("0.moves", [[5, 5]]),
     "moves that descend": _with("3.moves", [[9, 1], [5, 2]]),
+    "lengths of nothing": _as_lengths("void"),
+    "lengths to nothing": _as_lengths("indptr", 0),
+    "lengths of text": _as_lengths("names"),
+    "lengths of truths": _as_lengths("flags"),
+    "lengths of keys": _as_lengths("keys"),
 }
 
 

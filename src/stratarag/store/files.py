@@ -224,8 +224,21 @@ class Directory:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file through to the disk, and put it in its place in one step."""
-        temporary = f"{name}.tmp"
-        self.unlink(temporary)
+        self.unlink(f"{name}.tmp")
+        self._write(name, content, f"{name}.tmp")
+
+    def write_once(self, name: str, content: bytes) -> None:
+        """`write` of a file that all processes fill alike, in a folder that none of them has locked yet.
+
+        Whoever comes second finds it there. What a killed process leaves is a file that `is_begun` tells.
+        """
+        try:
+            self._write(name, content, f"{name}.{secrets.token_hex(8)}.tmp")  # of this call alone
+        except OSError:
+            if not self.holds_file(name):
+                raise
+
+    def _write(self, name: str, content: bytes, temporary: str) -> None:
         with self.creator(temporary) as file:
             file.write(content)
         try:
@@ -233,21 +246,6 @@ class Directory:
         except OSError:
             self.unlink(temporary)
             raise
-
-    def write_once(self, name: str, content: bytes) -> None:
-        """`write` of a file that all processes fill alike, in a folder that none of them has locked yet.
-
-        Whoever comes second finds it there. What a killed process leaves is a file that `is_begun` tells.
-        """
-        temporary = f"{name}.{secrets.token_hex(8)}.tmp"  # of this call alone
-        with self.creator(temporary) as file:
-            file.write(content)
-        try:
-            self.rename(temporary, name)
-        except OSError:
-            self.unlink(temporary)
-            if not self.holds_file(name):
-                raise
 
     def link(self, source: Directory, name: str) -> None:
         """Give a file of another directory the same name here too; a copy, where the disk has no links.

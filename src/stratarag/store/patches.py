@@ -96,7 +96,8 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
     """Numbers, each moved by what the last value in `moves` that is not larger says; negative ones stay."""
     if not len(moves) or not len(numbers):
         return numbers
-    top = int(numbers.max())
+    if (top := int(numbers.max())) < 0:
+        return numbers
     signed = numbers.astype(np.int64)
     if top < max(_TABLE, 4 * len(numbers)):
         table = np.zeros(top + 2, np.int64)
@@ -137,7 +138,7 @@ def _described(before: NDArray[Any] | None, now: NDArray[Any]) -> tuple[How, Spl
         return "whole", None
     if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
         return "same", None
-    numbers = are_numbers(now.dtype)
+    numbers = _may_move(now.dtype)
     if numbers and _are_borders(before) and _are_borders(now):
         splice = _spliced(np.diff(before), np.diff(now), numbers=False)
         if splice is not None:
@@ -151,15 +152,20 @@ def _described(before: NDArray[Any] | None, now: NDArray[Any]) -> tuple[How, Spl
 def are_numbers(kind: np.dtype[Any]) -> bool:
     """Whether an array of this type holds numbers of rows, and nothing of what any row says.
 
-    Keys, which stand for names and texts, are of 64 bits without a sign.
+    Keys, which stand for names, words and texts, have no sign.
     """
-    return kind.kind in "iu" and kind.itemsize >= 4 and kind != np.uint64
+    return kind.kind == "i" and kind.itemsize >= 4
+
+
+def _may_move(kind: np.dtype[Any]) -> bool:
+    """Whether items of this type are tried as numbers that moved; keys of 64 bits are not."""
+    return are_numbers(kind) or kind == np.uint32
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
     """The items of an array one after the other, as integers."""
     flat = array.reshape(-1)
-    if are_numbers(array.dtype):
+    if _may_move(array.dtype):
         return flat.view(np.int32 if array.itemsize == 4 else np.int64)
     size = array.itemsize if array.itemsize in (1, 2, 4, 8) else 1
     return flat.view(f"u{size}")
@@ -234,7 +240,10 @@ class Patched(Mapping[str, NDArray[Any]]):
             items = array.dtype if how == "lengths" else _bits(array).dtype
             per = max(1, array.itemsize // items.itemsize)
             fits &= not splice.misfit(source, items) and len(splice) == length * per
-            fits &= array.ndim == 1 == len(shape) if how == "lengths" else array.shape[1:] == shape[1:]
+            if how == "lengths":
+                fits &= array.ndim == 1 == len(shape) and _may_move(array.dtype) and len(array) > 0 < shape[0]
+            else:
+                fits &= array.shape[1:] == shape[1:]
         elif how != "whole":
             raise ValueError(f"it describes {name!r} as {how!r}")
         if not fits:

@@ -330,8 +330,9 @@ class Staging(CorpusView):
         return arrays
 
     def _divided(self, part: str) -> bool:
-        """Whether the previous generation has both kinds of arrays in files of their own (format 5)."""
-        return self.base is not None and (part, NUMBERS) in self.base.groups
+        """Whether the previous generation has both kinds of arrays in files of their own, as this one has."""
+        numbers = None if self.base is None else self.base.groups.get((part, NUMBERS))
+        return numbers is not None and all(are_numbers(array.dtype) for array in numbers.values())
 
     def _loses_chunks(self) -> bool:
         return self.base is not None and len(self._made_of.rows_before) < self.base.size
