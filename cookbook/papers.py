@@ -7,16 +7,15 @@ usage: python cookbook/papers.py --list
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
 it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FILE is looked for in their
 folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
-one that ended well before, with no row that failed, is not run again by the same command. Model calls and
-vectors are cached there too, so that a run that was stopped repeats none. --estimate tells what answers and
-verdicts would cost, and calls nothing; --dry-run only shows the commands. --judge, --embedder, --questions
-and --estimate are for tables with a model.
+one that ended well before, with no row that failed, is not run again where data, code and command are the
+same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
+--estimate tells what answers and verdicts would cost, and calls nothing; --dry-run only shows the commands.
+--judge, --embedder, --questions and --estimate are for tables with a model.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import shlex
@@ -24,8 +23,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from papers_tables import TABLES, Step, Table
+
+from stratarag.eval.kept import Kept, code, digest, digest_of_files
 
 HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
@@ -65,40 +67,44 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
 def _written(step: Step, work: Path) -> Path:
     """The step's settings as a file, named by what is in it."""
     text = json.dumps(step.config, sort_keys=True)
-    path = work / f"settings-{_digest(text)}.json"
+    path = work / f"settings-{digest(text)[:12]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
 def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
     """Run what was not run before; show all of it. 1 if a command failed."""
-    failed = 0
+    failed, kept, made_of = 0, Kept(given.work / "done"), sources(given)
     wanted = {shlex.join(command): command for table in tables for command in commands(table, given)}
     for line, command in wanted.items():
         print(f"$ {line}", flush=True)
         if given.dry_run:
             continue
-        kept = given.work / "done" / f"{_digest(line)}.txt"  # tables share commands
-        if not kept.is_file():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            before = os.times()
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-            done.stdout += _took(before, os.times())
-            if done.returncode:
-                print(done.stdout, f"failed with exit code {done.returncode}", sep="\n", flush=True)
-                failed = 1
-                continue
-            print(done.stdout, flush=True)
-            if not any(line.startswith("failed: ") for line in done.stdout.splitlines()):
-                kept.write_text(done.stdout, "utf-8")
+        identity = {"command": line, **made_of}  # tables share commands
+        if (printed := kept.get(identity)) is not None:
+            print(printed, flush=True)
             continue
-        print(kept.read_text("utf-8"), flush=True)
+        before = os.times()
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        done.stdout += _took(before, os.times())
+        print(done.stdout, flush=True)
+        if done.returncode:
+            print(f"failed with exit code {done.returncode}", flush=True)
+            failed = 1
+        elif not any(line.startswith("failed: ") for line in done.stdout.splitlines()):
+            kept.put(identity, done.stdout)
     return failed
+
+
+def sources(given: argparse.Namespace) -> dict[str, Any]:
+    """What the outputs of commands depend on beside their words: code, and what is in the files they name."""
+    files = [Path(each) for each in (*given.data, given.extraction) if each]
+    return {
+        "code": dict(code()),
+        "scripts": digest_of_files([HERE / "benchmarks"]),
+        "data": digest_of_files(files),
+    }
 
 
 def _took(before: os.times_result, after: os.times_result) -> str:

@@ -5,6 +5,7 @@ usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--sma
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
 hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own and
 leaves a record in FOLDER (results_record.py), with its date and code; one that fails leaves its log alone.
+The rows of a corpus are kept as each ends: a section that was stopped goes on by the same command.
 RESULTS.md, its plots, tables and logs are always assembled from the latest record of each section, of those
 in FOLDER and those that are kept in measured/ beside RESULTS.md; the ones used are kept there. So
 `--only multihop` renews one section and takes the others as they were measured, and --assemble runs nothing.
@@ -177,6 +178,7 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
         parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
         parts += ["--methods", section.rows, "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
+        parts += ["--again"] if given.again else []
         return parts + (["--questions", str(SMALL_QUESTIONS)] if given.small else [])
     places = {"DATA": data, "WORK": str(given.work), "CACHE": str(given.cache)}
     name, *rest = (filled(part, places) for part in section.command)
@@ -332,9 +334,10 @@ def main() -> int:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="where sections leave records")
-    parser.add_argument("--cache", type=Path, help="keeps vectors; WORK/cache if not given")
+    parser.add_argument("--cache", type=Path, help="keeps vectors and rows; WORK/cache if not given")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="SECTION")
     parser.add_argument("--small", action="store_true", help="a smoke test of every section")
+    parser.add_argument("--again", action="store_true", help="measure rows anew that the cache has")
     parser.add_argument("--assemble", action="store_true", help="run nothing")
     parser.add_argument("--list", action="store_true", help="name the sections and what they run")
     parser.add_argument("--timeout", type=float, default=3 * 3600, help="seconds of one section")

@@ -90,3 +90,6 @@ def test_a_table_is_run_and_not_run_again(
         bill = papers(*given, "--work", str(tmp_path / "work"), "--estimate")
         assert "answer graphrag_global" in bill.stdout
         assert server.requests == asked
+        questions = corpus / "questions.jsonl"
+        questions.write_text(questions.read_text("utf-8").replace("honey", "wax"), "utf-8")
+        assert papers(*given, "--work", str(tmp_path / "work")).stdout != done.stdout, "other data"

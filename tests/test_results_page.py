@@ -44,7 +44,9 @@ def record(results: Any, name: str, date: str, **more: Any) -> dict[str, Any]:
 
 
 def given(work: Path, **more: Any) -> argparse.Namespace:
-    return argparse.Namespace(data=work, work=work, cache=work, small=False, timeout=60.0, **more)
+    return argparse.Namespace(
+        data=work, work=work, cache=work, small=False, again=False, timeout=60.0, **more
+    )
 
 
 def test_a_record_says_of_every_pair_what_the_scores_say(results: Any, scores: dict[str, Any]) -> None:

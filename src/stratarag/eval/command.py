@@ -101,7 +101,12 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         is_flag=True,
         help="Tell what baselines, answers and verdicts would cost, and call nothing.",
     )
-    @click.option("--cache", type=click.Path(), help="A folder that keeps vectors and model calls.")
+    @click.option(
+        "--cache",
+        type=click.Path(),
+        help="A folder that keeps vectors, model calls and rows, so that a run that was stopped goes on.",
+    )
+    @click.option("--again", is_flag=True, help="Measure rows anew that --cache has.")
     @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
     @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")

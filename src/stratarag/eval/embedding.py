@@ -38,6 +38,8 @@ class SharedEmbedder:
 
     Attributes
     ----------
+    wrapped
+        The embedder that does the work.
     seconds
         What `learn` took for the passages.
     embedded
@@ -52,8 +54,8 @@ class SharedEmbedder:
         self.seconds = 0.0
         self.embedded = 0
         self.question_ms = 0.0
-        self._embedder = default_embedder() if embedder is None else embedder
-        self._gate = ModelGate(None, self._embedder, vectors=kept, limits=limits)
+        self.wrapped = default_embedder() if embedder is None else embedder
+        self._gate = ModelGate(None, self.wrapped, vectors=kept, limits=limits)
         self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
         if self._gate.offers_spans:  # asked for by that name, where it is offered
@@ -62,7 +64,7 @@ class SharedEmbedder:
     @property
     def name(self) -> str:
         """The wrapped embedder's fingerprint."""
-        return embedder_name(self._embedder, self._gate.dimension)
+        return embedder_name(self.wrapped, self._gate.dimension)
 
     async def aembed_documents(self, texts: list[str]) -> Vectors:
         """Unit vectors of passages, shape (len(texts), dimension)."""

@@ -20,6 +20,8 @@ from stratarag.eval.answering import AnswerConfig
 from stratarag.eval.baselines import BASELINES
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
+from stratarag.eval.kept import Kept
+from stratarag.eval.kept_rows import KeptRows, identity_of_run
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.names import EVAL_VIEWS, RowName
 from stratarag.eval.rankers import Ranker, Workbench
@@ -30,6 +32,7 @@ from stratarag.methods import NAMES
 from stratarag.models.budget import Budget
 from stratarag.models.gate import ModelGate
 from stratarag.models.named import as_chat_model, as_embedder
+from stratarag.models.wrap import is_named
 from stratarag.pipeline.tokens import choose
 from stratarag.progress import LineProgress, NoProgress
 from stratarag.protocols import CallCache, Progress
@@ -44,6 +47,7 @@ REFERENCE = "dense"
 
 CALLS = "calls.sqlite"
 VECTORS = "vectors.sqlite"
+ROWS = "rows"
 
 
 def evaluate(
@@ -61,6 +65,7 @@ def evaluate(
     budget: Budget | None = None,
     answers: AnswerConfig | None = None,
     cache: StrPath | None = None,
+    again: bool = False,
     resamples: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -99,7 +104,12 @@ def evaluate(
     answers
         How they are answered and judged; None means the defaults.
     cache
-        A folder in which vectors and model calls last from run to run; None keeps them for this one.
+        A folder in which vectors, model calls and rows last from run to run; None keeps them for this one. A
+        row is kept when it ends, and taken by a run of the same data, settings, embedder, models, code and
+        machine in which the same rows come before it; see `kept_rows`. Rows in which something failed,
+        rankers of your own, and what an embedder without a name ranked are not kept.
+    again
+        Whether rows that `cache` has are measured anew.
     resamples, confidence, seed
         Of the intervals of differences; see `paired_difference`.
     progress
@@ -133,13 +143,17 @@ def evaluate(
     ):
         shared = SharedEmbedder(as_embedder(embedder), vectors, settled.limits)
         bench = _bench(data, llm, judges, shared, settled, budget, view, calls)
-        run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown)
+        kept = KeptRows()
+        if cache is not None and is_named(bench.embedder.wrapped):
+            identity = identity_of_run(bench, cutoffs, answering, llm, judges)
+            kept = KeptRows(Kept(folder / ROWS), identity, again)
+        run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown, kept)
         try:
             rows = [run.row(each) for each in wanted]
         finally:
             run.index.close()
         rows = run.duelled(rows)
-    about = _described(run)
+    about = _described(run) | {"taken_rows": [row.name for row in run.taken]}
     if any("meteor" in row.scores for row in rows):
         about["meteor_synonyms"] = has_wordnet()
     rows = compared(rows, settings)

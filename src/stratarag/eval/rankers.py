@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +126,16 @@ class Workbench:
         if isinstance(found, Exception):
             raise found
         return found
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether `graph` was asked for, in this run or, see `catch_up`, in the one that it goes on with."""
+        return bool(self._graphs)
+
+    def catch_up(self) -> None:
+        """Make the graph outside of any ranker's account; if that fails, it fails for who asks for it."""
+        with suppress(Exception):
+            _ = self.graph
 
     @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:

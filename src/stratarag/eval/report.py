@@ -83,6 +83,10 @@ def _heading(found: Evaluation) -> Iterator[str]:
         f"{about['embedding_seconds']:.1f} s, a question in {about['question_embedding_ms']:.1f} ms "
         f"(not in the latencies); extraction: {about['extraction']}"
     )
+    if taken := about["taken_rows"]:
+        days = sorted(row.measured[:10] for row in found.rows if row.name in taken)
+        when = " to ".join(dict.fromkeys((days[0], days[-1])))
+        yield f"{len(taken)} of {len(found.rows)} rows as an earlier run measured them, {when}"
 
 
 def summary_metrics(found: Evaluation) -> dict[str, str]:

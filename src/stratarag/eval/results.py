@@ -92,6 +92,8 @@ class Row:
         if they were compared.
     agreement
         The mean of Cohen's kappa over pairs of judges on which answers are right, if there were several.
+    measured
+        When, in UTC: a row may be of an earlier run that was stopped.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Row:
     gold_duels: Mapping[str, Duel] = field(default_factory=dict)
     agreement: float | None = None
     failures: tuple[Failure, ...] = ()
+    measured: str = ""
 
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""
@@ -202,6 +205,7 @@ class Evaluation:
         return {
             "name": row.name,
             "description": row.description,
+            "measured": row.measured,
             "error": row.error,
             "means": {metric: self.mean(row.name, metric) for metric in row.scores},
             "by_type": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from stratarag.eval.answering import (
     AnswerConfig,
@@ -19,6 +20,7 @@ from stratarag.eval.bootstrap import Difference, paired_difference
 from stratarag.eval.datasets import Question
 from stratarag.eval.duels import head_to_head
 from stratarag.eval.judging import judge_correctness
+from stratarag.eval.kept_rows import KeptRows
 from stratarag.eval.measuring import Meter
 from stratarag.eval.methods import MethodIndex, MethodRanker
 from stratarag.eval.names import RowName
@@ -75,15 +77,46 @@ class Run:
     settings: Settings
     index: MethodIndex
     progress: Progress
+    kept: KeptRows = field(default_factory=KeptRows)
     depth: int = field(init=False)
+    taken: list[Row] = field(default_factory=list)
+    """Rows of an earlier run that this one goes on with."""
+    _before: list[str] = field(default_factory=list)
+    _due: list[str] = field(default_factory=list)
+    _graph_due: bool = False
 
     def __post_init__(self) -> None:
         self.depth = self.settings.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
 
     def row(self, wanted: str | Ranker) -> Row:
+        """Take the row of a name from an earlier run, or measure it and keep it.
+
+        What earlier rows shared with later ones is made again when a later one needs it, on nobody's account.
+        """
+        if not isinstance(wanted, str):  # nobody knows what a ranker of someone's own depends on
+            row = self._measured(wanted)
+            self._before.append(f"{row.name} (given)")
+            return row
+        found = self.kept.find(wanted, self._before)
+        if found is None:
+            row = self._measured(wanted)
+            self.kept.keep(row, self._before, self.bench.has_graph)
+        else:
+            row, has_graph = found
+            self._graph_due = has_graph
+            self._due.append(wanted)
+            self.taken.append(row)
+        self._before.append(wanted)
+        return row
+
+    def _measured(self, wanted: str | Ranker) -> Row:
         """Make a ranker ready and measure it; whatever goes wrong is the row's error."""
         name = wanted if isinstance(wanted, str) else wanted.name
-        row = Row(name, "" if isinstance(wanted, str) else wanted.description)
+        row = Row(
+            name,
+            "" if isinstance(wanted, str) else wanted.description,
+            measured=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         try:
             ready = self._ready(wanted)
             row = replace(row, description=ready.ranker.description, indexing=ready.indexing)
@@ -100,13 +133,24 @@ class Run:
             return Ready(wanted)
         name = RowName.of(wanted, self.bench.view)
         if name.ranker in NAMES:
+            self._catch_up()
             return Ready(*self.index.add(wanted, name))
+        if self._graph_due:
+            self.bench.catch_up()
         bench = self.bench.apart(name.asked_view or "chunks")
         with Meter() as meter:
             ranker = make(name.ranker, bench, name.options, own_prompt=name.own_prompt)
         stages = bench.gate.ledger.stages
         indexing = Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
         return Ready(ranker, indexing, bench.gate)
+
+    def _catch_up(self) -> None:
+        """Build the methods of the rows that were taken, in their order."""
+        while self._due:
+            name = RowName.of(self._due[0], self.bench.view)
+            if name.ranker in NAMES:
+                self.index.add(name.ranker, name)
+            del self._due[0]
 
     def _ask(self, ranker: Ranker) -> Asked:
         questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"

@@ -78,6 +78,15 @@ def model_name(model: object) -> str:
     return _given_name(model) or type(model).__qualname__
 
 
+def identity_of_model(model: object) -> str:
+    """How the cache of calls knows the answers of a model: by its name and its sampling settings."""
+    return _with_settings(model_name(model), getattr(model, "settings", None))
+
+
+def _with_settings(name: str, settings: Any) -> str:
+    return f"{name} {json.dumps(settings, sort_keys=True, default=str)}" if settings else name
+
+
 def is_named(embedder: object) -> bool:
     """Whether an embedder says which one it is."""
     return _given_name(embedder) is not None
@@ -143,10 +152,8 @@ class Chat:
 
     @property
     def identity(self) -> str:
-        """What answers depend on besides the prompt: the model and its sampling settings."""
-        if not self.settings:
-            return self.name
-        return f"{self.name} {json.dumps(self.settings, sort_keys=True, default=str)}"
+        """What answers depend on besides the prompt; see `identity_of_model`."""
+        return _with_settings(self.name, self.settings)
 
     @property
     def priced_as(self) -> str:
