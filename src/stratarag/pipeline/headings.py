@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice
 
 from stratarag.pipeline.extraction.mentions import mentions
-from stratarag.pipeline.sentences import sentences
+from stratarag.pipeline.sentences import each_sentence
 from stratarag.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
 
 LONGEST_TITLE = 100  # characters
@@ -50,17 +51,19 @@ def markup_free(line: str) -> str:
     return _MARKUP.sub("", line, count=1).strip()
 
 
-def statements(text: str, wanted: Callable[[str], bool] = lambda _: False) -> list[tuple[int, int]]:
+def statements(
+    text: str, wanted: Callable[[str], bool] = lambda _: False, *, most: int | None = None
+) -> list[tuple[int, int]]:
     """The sentences of a text, as `sentences` has them, without its title and the bylines not wanted.
 
-    Of a text that has nothing else, all sentences.
+    Of a text that has nothing else, all sentences. `most`: the first so many of either.
     """
     begin = title_line(text)[1]
-    found = [(start + begin, end + begin) for start, end in sentences(text[begin:])]
-    told = [
+    found = ((start + begin, end + begin) for start, end in each_sentence(text[begin:]))
+    told = (
         (start, end) for start, end in found if not is_byline(text, start, end) or wanted(text[start:end])
-    ]
-    return told or sentences(text)
+    )
+    return list(islice(told, most)) or list(islice(each_sentence(text), most))
 
 
 @lru_cache(_BYLINES)

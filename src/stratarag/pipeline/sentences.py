@@ -55,16 +55,19 @@ _BEHIND = 80  # characters kept before it: the rules look at the line so far
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Character offsets (start, end) of the sentences of a text, without the blank space around them."""
-    spans = []
+    return list(each_sentence(text))
+
+
+def each_sentence(text: str) -> Iterator[tuple[int, int]]:
+    """The same, one after the other: what comes after the last that is asked for is not looked at."""
     start = 0
     for end, _ in _ends(text, 0):
         sentence = text[start:end]
         left = start + len(sentence) - len(sentence.lstrip())
         right = start + len(sentence.rstrip())
         if left < right:
-            spans.append((left, right))
+            yield left, right
         start = end
-    return spans
 
 
 def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:

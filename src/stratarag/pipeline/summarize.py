@@ -135,7 +135,9 @@ def _sentences(texts: Sequence[str]) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
-    found = (" ".join(text[start:end].split()) for text in told for start, end in statements(text)[:share])
+    found = (
+        " ".join(text[start:end].split()) for text in told for start, end in statements(text, most=share)
+    )
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 

@@ -238,10 +238,12 @@ def _updated(
 def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
     """For each community the label that most of its members had before, of equals the lower; -1 for none."""
     known = before >= 0
-    pairs, counts = np.unique(np.column_stack([finer[known], before[known]]), axis=0, return_counts=True)
+    span = int(before.max(initial=0)) + 1
+    pairs, counts = np.unique(finer[known] * span + before[known], return_counts=True)
+    group, label = pairs // span, pairs % span
     start = np.full(groups, -1, np.int64)
-    rising = np.lexsort((-pairs[:, 1], counts))
-    start[pairs[rising, 0]] = pairs[rising, 1]
+    rising = np.lexsort((-label, counts))
+    start[group[rising]] = label[rising]
     return start
 
 
