@@ -286,15 +286,19 @@ class CarriedVectors:
     origin
         The row there of each vector, or -1, shape (rows,).
     fresh
-        The vectors without one, in order.
+        The vectors without one, in order; a row of these can be assigned to.
     """
 
     before: Any
     origin: NDArray[np.int64]
     fresh: NDArray[np.floating]
+    _places: NDArray[np.int64] = field(init=False, repr=False)
 
     ndim = 2
     dtype = np.dtype(np.float32)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", np.cumsum(self.origin < 0) - 1)
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -305,16 +309,26 @@ class CarriedVectors:
         return len(self.origin), self.fresh.shape[1]
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        if isinstance(rows, tuple):
+            found: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
+            return found
         origin = self.origin[rows]
+        known = origin >= 0
+        if known.all():
+            return np.asarray(self.before[origin], np.float32)
         found = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
-        found[origin >= 0] = self.before[origin[origin >= 0]]
-        places = np.cumsum(self.origin < 0) - 1
-        found[origin < 0] = self.fresh[places[rows][origin < 0]]
+        found[known] = self.before[origin[known]]
+        found[~known] = self.fresh[self._places[rows][~known]]
         return found
+
+    def __setitem__(self, rows: Any, vectors: NDArray[np.floating]) -> None:
+        if (self.origin[rows] >= 0).any():
+            raise ValueError("only vectors that the previous generation lacks can be assigned")
+        self.fresh[self._places[rows]] = vectors
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found = self[np.arange(len(self))]
-        return found if dtype is None else found.astype(dtype)
+        return found if dtype is None else found.astype(dtype, copy=False)
 
 
 INDEX_FIELD, KIND_FIELD, DOCUMENT_FIELD, VECTOR_FIELD = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stratarag.kernels.ranges import ranges
 from stratarag.pipeline.before import Before
 from stratarag.protocols import Rows, Stored, Vectors
-from stratarag.records import Carried, Node
+from stratarag.records import Carried, CarriedVectors, Node
 
 BY_MODEL = "by_model"
 """The array that tells of each node of a method whether a model wrote it, or nobody had to."""
@@ -117,3 +117,16 @@ def joined(parts: Sequence[KeptNodes]) -> Carried:
         np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
         np.concatenate([none, *(each.indices for each in parts)]),
     )
+
+
+def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:
+    """Vectors of nodes, so that those which an array of the previous index has are not stored again.
+
+    Parameters
+    ----------
+    before
+        The row there of each vector that is the same, or -1.
+    """
+    if previous is None or not (before >= 0).any():
+        return vectors
+    return cast(Vectors, CarriedVectors(previous.arrays[name], before, vectors[before < 0]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors, VectorTable
-from stratarag.records import Carried, Chunk, Metadata, Node
+from stratarag.records import Carried, CarriedVectors, Chunk, Metadata, Node
 from stratarag.store import node_records
 from stratarag.store.arrays import (
     Arrays,
@@ -71,7 +71,6 @@ from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
 if TYPE_CHECKING:
     from stratarag.store.snapshot import Snapshot
 
-_COPIED_ROWS = 1 << 14  # vectors copied at a time
 _HELD = 1 << 29  # bytes of opened blocks of nodes that are kept while a generation is made
 _CORPUS = ""  # stands for a part, where vectors are those of the chunks
 
@@ -117,7 +116,7 @@ class Staging(CorpusView):
         self._compact = compact or (base is not None and (external is None) != (table is None))
         self._external = None if table is None else ExternalWriter(table, external, restore=restore)
         self._restore = restore
-        self._writable: WritableArray | None = None
+        self._vectors: Vectors | None = None
         self._pool: PoolWriter | None = None
         self._parts: dict[str, StoredPart] = {}
         self._files: dict[str, FileEntry] = {}
@@ -232,38 +231,39 @@ class Staging(CorpusView):
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
-        """A writable, memory-mapped array of shape (size, dimension), for the vectors of this generation.
+        """Vectors of shape (size, dimension), to be filled in for this generation.
 
-        They are kept as float16. Rows of `known_rows` hold their previous vectors, unless `copy_known` is
-        off (as after a change of the embedder); all others are zero. On a full disk this fails, not a later
-        assignment.
+        They are kept as float16. Rows of `known_rows` are the previous vectors, which are not copied and
+        cannot be assigned to, unless `copy_known` is off (as after a change of the embedder); all others are
+        zero, in a memory-mapped file. On a full disk this fails, not a later assignment.
 
         Raises
         ------
         ValueError
             If vectors are to be copied that have another dimension.
         """
-        if self._writable is not None:
+        if self._vectors is not None:
             raise ValueError("this generation has its vectors already")
         copied = self.base.vectors if self.base is not None and copy_known else None
         now, before = self.known_rows()
         if copied is not None and len(now) and copied.shape[1] != dimension:
             raise ValueError(f"the previous vectors have {copied.shape[1]} dimensions, not {dimension}")
-        shape = (self.size, dimension)
-        self._writable = WritableArray(self._directory, SCRATCH_VECTORS, VECTORS, shape, np.float32)
-        target: Vectors = self._writable.array
-        if copied is not None:
-            for start in range(0, len(now), _COPIED_ROWS):
-                part = slice(start, start + _COPIED_ROWS)
-                target[now[part]] = copied[before[part]]
-        return target
+        carried = copied is not None and len(now) > 0
+        shape = (self.size - len(now) if carried else self.size, dimension)
+        own = WritableArray(self._directory, SCRATCH_VECTORS, VECTORS, shape, np.float32).array
+        if carried:
+            origin = np.full(self.size, -1, np.int64)
+            origin[now] = before
+            own = cast(Vectors, CarriedVectors(copied, origin, own))
+        self._vectors = own
+        return own
 
     @property
     def vectors(self) -> Vectors:
         """The vectors of this generation, once they are created."""
-        if self._writable is None:
+        if self._vectors is None:
             raise RuntimeError("call create_vectors() first")
-        return self._writable.array
+        return self._vectors
 
     # Parts
 
@@ -508,7 +508,7 @@ class Staging(CorpusView):
                 file = slots_file(part)
                 self._files[file] = write_arrays(directory, file.removeprefix(f"{SLOTS}/"), arrays)
             directory.sync()
-        self._writable = None
+        self._vectors = None
         self._directory.unlink(SCRATCH_VECTORS)
 
     def _fields(self, count: int, slots: Mapping[str, Mapping[str, NDArray[np.integer]]]) -> Fields:
@@ -536,7 +536,7 @@ class Staging(CorpusView):
             self._scratch.close()
         if self._opened is not None:
             self._opened.close()
-        self._writable = None
+        self._vectors = None
         if self.base is not None and isinstance(self.base.pool, ExternalPool):
             self.base.pool.release()
         if self._made is not None:

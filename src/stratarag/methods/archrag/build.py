@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.models.gate import Gate
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
-from stratarag.pipeline.kept_nodes import BY_MODEL, joined
+from stratarag.pipeline.kept_nodes import BY_MODEL, joined, stored_vectors
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import Carried, CarriedVectors
+from stratarag.records import Carried
 
 RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
@@ -213,14 +213,6 @@ class _Hierarchy:
             [np.zeros((0, dimension), np.float32), *(each.all_vectors for each in self.levels)]
         )
 
-    def stored_vectors(self, vectors: Vectors, previous: Stored | None) -> Vectors:
-        """The same, so that those which the previous index has are not stored again."""
-        nodes = self.nodes()
-        if previous is None:
-            return vectors
-        carried = CarriedVectors(previous.arrays[VECTORS], nodes.before, vectors[nodes.before < 0])
-        return cast(Vectors, carried)
-
     def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The node row of each entity's community, and of each community's own; -1 at the top."""
         return self._parents[0], np.concatenate([np.zeros(0, np.int64), *self._parents[1:]])
@@ -250,7 +242,7 @@ def _arrays(
     """What a search reads; C-HNSW goes on from that of `linked`."""
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
     arrays: dict[str, NDArray[Any]] = {
-        VECTORS: hierarchy.stored_vectors(vectors, previous),
+        VECTORS: stored_vectors(previous, VECTORS, hierarchy.nodes().before, vectors),
         VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *hierarchy.text_keys()]),
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),

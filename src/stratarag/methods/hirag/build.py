@@ -21,7 +21,7 @@ from stratarag.methods.hirag.naming import META_TASK
 from stratarag.models.gate import CallItem, Gate
 from stratarag.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, text_keys, written_by_model
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined
+from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.summarize import FAILED, MODEL
 from stratarag.records import Node, content_id
@@ -62,8 +62,10 @@ async def build(
             for each in parts
         ]
     )
+    nodes = joined(parts)
+    arrays[VECTORS] = stored_vectors(previous, VECTORS, nodes.before, arrays[VECTORS])
     complete = layers.entities.complete and bool(arrays[BY_MODEL].all())
-    return Built(joined(parts), arrays, complete=complete)
+    return Built(nodes, arrays, complete=complete)
 
 
 def _made(nodes: Sequence[Node]) -> KeptNodes:

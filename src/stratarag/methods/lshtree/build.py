@@ -30,7 +30,7 @@ from stratarag.pipeline.carryover import (
     written_by_model,
 )
 from stratarag.pipeline.graph import Graph
-from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined
+from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.reading import read_lists
@@ -261,4 +261,5 @@ def _assemble(
     nodes = joined(levels)
     before = None if previous is None else (previous.arrays, nodes.before)
     arrays |= Nearest.index(arrays[VECTORS], "nodes", before)
+    arrays[VECTORS] = stored_vectors(previous, VECTORS, nodes.before, arrays[VECTORS])
     return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()))

@@ -51,11 +51,40 @@ def statement_lists(
     stated
         Pairs of a relation and a unit that names both its ends. Such a relation is left out, since the unit
         states it.
+
+    Returns
+    -------
+    For each entity ascending rows; of more than `config.statements` those of the lowest keys, so that inserts
+    change few.
     """
-    statements = _Statements(inputs, stated)
-    lists = [[entity, *statements.of(entity, config.statements)] for entity in entities.tolist()]
-    indptr = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-    return indptr, np.fromiter((row for rows in lists for row in rows), np.int64, int(indptr[-1]))
+    owner, rows = _statements(inputs, entities, stated)
+    order = np.lexsort((inputs.keys[rows], owner))
+    rank = np.arange(len(order)) - np.searchsorted(owner, owner)  # each owner's places are those it had
+    few = np.zeros(len(order), np.bool_)
+    few[order[rank < config.statements]] = True
+    sizes = 1 + np.bincount(owner[few], minlength=len(entities))
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    indices = np.empty(int(indptr[-1]), np.int64)
+    first = np.zeros(len(indices), np.bool_)
+    first[indptr[:-1]] = True
+    indices[first], indices[~first] = entities, rows[few]
+    return indptr, indices
+
+
+def _statements(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows, Rows]:
+    """The units and relations around some entities: places of these and their rows, both ascending."""
+    graph = inputs.graph
+    place = np.full(graph.entities, -1, np.int64)
+    place[entities] = np.arange(len(entities))
+    by_unit = np.zeros(graph.relations, np.bool_)
+    by_unit[stated[:, 0]] = True
+    others = np.flatnonzero(~by_unit)
+    units = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
+    about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
+    rows = [inputs.first_unit + units, graph.entities + others, graph.entities + others]
+    owner, row = place[np.concatenate(about)], np.concatenate(rows)
+    pairs = np.unique(owner[owner >= 0] * inputs.size + row[owner >= 0])
+    return pairs // max(inputs.size, 1), pairs % max(inputs.size, 1)
 
 
 def plan_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]], config: NodeRAGConfig) -> list[Plan]:
@@ -78,32 +107,6 @@ def _plan(
     settings = ("noderag", "attribute", str(config.attribute_tokens))
     identity = content_id(*settings, ids[entity], name, *members, *own)
     return Plan(identity, ids[entity], name, rows, members, own)
-
-
-class _Statements:
-    """The units and relations around entities."""
-
-    def __init__(self, inputs: BuildInputs, stated: Rows) -> None:
-        graph = inputs.graph
-        self._keys = inputs.keys
-        owner = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
-        by_unit = np.zeros(graph.relations, np.bool_)
-        by_unit[stated[:, 0]] = True
-        others = np.flatnonzero(~by_unit)
-        about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
-        rows = [inputs.first_unit + owner, graph.entities + others, graph.entities + others]
-        entity, row = np.concatenate(about), np.concatenate(rows)
-        order = np.lexsort((row, entity))
-        self._rows = row[order]
-        self._starts = np.searchsorted(entity[order], np.arange(graph.entities + 1))
-
-    def of(self, entity: int, limit: int) -> list[int]:
-        """Ascending rows; of more than `limit` those of the lowest keys, so that inserts change few."""
-        rows = np.unique(self._rows[self._starts[entity] : self._starts[entity + 1]])
-        if len(rows) > limit:
-            rows = np.sort(rows[np.argsort(self._keys[rows], kind="stable")[:limit]])
-        chosen: list[int] = rows.tolist()
-        return chosen
 
 
 async def write_attributes(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,11 @@ from stratarag.pipeline.carryover import (
     text_keys,
     written_by_model,
 )
-from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined
+from stratarag.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.statements import group_vectors
 from stratarag.protocols import Rows, Vectors
-from stratarag.records import CarriedVectors
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
@@ -287,7 +286,12 @@ def _arrays(
             ]
         ),
         CELLS: cells.astype(np.int32),
-        **Nearest.index(entries, "entries", None if previous is None else (previous.arrays, of_entries)),
+        **Nearest.index(
+            entries,
+            "entries",
+            None if previous is None else (previous.arrays, of_entries),
+            steady=True,
+        ),
     }
 
 
@@ -306,17 +310,12 @@ def _carried_vectors(
     contents: _Contents, entries: Vectors, of_entries: Rows, previous: Stored | None
 ) -> dict[str, NDArray[Any]]:
     """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
-    own, units = contents.before, contents.graph.units
     titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float32)
-    if previous is None or contents.graph.before is None:
-        return {VECTORS: np.concatenate([entries[units:], titles]), ENTRY_VECTORS: entries}
-    many = len(entries) - units
-    fresh = [entries[units:][own[:many] < 0], titles[own[many:] < 0]]
-    found = {
-        VECTORS: CarriedVectors(previous.arrays[VECTORS], own, np.concatenate(fresh)),
-        ENTRY_VECTORS: CarriedVectors(previous.arrays[ENTRY_VECTORS], of_entries, entries[of_entries < 0]),
+    own = np.concatenate([entries[contents.graph.units :], titles])
+    return {
+        VECTORS: stored_vectors(previous, VECTORS, contents.before, own),
+        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
     }
-    return cast(dict[str, NDArray[Any]], found)
 
 
 def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
