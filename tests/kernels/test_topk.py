@@ -234,35 +234,6 @@ class TestSketch:
             Sketch.build(vectors).search(vectors[0], 1, vectors=vectors[:10])
 
 
-@pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("dimension", [1, 7, 16, 384, 401])
-def test_products_with_halves_in_segments(
-    native: bool, dimension: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if native and not topk.native_available():
-        pytest.skip("the native kernels are not built")
-    monkeypatch.setattr(topk, "native_available", lambda: native)
-    rng = np.random.default_rng(3)
-    segments = [rng.standard_normal((size, dimension)).astype(np.float16) for size in (5, 0, 300, 1)]
-    segments[0][0, :] = np.float16(6e-8)  # below the least normal number
-    segments[3][0, 0] = np.float16(np.inf)
-    query = rng.standard_normal(dimension).astype(np.float32)
-    slots = np.append(rng.permutation(306), [0, 5, 305])
-    expected = np.concatenate(segments).astype(np.float64)[slots] @ query
-    bits = [each.view(np.uint16) for each in segments]
-    np.testing.assert_allclose(topk.half_products(bits, query, slots), expected, rtol=1e-4, atol=1e-4)
-    assert topk.half_products(bits, query, np.zeros(0, np.int64)).shape == (0,)
-    rows = topk.half_rows(bits, slots, dimension)
-    assert rows.dtype == np.float32
-    assert np.array_equal(rows, np.concatenate(segments).astype(np.float32)[slots])
-    assert topk.half_rows(bits, np.zeros(0, np.int64), dimension).shape == (0, dimension)
-    for wrong in (-1, 306):
-        with pytest.raises(ValueError, match="slot"):
-            topk.half_products(bits, query, np.array([wrong]))
-        with pytest.raises(ValueError, match="slot"):
-            topk.half_rows(bits, np.array([wrong]), dimension)
-
-
 @pytest.mark.parametrize("kind", ["random", "ties", "numbers and none"])
 def test_the_kth_largest_is_that_of_a_sort(kind):
     rng = np.random.default_rng(4)

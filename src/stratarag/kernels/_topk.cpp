@@ -9,7 +9,6 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,8 +19,6 @@ using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 using Rows = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Halves = nb::ndarray<const uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Found = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -208,163 +205,6 @@ nb::object products(Matrix vectors, Vector query, Rows rows) {
     return to_array(std::move(scores));
 }
 
-// The value of a 16-bit float of IEEE 754, by arithmetic on the bits of a 32-bit one.
-STRATARAG_INLINE float from_half(uint16_t half) {
-    const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-    const uint32_t exponent = (half >> 10) & 0x1fu, mantissa = half & 0x3ffu;
-    if (exponent == 0) {  // zero and what is below the least normal number
-        const float value = static_cast<float>(mantissa) * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    const uint32_t raised = exponent == 31 ? 255u : exponent + 112u;
-    return std::bit_cast<float>(sign | raised << 23 | mantissa << 13);
-}
-
-float half_dot(const uint16_t *left, const float *right, size_t dimension) {
-    float total = 0;
-    for (size_t at = 0; at < dimension; ++at)
-        total += from_half(left[at]) * right[at];
-    return total;
-}
-
-#ifdef STRATARAG_DISPATCH
-__attribute__((target("avx2,fma,f16c"))) float half_dot_avx2(const uint16_t *left, const float *right,
-                                                             size_t dimension) {
-    __m256 even = _mm256_setzero_ps(), odd = _mm256_setzero_ps();
-    size_t at = 0;
-    for (; at + 16 <= dimension; at += 16) {
-        const __m128i *halves = reinterpret_cast<const __m128i *>(left + at);
-        even = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_loadu_ps(right + at), even);
-        odd = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(halves + 1)), _mm256_loadu_ps(right + at + 8), odd);
-    }
-    alignas(32) float sums[8];
-    _mm256_store_ps(sums, _mm256_add_ps(even, odd));
-    float total = 0;
-    for (float sum : sums)
-        total += sum;
-    for (; at < dimension; ++at)
-        total += from_half(left[at]) * right[at];
-    return total;
-}
-#endif
-
-// Scattered vectors are asked of memory before their turn.
-constexpr size_t AHEAD = 4;
-
-STRATARAG_INLINE void fetch(const uint16_t *vector, size_t dimension) {
-#if defined(__GNUC__) || defined(__clang__)
-    for (size_t at = 0; at < dimension; at += 64 / sizeof(uint16_t))
-        __builtin_prefetch(vector + at);
-#else
-    (void)vector, (void)dimension;
-#endif
-}
-
-// Vectors of 16-bit floats in several arrays, counted through all of them.
-class Segments {
-  public:
-    Segments(const std::vector<Halves> &segments, size_t dimension) : segments(segments), dimension(dimension) {
-        for (const Halves &segment : segments) {
-            if (segment.shape(1) != dimension)
-                throw nb::value_error("vectors differ in their dimension");
-            starts.push_back(starts.back() + segment.shape(0));
-        }
-    }
-
-    // Calls `each` with the place of every slot and its vector; whether all slots are vectors.
-    template <class Each> bool visit(Rows slots, Each each) const {
-        const size_t count = slots.shape(0);
-        for (size_t i = 0; i < count; ++i) {
-            const int64_t slot = slots.data()[i];
-            if (!inside(slot))
-                return false;
-            if (i + AHEAD < count && inside(slots.data()[i + AHEAD]))
-                fetch(at(slots.data()[i + AHEAD]), dimension);
-            each(i, at(slot));
-        }
-        return true;
-    }
-
-  private:
-    bool inside(int64_t slot) const { return slot >= 0 && static_cast<size_t>(slot) < starts.back(); }
-
-    const uint16_t *at(int64_t given) const {
-        const size_t slot = static_cast<size_t>(given);
-        const size_t number = std::upper_bound(starts.begin(), starts.end(), slot) - starts.begin() - 1;
-        return segments[number].data() + (slot - starts[number]) * dimension;
-    }
-
-    const std::vector<Halves> &segments;
-    const size_t dimension;
-    std::vector<size_t> starts{0};
-};
-
-bool has_halves() {
-#ifdef STRATARAG_DISPATCH
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#else
-    return false;
-#endif
-}
-
-nb::object half_products(const std::vector<Halves> &segments, Vector query, Rows slots) {
-    const size_t dimension = query.shape(0);
-    const Segments vectors(segments, dimension);
-    std::vector<float> scores(slots.shape(0));
-    bool inside = true;
-    {
-        nb::gil_scoped_release release;
-        [[maybe_unused]] const bool wide = has_halves();
-        inside = vectors.visit(slots, [&](size_t i, const uint16_t *vector) {
-#ifdef STRATARAG_DISPATCH
-            if (wide) {
-                scores[i] = half_dot_avx2(vector, query.data(), dimension);
-                return;
-            }
-#endif
-            scores[i] = half_dot(vector, query.data(), dimension);
-        });
-    }
-    if (!inside)
-        throw nb::value_error("a slot is not one of the vectors'");
-    return to_array(std::move(scores));
-}
-
-#ifdef STRATARAG_DISPATCH
-__attribute__((target("avx2,f16c"))) void widen_avx2(const uint16_t *halves, float *floats, size_t dimension) {
-    size_t at = 0;
-    for (; at + 8 <= dimension; at += 8)
-        _mm256_storeu_ps(floats + at, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(halves + at))));
-    for (; at < dimension; ++at)
-        floats[at] = from_half(halves[at]);
-}
-#endif
-
-void half_rows(const std::vector<Halves> &segments, Rows slots, Found found) {
-    const size_t dimension = found.shape(1);
-    if (found.shape(0) != slots.shape(0))
-        throw nb::value_error("there are not as many places as slots");
-    const Segments vectors(segments, dimension);
-    bool inside = true;
-    {
-        nb::gil_scoped_release release;
-        [[maybe_unused]] const bool wide = has_halves();
-        inside = vectors.visit(slots, [&](size_t i, const uint16_t *vector) {
-            float *row = found.data() + i * dimension;
-#ifdef STRATARAG_DISPATCH
-            if (wide) {
-                widen_avx2(vector, row, dimension);
-                return;
-            }
-#endif
-            for (size_t at = 0; at < dimension; ++at)
-                row[at] = from_half(vector[at]);
-        });
-    }
-    if (!inside)
-        throw nb::value_error("a slot is not one of the vectors'");
-}
-
 }  // namespace
 
 void bind_topk(nb::module_ &module) {
@@ -372,10 +212,4 @@ void bind_topk(nb::module_ &module) {
                "The `size` rows of smallest Hamming distance to `query`, ascending; an empty mask admits all.");
     module.def("products", &products, "vectors"_a.noconvert(), "query"_a.noconvert(), "rows"_a.noconvert(),
                "Inner products of `query` with chosen rows of `vectors`.");
-    module.def("half_products", &half_products, "segments"_a.noconvert(), "query"_a.noconvert(),
-               "slots"_a.noconvert(),
-               "Inner products of `query` with chosen vectors, counted through all segments; a segment holds the bits "
-               "of 16-bit floats.");
-    module.def("half_rows", &half_rows, "segments"_a.noconvert(), "slots"_a.noconvert(), "found"_a.noconvert(),
-               "Write chosen vectors, counted through all segments, into the rows of `found`.");
 }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels._common import common_neighbours
 from stratarag.kernels._edges import Edges, Labels, Weights
+from stratarag.kernels.halves import pair_products
 from stratarag.kernels.knn import knn_graph, nearest_of
 
 Augmentation = Literal["knn", "codicil", "none"]
@@ -20,7 +21,6 @@ CONTENT_NEIGHBOURS = 50
 
 _FLOOR = 1e-3
 _ROUNDING = 1e-6
-_BATCH = 1024  # edges whose ends fit into a cache
 _MANY = 16
 """Where more than one in so many nodes look for neighbours, all do."""
 
@@ -85,25 +85,25 @@ def augment(
         If a vector is not finite, naming its row; if the edges or a setting are not valid.
     """
     _check(vectors.shape, mode, neighbours, quantile, floor)
-    unit = _unit(vectors)
+    attributes = _Attributes.of(vectors)
     edges = Edges.of(ends, weights, len(vectors))
     if mode == "none":
         return edges.pairs(), edges.weights
-    own = cosines(unit, edges)
+    own = attributes.cosines(edges)
     given = Edges(edges.low, edges.high, np.maximum(own, floor), edges.nodes)
     if mode == "codicil":
-        offered = _nearest(unit, neighbours or CONTENT_NEIGHBOURS, seed, threads)
-        joined = _sample(_join(given, offered, unit, -1.0, floor))
+        offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
+        joined = _sample(_join(given, offered, attributes, -1.0, floor))
     else:
-        offered = _offered(unit, edges, neighbours or average_degree(edges), seed, threads, known)
+        offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, known)
         if threshold is None:
-            attributed = np.asarray(unit.any(axis=1))
+            attributed = attributes.lengths > 0
             between = own[attributed[edges.low] & attributed[edges.high]]
             alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
-            given = _join(given, offered[alone], unit, -1.0, floor)
+            given = _join(given, offered[alone], attributes, -1.0, floor)
             offered = offered[~alone]
             threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
-        joined = _join(given, offered, unit, threshold, floor)
+        joined = _join(given, offered, attributes, threshold, floor)
     return joined.pairs(), joined.weights
 
 
@@ -127,58 +127,69 @@ def average_degree(edges: Edges) -> int:
     return max(FEWEST_NEIGHBOURS, round(float(linked.mean()))) if len(linked) else FEWEST_NEIGHBOURS
 
 
-def cosines(unit: Matrix, edges: Edges) -> Weights:
-    """The inner product of the ends of each edge, shape (edges,)."""
-    found = np.empty(len(edges), dtype=np.float64)
-    for start in range(0, len(edges), _BATCH):
-        part = slice(start, start + _BATCH)
-        found[part] = np.einsum("ij,ij->i", unit[edges.low[part]], unit[edges.high[part]])
-    return found
+class _Attributes(NamedTuple):
+    """Vectors of the nodes, wherever these lie, and their lengths."""
 
+    vectors: Matrix
+    lengths: Matrix
 
-def _unit(vectors: NDArray[np.floating]) -> Matrix:
-    """Vectors of length 1, those of zeros as they are; `ValueError` names the first that is not finite."""
-    unit = np.array(vectors, dtype=np.float32)
-    for start in range(0, len(unit), _BATCH):
-        some = unit[start : start + _BATCH]
-        lengths = np.linalg.norm(some, axis=1, keepdims=True)
+    @classmethod
+    def of(cls, vectors: NDArray[np.floating]) -> _Attributes:
+        """Of vectors of any length; `ValueError` names the first that is not finite."""
+        rows = np.arange(len(vectors))
+        lengths = np.sqrt(pair_products(vectors, rows, rows))
         if not np.isfinite(lengths).all():
-            _check_finite(vectors)
-        some /= np.where(lengths > 0, lengths, 1)
-    return unit
+            _check_finite(np.asarray(vectors))
+        return cls(vectors, lengths)
+
+    def cosines(self, edges: Edges) -> Weights:
+        """Of the ends of each edge, shape (edges,); 0 where one is a vector of zeros."""
+        lengths = self.lengths[edges.low] * self.lengths[edges.high]
+        products = pair_products(self.vectors, edges.low, edges.high)
+        found: Weights = (products / np.where(lengths > 0, lengths, 1)).astype(np.float64)
+        return found
+
+    def unit(self, nodes: Labels) -> Matrix:
+        """Some nodes' vectors, which are none of zeros, at length 1."""
+        found = np.array(self.vectors[nodes], np.float32)
+        found /= self.lengths[nodes, None]
+        return found
 
 
-def _nearest(unit: Matrix, k: int, seed: int, threads: int) -> Labels:
+def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels:
     """Pairs of each node and its k nearest others, shape (pairs, 2); exact for a few thousand nodes."""
-    nodes = np.flatnonzero(unit.any(axis=1))
+    nodes = np.flatnonzero(attributes.lengths > 0)
     k = min(k, len(nodes) - 1)
     if k < 1:
         return np.zeros((0, 2), dtype=np.int64)
-    rows, _ = knn_graph(unit[nodes], k, ef=max(32, k + 8), seed=seed, threads=threads)
+    rows, _ = knn_graph(attributes.unit(nodes), k, ef=max(32, k + 8), seed=seed, threads=threads)
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
     found = target >= 0
     return np.column_stack([nodes[source[found]], nodes[target[found]]])
 
 
-def _offered(unit: Matrix, edges: Edges, k: int, seed: int, threads: int, known: Known | None) -> Labels:
+def _offered(
+    attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, known: Known | None
+) -> Labels:
     """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
 
     Of those known, a node without edges of its own comes first: it was offered its nearest.
 
     Where many nodes look for neighbours, all do: that is faster than to compare each of many with all.
     """
-    if known is None or _MANY * len(known.nodes) > len(unit):
-        return _nearest(unit, k, seed, threads)
+    if known is None or _MANY * len(known.nodes) > len(attributes.lengths):
+        return _nearest(attributes, k, seed, threads)
     pairs = known.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0
     pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    return np.concatenate([pairs, nearest_of(unit, known.nodes, k)])
+    near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
+    return np.concatenate([pairs, near])
 
 
-def _join(given: Edges, pairs: Labels, unit: Matrix, threshold: float, floor: float) -> Edges:
+def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float, floor: float) -> Edges:
     """The edges given and those offered pairs whose cosine reaches the threshold."""
     offered = Edges.of(pairs, None, given.nodes)
-    similar = cosines(unit, offered)
+    similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
     new &= ~_among(offered, given)
     ends = np.concatenate([given.pairs(), offered.pairs()[new]])

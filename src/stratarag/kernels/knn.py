@@ -9,6 +9,7 @@ from stratarag.kernels._chnsw_layer import Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend
 from stratarag.kernels._chnsw_options import Metric
 from stratarag.kernels.chnsw import CHNSW
+from stratarag.kernels.halves import blocks, pair_products
 from stratarag.kernels.ranges import ranges
 from stratarag.kernels.topk import kth_largest
 
@@ -16,7 +17,6 @@ _MANY = 4
 """Where so many times k are all nodes, each is compared with all."""
 _COMPARED = 256
 _LINKED = 64  # nodes of those that one which went was linked with, which may be linked instead
-_SCORED = 1 << 14
 Nodes64 = NDArray[np.int64]
 
 
@@ -51,17 +51,26 @@ def knn_graph(
     return _neighbours(index, k, ef, threads)
 
 
-def nearest_of(vectors: Matrix, rows: NDArray[np.integer], k: int) -> NDArray[np.int64]:
-    """Pairs of some rows and the k vectors that are nearest to each by inner product, shape (pairs, 2).
+def nearest_of(
+    vectors: Matrix, rows: NDArray[np.integer], k: int, *, lengths: Matrix | None = None
+) -> NDArray[np.int64]:
+    """Pairs of some rows and the k vectors that are nearest to each, shape (pairs, 2).
 
-    It compares each of them with all. A vector of zeros is near to nothing.
+    It compares each of them with all, by inner product, or by cosine if the `lengths` of vectors are given.
+    A vector of zeros is near to nothing.
     """
-    own = rows[np.any(vectors[rows], axis=1)]
+    asked = np.asarray(vectors[rows], np.float32)
+    directed = np.flatnonzero(asked.any(axis=1))
+    own, asked = rows[directed], asked[directed]
     k = min(k, len(vectors) - 1)
     pairs = [np.zeros((0, 2), np.int64)]
     for start in range(0, len(own) if k > 0 else 0, _COMPARED):
-        some = own[start : start + _COMPARED]
-        scores = vectors[some] @ vectors.T
+        some, queries = own[start : start + _COMPARED], asked[start : start + _COMPARED]
+        scores = np.empty((len(some), len(vectors)), np.float32)
+        for at, block in blocks(vectors):
+            np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
+        if lengths is not None:
+            scores /= np.where(lengths > 0, lengths, 1)
         scores[np.arange(len(some)), some] = -np.inf
         for row, own_scores in zip(some.tolist(), scores, strict=True):
             near = np.flatnonzero(own_scores >= kth_largest(own_scores, k))
@@ -99,10 +108,7 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
     one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
     keys = np.unique((one * len(vectors) + two)[one != two])
     one, two = keys // max(len(vectors), 1), keys % max(len(vectors), 1)
-    scores = np.zeros(len(keys), np.float32)
-    for start in range(0, len(keys), _SCORED):
-        some = slice(start, start + _SCORED)
-        scores[some] = np.einsum("ij,ij->i", vectors[one[some]], vectors[two[some]])
+    scores = pair_products(vectors, one, two)
     order = np.lexsort((two, -scores, one))
     one, two, scores = one[order], two[order], scores[order]
     rank = np.arange(len(one)) - np.searchsorted(one, one)

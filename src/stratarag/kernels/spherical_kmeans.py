@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels.halves import blocks
+
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
@@ -81,7 +83,9 @@ def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
     """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
     known = np.flatnonzero(labels >= 0)
     ones = np.ones(len(known), np.float32)
-    member = csr_array((ones, (labels[known], known)), shape=(len(before), len(labels)))
-    sums = np.asarray(member @ points, dtype=np.float32)
+    member = csr_array((ones, (known, labels[known])), shape=(len(labels), len(before)))
+    sums = np.zeros(before.shape, np.float32)
+    for start, block in blocks(points, _BLOCK):
+        sums += member[start : start + len(block)].T @ block
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

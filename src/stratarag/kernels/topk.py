@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, cast
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
+from stratarag.kernels.halves import blocks
 from stratarag.kernels.hamming import Codes, hamming, native_available, pack
 from stratarag.kernels.lsh import hyperplanes
 
@@ -213,7 +213,8 @@ class Sketch:
 def _centre(vectors: Matrix) -> Matrix:
     """The mean of the `CENTRE` vectors whose first numbers have the lowest hashes, whatever their rows."""
     head = np.zeros((len(vectors), 4), np.float16)
-    head[:, : min(4, vectors.shape[1])] = vectors[:, :4]
+    for start, block in blocks(vectors):
+        head[start : start + len(block), : min(4, vectors.shape[1])] = block[:, :4]
     keys = head.view(np.uint64)[:, 0]
     mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
     mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
@@ -271,50 +272,6 @@ def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[
     if 4 * len(rows) > len(vectors):  # gathering them would cost more
         return (np.asarray(vectors) @ query)[rows]
     return np.asarray(vectors[rows]) @ query
-
-
-def half_products(segments: Sequence[NDArray[np.uint16]], query: Matrix, slots: Rows) -> NDArray[np.float32]:
-    """Inner products of a query with some vectors that are stored as float16 in several arrays.
-
-    Parameters
-    ----------
-    segments
-        The bits of these, each of shape (n, dimension), contiguous; may be memory-mapped.
-    query
-        Shape (dimension,).
-    slots
-        Which vectors, counted through all segments.
-
-    Raises
-    ------
-    ValueError
-        If a slot is not one of the vectors', or shapes do not fit.
-    """
-    if native_available():
-        return _native.half_products(
-            list(segments), np.ascontiguousarray(query, np.float32), slots.astype(np.int64)
-        )
-    return half_rows(segments, slots, len(query)) @ np.asarray(query, np.float32)
-
-
-def half_rows(segments: Sequence[NDArray[np.uint16]], slots: Rows, dimension: int) -> Matrix:
-    """Some vectors that are stored as float16 in several arrays, shape (slots, dimension).
-
-    Parameters and errors are those of `half_products`.
-    """
-    found = np.zeros((len(slots), dimension), np.float32)
-    if native_available():
-        _native.half_rows(list(segments), slots.astype(np.int64), found)
-        return found
-    starts = np.cumsum([0, *map(len, segments)])
-    if len(slots) and not 0 <= slots.min() <= slots.max() < starts[-1]:
-        raise ValueError("a slot is not one of the vectors'")
-    of = np.searchsorted(starts, slots, "right") - 1
-    order = np.argsort(of, kind="stable")
-    for here in np.split(order, np.flatnonzero(np.diff(of[order])) + 1) if len(order) else ():
-        number = of[here[0]]
-        found[here] = segments[number][slots[here] - starts[number]].view(np.float16)
-    return found
 
 
 def _smallest(distances: NDArray[np.uint16], size: int) -> Rows:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from stratarag._locks import Lock, cached_property
 from stratarag.errors import VectorStoreError, VectorStoreStale
-from stratarag.kernels.topk import TopK, half_products, top_k
+from stratarag.kernels.halves import Halves as HalfVectors
+from stratarag.kernels.topk import TopK, top_k
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import DOCUMENT_FIELD, KIND_FIELD
-from stratarag.store.pool import HALVES, HASHES, Halves, Pool, PooledVectors, hashes_of
+from stratarag.store.pool import HALVES, HASHES, Halves, Pool, PooledVectors, hashes_of, read_pairs
 from stratarag.store.rows import BATCH, Fields, TableRows
 from stratarag.store.segments import KeyIndex, Keys
 
@@ -117,9 +118,13 @@ class ExternalPool(Pool):
             self._memory.put(needed[missing], found[missing])
         return found[places]
 
-    def take(self, slots: NDArray[np.integer]) -> Vectors:
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
         """The same as float32."""
         return self.halves(slots).astype(np.float32)
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of the vectors at some slots with those at as many others."""
+        return read_pairs(self, one, two)
 
     def _read(self, slots: Rows) -> Halves:
         found, wrong = self.read(slots)
@@ -227,7 +232,9 @@ class ExternalVectors(PooledVectors):
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query with chosen rows."""
         halves = self.pool.halves(self.slots[rows])
-        return half_products([halves.view(np.uint16)], query, np.arange(len(rows)))
+        return HalfVectors([halves.view(np.uint16)], self.pool.dimension).products(
+            query, np.arange(len(rows))
+        )
 
     def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
         """The admitted rows of largest inner product, searched for in the store, scored here.

@@ -6,14 +6,14 @@ less than one in five hundred changes (`cookbook/benchmarks/updates.py --recall`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratarag._locks import cached_property
-from stratarag.kernels.topk import half_products, half_rows
+from stratarag.kernels.halves import Halves as HalfVectors
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import CarriedVectors
 from stratarag.store.arrays import write_arrays
@@ -31,6 +31,7 @@ MOST_SEGMENTS = 512
 HELD = 1 << 13
 """Vectors that are kept in memory, as float32, once all of them were asked for."""
 _BATCH = 1 << 14
+_PAIRS = 1 << 10
 
 Halves = NDArray[np.float16]
 
@@ -93,16 +94,34 @@ class Pool:
         return found
 
     @cached_property
-    def bits(self) -> list[NDArray[np.uint16]]:
-        """Those of the segments, for kernels."""
-        return [np.ascontiguousarray(each).view(np.uint16) for each in self.segments]
+    def vectors(self) -> HalfVectors:
+        """What reads and multiplies them by slots."""
+        return HalfVectors(
+            [np.ascontiguousarray(each).view(np.uint16) for each in self.segments], self.dimension
+        )
 
-    def take(self, slots: NDArray[np.integer]) -> Vectors:
-        """The vectors at some slots, shape (slots, dimension), float32; `IndexError` as for `halves`."""
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
+        """The vectors at some slots, shape (slots, dimension), float32; `IndexError` as for `halves`.
+
+        They are written to the first rows of `out` if that is given.
+        """
         try:
-            return half_rows(self.bits, slots.astype(np.int64, copy=False), self.dimension)
+            return self.vectors.rows(slots.astype(np.int64, copy=False), out)
         except ValueError:
             raise IndexError(f"there are {len(self)} vectors, and not all of the numbers given") from None
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of the vectors at some slots with those at as many others."""
+        return self.vectors.pair_products(one.astype(np.int64, copy=False), two.astype(np.int64, copy=False))
+
+
+def read_pairs(pool: Pool, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Inner products of pairs of vectors that do not lie in memory, by reading them, some at a time."""
+    found = np.empty(len(one), np.float32)
+    for start in range(0, len(one), _PAIRS):
+        some = slice(start, start + _PAIRS)
+        found[some] = np.einsum("ij,ij->i", pool.take(one[some]), pool.take(two[some]))
+    return found
 
 
 class PooledVectors:
@@ -151,7 +170,17 @@ class PooledVectors:
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
-        return half_products(self.pool.bits, query, self.slots[rows].astype(np.int64))
+        return self.pool.vectors.products(query, self.slots[rows].astype(np.int64))
+
+    def pair_products(self, one: Rows, two: Rows) -> NDArray[np.float32]:
+        """Inner products of some rows with as many others, which are read where they lie."""
+        return self.pool.pair_products(self.slots[one], self.slots[two])
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Vectors]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        out = np.empty((min(size, len(self)), self.pool.dimension), np.float32)
+        for start in range(0, len(self), size):
+            yield start, self.pool.take(self.slots[start : start + size], out)
 
     def tolist(self) -> list[list[float]]:
         """All of it as lists."""
@@ -300,10 +329,18 @@ class _Both(Pool):
         found[~old] = self._fresh.halves(slots[~old] - before)
         return found
 
-    def take(self, slots: NDArray[np.integer]) -> Vectors:
-        if self.base is None or type(self.base) is Pool:
-            return super().take(slots)
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
+        if self._lies_here():
+            return super().take(slots, out)
         return self.halves(slots).astype(np.float32)  # the first lie elsewhere
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        if self._lies_here():
+            return super().pair_products(one, two)
+        return read_pairs(self, one, two)
+
+    def _lies_here(self) -> bool:
+        return self.base is None or type(self.base) is Pool
 
 
 def _places(plan: Plan) -> Rows:

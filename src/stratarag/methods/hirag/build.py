@@ -130,8 +130,8 @@ def _sample(graph: Graph) -> list[Node]:
 def _arrays(
     context: BuildContext, layers: Layers, edges: Edges, communities: Communities, meta: bool
 ) -> dict[str, NDArray[Any]]:
-    entities, count = layers.entities, context.graph.entities
-    summaries = entities.vectors[count:]
+    entities = layers.entities
+    summaries = entities.summaries
     nodes = [summaries, communities.vectors]
     if meta:
         nodes.append(np.zeros((1, summaries.shape[1]), np.float32))
@@ -162,8 +162,8 @@ def _nearest(context: BuildContext, entities: Entities, communities: Communities
     first = 0 if previous is None else int(previous.arrays["counts"][0])
     reports = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
     return {
-        **Nearest.index(entities.vectors[:count], "entities", (arrays, alike), steady=True),
-        **Nearest.index(entities.vectors[count:], "summaries", (arrays, entities.before), steady=True),
+        **Nearest.index(context.graph.vectors, "entities", (arrays, alike), steady=True),
+        **Nearest.index(entities.summaries, "summaries", (arrays, entities.before), steady=True),
         **Nearest.index(communities.vectors, "reports", (arrays, reports), steady=True),
     }
 

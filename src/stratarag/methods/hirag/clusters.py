@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels.halves import blocks
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.kernels.quality import cosine_similarity
 from stratarag.kernels.ranges import ranges, split
@@ -149,7 +150,7 @@ def cluster(
 
 
 def _anew(vectors: Vectors, keys: Keys, config: HiRAGConfig) -> Clusters:
-    groups = _mixture(vectors, config)
+    groups = _mixture(np.asarray(vectors), config)
     return Clusters(groups, _lineages(groups, keys, ()))
 
 
@@ -295,17 +296,19 @@ class _Fit:
         sizes = np.array([len(rows) for rows in groups], np.int64)
         flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
         numbers = np.repeat(np.arange(len(sizes)), sizes)
-        members = csr_array(
-            (np.ones(len(flat), vectors.dtype), flat, np.append(starts, len(flat))),
-            shape=(len(sizes), len(vectors)),
-        )
-        centres = (members @ vectors) / sizes[:, None].astype(vectors.dtype)
+        by_row = np.argsort(flat, kind="stable")
+        ones = np.ones(len(flat), np.float32)
+        members = csr_array((ones, (flat[by_row], numbers[by_row])), shape=(len(vectors), len(sizes)))
+        centres = np.zeros((len(sizes), vectors.shape[1]), np.float32)
+        for start, block in blocks(vectors):
+            centres += members[start : start + len(block)].T @ block
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-        self._centres = centres / np.where(lengths > 0, lengths, 1.0).astype(vectors.dtype)
-        near = np.empty(len(flat), vectors.dtype)
-        for start in range(0, len(flat), _TOGETHER):
-            some = slice(start, start + _TOGETHER)
-            near[some] = np.einsum("ij,ij->i", vectors[flat[some]], self._centres[numbers[some]])
+        self._centres = centres / np.where(lengths > 0, lengths, 1)
+        near = np.empty(len(flat), np.float32)
+        borders = np.searchsorted(flat[by_row], np.arange(len(vectors) + 1))
+        for start, block in blocks(vectors, _TOGETHER):
+            some = by_row[borders[start] : borders[start + len(block)]]
+            near[some] = np.einsum("ij,ij->i", block[flat[some] - start], self._centres[numbers[some]])
         self.least = np.minimum.reduceat(near, starts)
         ordered = near[np.lexsort((near, numbers))]
         self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.halves import stacked
 from stratarag.methods.base import Graph, Stored
 from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import Keys, Places, keys_of
@@ -21,7 +22,6 @@ from stratarag.records import Node
 NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""
 _READ = 8192
-_ROOM = 1.25  # times the entities of the graph, for those of all layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class Entities:
     ----------
     graph, previous
         The graph, and the previous index.
+    summaries
+        The vectors of the summary entities.
     keys
         Of all entities.
     origin, same
@@ -97,7 +99,7 @@ class Entities:
 
     graph: Graph
     previous: Stored | None
-    _room: Vectors
+    summaries: Vectors
     keys: Keys
     origin: Rows
     same: NDArray[np.bool_]
@@ -123,7 +125,7 @@ class Entities:
         none = np.zeros(0, np.uint64)
         if NAMES not in arrays:
             named = np.full(count, -1, np.int64)
-        vectors = _copied(graph.vectors, int(_ROOM * count))
+        vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
         keys = carried_keys(arrays.get("entities.keys", none), origin, lambda rows: _id_keys(graph, rows))
         names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
         return cls(graph, previous, vectors, keys, origin, same, names)
@@ -131,7 +133,7 @@ class Entities:
     @property
     def vectors(self) -> Vectors:
         """Of all entities."""
-        return self._room[: self.count]
+        return stacked([self.graph.vectors, self.summaries])
 
     @property
     def count(self) -> int:
@@ -211,18 +213,7 @@ class Entities:
         self.named = np.concatenate([self.named, new.names])
         self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])
         self.before = np.concatenate([self.before, new.before])
-        if self.count > len(self._room):
-            self._room = _copied(self.vectors, int(_ROOM * self.count))
-        self._room[self.count - len(new.vectors) : self.count] = new.vectors
-
-
-def _copied(vectors: Vectors, room: int) -> Vectors:
-    """Some vectors in an array with room for so many."""
-    found = np.empty((room, vectors.shape[1]), np.float32)
-    for start in range(0, len(vectors), _READ):
-        some = vectors[start : start + _READ]
-        found[start : start + len(some)] = some
-    return found
+        self.summaries = np.concatenate([self.summaries, new.vectors])
 
 
 def _id_keys(graph: Graph, rows: Sequence[int]) -> Keys:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.halves import blocks
 from stratarag.kernels.mixture import sparsity
 from stratarag.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
 from stratarag.methods.hirag.context import BuildContext
@@ -32,7 +33,7 @@ from stratarag.models.gate import CallItem
 from stratarag.pipeline.carryover import Keys, derived_id, lookup
 from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, extractive_summaries
-from stratarag.protocols import Rows, Stored
+from stratarag.protocols import Rows, Stored, Vectors
 
 LEAST_SHRINKAGE = 0.9
 """A layer that is not at least a tenth smaller than the one below it is the last."""
@@ -71,10 +72,10 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     clusters: list[Clusters] = []
     ids: list[Keys] = []
     sparsities: list[float] = []
-    layer = np.flatnonzero(entities.vectors.any(axis=1))
+    layer = await asyncio.to_thread(_with_vectors, entities.vectors)
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
-        whole = int(layer.max(initial=-1)) + 1 == len(layer)  # need not be copied
-        vectors = entities.vectors[: len(layer)] if whole else entities.vectors[layer]
+        whole = len(layer) == context.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
+        vectors = context.graph.vectors if whole else entities.vectors[layer]
         keys = entities.keys[layer]
         before = previous.layer(len(clusters), keys)
         found = await asyncio.to_thread(cluster, vectors, keys, before, config, compare=drift.due)
@@ -95,6 +96,12 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         layer = above
     await asyncio.to_thread(writer.finish)
     return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
+
+
+def _with_vectors(vectors: Vectors) -> Rows:
+    """The rows of vectors that are not zero."""
+    found = [start + np.flatnonzero(block.any(axis=1)) for start, block in blocks(vectors)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _drift(previous: Stored | None, entities: Entities) -> Drift:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.halves import stacked
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
 from stratarag.methods.noderag.communities import detect_communities, graph_drift, large_communities
@@ -55,7 +55,6 @@ ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
 TITLES = "titles."
 """What the names of the arrays of the index of titles begin with."""
-_BATCH = 4096  # vectors read at a time
 
 
 async def build(
@@ -240,31 +239,19 @@ class _Contents:
             [self.attributes.before, self.elements.nodes.before, self.elements.titles.before]
         )
 
-    def vectors(self) -> Vectors:
-        """Of texts, units, attributes and elements; titles have none."""
-        attributes, elements = self.fresh
-        parts: list[tuple[int, Callable[[Rows], Vectors]]] = [
-            (self.corpus.size, self.corpus.vectors.__getitem__),
-            (self.graph.units, self.graph.unit_vectors.__getitem__),
-            (len(self.attributes), partial(self.attributes.rows, VECTORS, attributes)),
-            (len(self.elements.nodes), partial(self.elements.nodes.rows, VECTORS, elements)),
-        ]
-        found = np.empty((sum(size for size, _ in parts), attributes.shape[1]), np.float32)
-        first = 0
-        for size, read in parts:
-            for start in range(0, size, _BATCH):
-                rows = np.arange(start, min(start + _BATCH, size))
-                found[first + start : first + start + len(rows)] = read(rows)
-            first += size
-        return found
+    def made(self) -> list[Vectors]:
+        """The vectors of attributes, and of elements; titles have none."""
+        kept = self.attributes, self.elements.nodes
+        return [each.vectors(VECTORS, fresh) for each, fresh in zip(kept, self.fresh, strict=True)]
 
 
 def _arrays(
     contents: _Contents, config: NodeRAGConfig, previous: Stored | None, settled: Stored | None
 ) -> dict[str, NDArray[Any]]:
     """What a search reads; edges by meaning go on from those of `settled`."""
-    layout, everything = contents.layout, contents.vectors()
-    entries = everything[contents.corpus.size :]
+    layout, made = contents.layout, contents.made()
+    embedded = [contents.graph.unit_vectors, *made]
+    entries, everything = stacked(embedded), stacked([contents.corpus.vectors, *embedded])
     of_entries = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
     cells = entry_cells(entries, layout, moved, config)
@@ -275,7 +262,7 @@ def _arrays(
     return {
         **edge_arrays(edges, layout),
         **_title_index(contents.elements.titles),
-        **_carried_vectors(contents, entries, of_entries, previous),
+        **_carried_vectors(contents, made, entries, of_entries, previous),
         VECTOR_KEYS: np.concatenate(
             [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
         ),
@@ -307,13 +294,16 @@ def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
 
 
 def _carried_vectors(
-    contents: _Contents, entries: Vectors, of_entries: Rows, previous: Stored | None
+    contents: _Contents,
+    made: Sequence[Vectors],
+    entries: Vectors,
+    of_entries: Rows,
+    previous: Stored | None,
 ) -> dict[str, NDArray[Any]]:
     """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
     titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float32)
-    own = np.concatenate([entries[contents.graph.units :], titles])
     return {
-        VECTORS: stored_vectors(previous, VECTORS, contents.before, own),
+        VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
         ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
     }
 

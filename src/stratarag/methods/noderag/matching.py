@@ -65,7 +65,7 @@ class Moved:
 def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """The clusters of S, A and H by their vectors; what was in one stays there."""
     if moved is None:
-        return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
+        return spherical_kmeans(np.asarray(entries), max(1, round(math.sqrt(len(entries)))), config.seed)
     first = layout.first("S")
     origin = moved.origin[first : first + len(entries)] - moved.before.first("S")
     cells = np.where(origin >= 0, moved.arrays[CELLS][np.maximum(origin, 0)], -1)
@@ -75,12 +75,11 @@ def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: N
 def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
     if moved is None or not config.links:
-        return semantic_links(nodes, vectors, config.links, config.seed)
+        return semantic_links(nodes, np.asarray(vectors), config.links, config.seed)
     ends = similar_pairs(present_arrays(moved.arrays))
     pairs = moved.now[ends]
     place = np.full(len(moved.origin), -1, np.int64)
     place[nodes] = np.arange(len(nodes))
-    vectors = np.asarray(vectors, np.float32)
     near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
     mended = relinked(ends, np.where(moved.now >= 0, place[moved.now], -1), vectors)
     return np.concatenate([pairs[(pairs >= 0).all(axis=1)], nodes[near], nodes[mended]])
