@@ -8,7 +8,7 @@ once, are compressed to one, and the deletion of a document touches few segments
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,12 +151,8 @@ def written(
         If two nodes have the same id, or metadata have no JSON form.
     """
     ids = keys_of_ids([node.id for node in nodes])
-    payloads = [encoded(node) for node in nodes]
-    hashes = np.fromiter((key_of(each) for each in payloads), np.uint64, len(payloads))
     before = 0 if base is None else len(base)
-    found = (
-        np.full(len(nodes), -1, np.int64) if base is None else KeyIndex(base.column("hashes")).find(hashes)
-    )
+    found = _known(nodes, base)
     fresh = np.flatnonzero(found < 0)
     found[fresh] = before + np.arange(len(fresh))
     slots = np.full(len(order), -1, np.int64) if kept is None else kept.astype(np.int64)
@@ -171,9 +167,9 @@ def written(
 
     def arrays(old: Rows, coming: Rows) -> dict[str, NDArray[Any]]:
         rows = fresh[coming]
-        content = base.content(old) if base is not None else []
-        content += [payloads[row] for row in rows.tolist()]
-        columns = {"hashes": hashes[rows], "ids": ids[rows]}
+        records = [encoded(nodes[row]) for row in rows.tolist()]
+        content = [*(base.content(old) if base is not None else ()), *records]
+        columns = {"hashes": _hashes(records), "ids": ids[rows]}
         return packed(content) | {
             key: np.concatenate([_column(base, key, old), new]) for key, new in columns.items()
         }
@@ -181,6 +177,20 @@ def written(
     files = write_segments(directory, generation, plan, arrays, before)
     stay = () if base is None else tuple(base.files[number] for number in plan.kept)
     return files, stay, plan.slots[slots].astype(np.uint32)
+
+
+def _known(nodes: Sequence[Node], base: Records | None) -> Rows:
+    """The slots in `base` of nodes, -1 for those that it lacks.
+
+    A record is made to be looked up, and made again to be written: those of all nodes are never held at once.
+    """
+    if base is None:
+        return np.full(len(nodes), -1, np.int64)
+    return KeyIndex(base.column("hashes")).find(_hashes(map(encoded, nodes)))
+
+
+def _hashes(records: Iterable[bytes]) -> Keys:
+    return np.fromiter((key_of(each) for each in records), np.uint64)
 
 
 def _column(base: Records | None, name: str, slots: Rows) -> Keys:
