@@ -188,26 +188,26 @@ class Layer:
         """Give new vectors the next places, alive and without links; in an order other than their own."""
         before, after = self.count, self.count + len(vectors)
         ids = np.arange(before, after) if order is None else before + order
-        vectors = vectors if order is None else vectors[order]
-        codes, scales = encode(vectors, self.kind)
         self._grow(after)
-        new: dict[str, Array | int] = {"codes": codes, "scales": scales, "vectors": vectors, "alive": 1}
-        new |= {
-            "sketches": 0,
-            "ids": ids,
-            "down": -1,
-            "links": -1,
-            "norms": np.einsum("ij,ij->i", vectors, vectors),
-        }
-        for name in _ROWS:
-            place = self._rows[name][before:after]
-            if len(place):
-                place[...] = new[name]
+        first: dict[str, Array | int] = {"alive": 1, "sketches": 0, "ids": ids, "down": -1, "links": -1}
+        for name, value in first.items():
+            self._put(name, before, after, value)
+        for at in range(0, len(vectors), _BLOCK):  # a copy of all in another order would double the memory
+            block = vectors[at : at + _BLOCK] if order is None else vectors[order[at : at + _BLOCK]]
+            codes, scales = encode(block, self.kind)
+            norms = np.einsum("ij,ij->i", block, block)
+            for name, value in {"codes": codes, "scales": scales, "vectors": block, "norms": norms}.items():
+                self._put(name, before + at, before + at + len(block), value)
         self.child_from = np.append(self.child_from, np.repeat(self.child_from[-1:], len(vectors)))
         self.count = after
         self._measure(before)
         self.version += 1
         return np.arange(before, after, dtype=np.int32)
+
+    def _put(self, name: str, start: int, end: int, value: Array | int) -> None:
+        """Write the rows of some nodes, where the array has a row for each."""
+        if self._shape(name, end)[0]:
+            self._rows[name][start:end] = value
 
     def _measure(self, before: int) -> None:
         longest = 0.0

@@ -122,7 +122,8 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
     rows = np.flatnonzero(np.any(vectors, axis=1))
     if not links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
-    neighbours = _level_0(np.ascontiguousarray(vectors[rows]), links, seed, threads)
+    present = vectors if len(rows) == len(vectors) else vectors[rows]
+    neighbours = _level_0(np.ascontiguousarray(present), links, seed, threads)
     start = np.repeat(np.arange(len(rows)), neighbours.shape[1])
     end = neighbours.ravel().astype(np.int64)
     kept = (end >= 0) & (end != start)
@@ -139,7 +140,7 @@ def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[n
         ef_construction=max(_CANDIDATES, links),
         scan_limit=0,
         keep_vectors=False,
-        recall=0.01,
+        ef=links,
         seed=seed,
         threads=threads,
         backend="native",
