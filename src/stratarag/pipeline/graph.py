@@ -95,6 +95,8 @@ async def build_graph(
         change = await asyncio.to_thread(made.changed)
         if change is not None:
             return await made.updated(*change)
+    searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
+    with gate.stage("merge"):
         collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
         merged = await asyncio.to_thread(finish, collected)
         if not config.resolve and state:
@@ -105,7 +107,7 @@ async def build_graph(
     if config.resolve:
         merged, state = await _resolved(collected, merged, gate, rule), {}
     del collected  # of each passage what it said, which is more than the graph
-    return await made.anew(merged, state)
+    return await made.anew(merged, state, searched)
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,10 @@ class _Maker:
                 f"({error!r}). Restore the folder from a copy, or build again"
             ) from error
 
-    async def anew(self, merged: Merged, state: dict[str, NDArray[Any]]) -> Built:
-        """The graph of what was merged; `state` is what the next update needs."""
+    async def anew(
+        self, merged: Merged, state: dict[str, NDArray[Any]], searched: dict[str, NDArray[Any]]
+    ) -> Built:
+        """The graph of what was merged, and what `searched` made; `state` is what the next update needs."""
         rows = {entity.key: row for row, entity in enumerate(merged.entities)}
         names = {entity.key: entity.name for entity in merged.entities}
         describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
@@ -158,7 +162,7 @@ class _Maker:
         if state:
             arrays |= state | {CONDENSED: condensed}
         arrays |= _names(NameIndex.build([entity.key for entity in merged.entities]))
-        arrays |= await asyncio.to_thread(self._of_chunks, arrays, _sources(merged.entities))
+        arrays |= await asyncio.to_thread(self._walked, arrays, _sources(merged.entities)) | searched
         origins: dict[str, Rows] = {}
         source = self._source()
         if self.embed.units or self.embed.entities:
@@ -201,7 +205,8 @@ class _Maker:
         index = _prefixed(before, "names.")
         arrays |= _names(NameIndex.updated(index, entities.now, len(entities.origin), laid.new_names))
         of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
-        arrays |= await asyncio.to_thread(self._of_chunks, arrays, of_entities)
+        arrays |= await asyncio.to_thread(self._walked, arrays, of_entities)
+        arrays |= await asyncio.to_thread(self.searched)
         origins: dict[str, Rows] = {}
         source = self._source()
         if self.embed.units or self.embed.entities:
@@ -243,13 +248,16 @@ class _Maker:
     def _source(self) -> Source:
         return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
 
-    def _of_chunks(
+    def searched(self) -> dict[str, NDArray[Any]]:
+        """The arrays by which chunks are found: by their vectors and by their words."""
+        nearest = Nearest.index(self.corpus.vectors, "chunks", self._chunks_before())
+        return nearest | _lexical(self.corpus, self.previous, self.kept)
+
+    def _walked(
         self, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
     ) -> dict[str, NDArray[Any]]:
-        """The arrays in which chunks are: of the walk, of nearest chunks, and of words."""
-        found = _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
-        found |= Nearest.index(self.corpus.vectors, "chunks", self._chunks_before())
-        return found | _lexical(self.corpus, self.previous, self.kept)
+        """The arrays of the walk; `sources` are the chunks of the entities."""
+        return _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
 
 
 def _previous(stored: Stored | None) -> Stored:

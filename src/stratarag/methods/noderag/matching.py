@@ -124,10 +124,11 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
         return np.zeros((0, 2), np.int64)
     present = vectors if len(rows) == len(vectors) else vectors[rows]
     neighbours = _level_0(np.ascontiguousarray(present), links, seed, threads)
-    start = np.repeat(np.arange(len(rows)), neighbours.shape[1])
-    end = neighbours.ravel().astype(np.int64)
-    kept = (end >= 0) & (end != start)
-    return np.column_stack([nodes[rows[start[kept]]], nodes[rows[end[kept]]]])
+    width, ends = neighbours.shape[1], neighbours.ravel()
+    own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
+    places = np.flatnonzero((ends >= 0) & (ends != own))
+    found: Rows = nodes[rows[np.column_stack([places // width, ends[places]])]]
+    return found
 
 
 def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[np.int32]:
