@@ -198,12 +198,12 @@ class Index:
         return _sync.run(self.aadd_method(method, config))
 
     async def aregroup(self, method: str | None = None) -> BuildReport:
-        """Make a method's communities and clusters anew; see `regroup`."""
-        name = self._serve().method_name(method)
-        return await self._update(Change("regroup", methods=(name,), config=self._config))
+        """Make communities and clusters anew; see `regroup`."""
+        names = self.methods if method is None else (self._serve().method_name(method),)
+        return await self._update(Change("regroup", methods=names, config=self._config))
 
     def regroup(self, method: str | None = None) -> BuildReport:
-        """Make a method's communities and clusters anew, as a build from scratch would.
+        """Make communities and clusters anew, as a build from scratch would.
 
         Updates keep what is there and so drift from that, within bounds (`drift.MOST_DRIFT`). Texts and
         vectors that are made of the same are kept; reports on other members are written, which costs model
@@ -212,7 +212,7 @@ class Index:
         Parameters
         ----------
         method
-            Which of the folder's methods; None means the first.
+            Of which of the folder's methods; None means of all.
 
         Raises
         ------

@@ -116,7 +116,7 @@ def delete(
 
 @click.command()
 @index_argument
-@click.option("--method", help="The folder's first method if not given.")
+@click.option("--method", help="Of one method alone.")
 @models_options
 @budget_options
 @cache_option
@@ -131,7 +131,7 @@ def regroup(
     cache: str | None,
     output: Output,
 ) -> None:
-    """Make a method's communities and clusters in INDEX anew, as a build would.
+    """Make the communities and clusters in INDEX anew, as a build would.
 
     Updates place what is new among the groups that are there. How much changed since these were last compared
     with new ones stands under `changed` in `stratarag stats`. Reports on other members than before are
