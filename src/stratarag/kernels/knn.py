@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels._blas import one_thread
 from stratarag.kernels._chnsw_layer import Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend
 from stratarag.kernels._chnsw_options import Metric
@@ -67,8 +68,9 @@ def nearest_of(
     for start in range(0, len(own) if k > 0 else 0, _COMPARED):
         some, queries = own[start : start + _COMPARED], asked[start : start + _COMPARED]
         scores = np.empty((len(some), len(vectors)), np.float32)
-        for at, block in blocks(vectors):
-            np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
+        with one_thread():
+            for at, block in blocks(vectors):
+                np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
         if lengths is not None:
             scores /= np.where(lengths > 0, lengths, 1)
         scores[np.arange(len(some)), some] = -np.inf

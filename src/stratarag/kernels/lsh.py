@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels._blas import one_thread
 from stratarag.kernels.hamming import WORD, Codes, hamming, pack
 from stratarag.kernels.trie import group
 
@@ -95,7 +96,9 @@ def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
     transposed = np.ascontiguousarray(planes.T)
     for start in range(0, len(vectors), batch):
         rows = np.asarray(vectors[start : start + batch], dtype=np.float32)
-        codes[start : start + batch] = pack(_positive(rows, planes, rows @ transposed))
+        with one_thread():
+            products = rows @ transposed
+        codes[start : start + batch] = pack(_positive(rows, planes, products))
     return codes
 
 

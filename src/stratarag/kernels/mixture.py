@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from stratarag.errors import MissingExtra
+from stratarag.kernels._blas import one_thread
 
 Vectors = NDArray[np.floating]
 Points = NDArray[np.float64]
@@ -159,7 +159,7 @@ def soft_clusters(
     if reduction == "umap":
         vectors = _umap(vectors, dimensions, seed)
     found: list[Rows] = []
-    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would only wait
+    with one_thread():
         if reduction == "pca" and vectors.shape[1] > BASE and len(vectors) > LOCAL:
             vectors = project(vectors, BASE, seed)  # so that no part needs axes of the full space
         for part in _parts(vectors, dimensions, seed):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels._blas import one_thread
 from stratarag.kernels.halves import blocks
 
 Matrix = NDArray[np.float32]
@@ -67,7 +68,8 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
         return labels
     centres = _centres(vectors, labels, np.zeros((count, vectors.shape[1]), np.float32))
     found = labels.copy()
-    found[new] = _nearest(vectors[new], centres)
+    with one_thread():
+        found[new] = _nearest(vectors[new], centres)
     return found
 
 

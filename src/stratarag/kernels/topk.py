@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, cast
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
+from stratarag.kernels._blas import one_thread
 from stratarag.kernels.halves import blocks
 from stratarag.kernels.hamming import Codes, hamming, native_available, pack
 from stratarag.kernels.lsh import hyperplanes
@@ -38,6 +40,7 @@ _PER_RESULT = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-5
 _BLOCK = 32
+_FEW = 1024  # vectors whose products take no longer in one thread
 _SEED = 0
 _ALL: Mask = np.zeros(0, np.bool_)
 _EACH_BIT: Rows = np.arange(SKETCH_BITS)
@@ -232,7 +235,9 @@ def _near(mean: Matrix, other: Matrix) -> bool:
 
 
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:
-    return pack((vectors - mean) @ _planes(len(mean)).T > 0)
+    centred = vectors - mean
+    with one_thread() if len(centred) < _FEW else nullcontext():
+        return pack(centred @ _planes(len(mean)).T > 0)
 
 
 def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:

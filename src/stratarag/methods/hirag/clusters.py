@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratarag.kernels._blas import one_thread
 from stratarag.kernels.halves import blocks
 from stratarag.kernels.mixture import soft_clusters
 from stratarag.kernels.quality import cosine_similarity
@@ -320,7 +321,8 @@ class _Fit:
         found: list[int] = []
         for start in range(0, len(rows), _COMPARED):
             some = rows[start : start + _COMPARED]
-            near = self._vectors[some] @ self._centres.T
+            with one_thread():
+                near = self._vectors[some] @ self._centres.T
             for row, similarity in zip(some.tolist(), near, strict=True):
                 if not self._join(row, similarity, groups, bounds, config):
                     found.append(row)
