@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +87,21 @@ Group = tuple[str, str]
 """A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""
 
 
+class Opened(NamedTuple):
+    """The arrays of a file, and what tells it from others: device, number, size and time of writing."""
+
+    arrays: Named
+    identity: tuple[int, ...]
+
+
 @dataclass
 class Contents:
     """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
 
     `slots` are those of a part's vectors; `vectors`, `nodes` and `texts` (of chunks and of documents) the
     segments by their files' names; `groups` the arrays of parts as they are in their files, `patched` the
-    patches of these.
+    patches of these. `opened` are the files of segments by their paths; those that are `known` to be open
+    already, since a generation before has them too, are not opened again.
     """
 
     corpus: Named = field(default_factory=dict)
@@ -104,11 +113,23 @@ class Contents:
     nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     texts: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     files: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    opened: dict[str, Opened] = field(default_factory=dict)
+    known: Mapping[str, Opened] = field(default_factory=dict)
+
+    def took_known(self, holder: Directory, file: str) -> bool:
+        """Take the arrays of a file that is open already, if that is what lies in its directory."""
+        if file not in self.known:
+            return False
+        found = holder.status(file.rpartition("/")[2])
+        if found is None or _identity(found) != self.known[file].identity:
+            return False
+        self.opened[file] = self.known[file]
+        return self._took_segment(file, lambda: self.known[file].arrays)
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
         """Open the arrays in a file of the generation; `settle` comes when all are open."""
         if file.endswith(SUFFIX) and self._took_segment(
-            file, lambda: open_arrays(directory, file, descriptor)
+            file, lambda: self._open(directory, file, descriptor)
         ):
             return
         if found := _NPY_PART.fullmatch(file):
@@ -125,6 +146,11 @@ class Contents:
                 self._add((part, folder), arrays, file)
         elif file.endswith(SUFFIX):
             self._take_corpus(open_arrays(directory, file, descriptor), file)
+
+    def _open(self, directory: Directory, file: str, descriptor: int) -> Named:
+        arrays = open_arrays(directory, file, descriptor)
+        self.opened[file] = Opened(arrays, _identity(os.fstat(descriptor)))
+        return arrays
 
     def _take_corpus(self, arrays: Named, file: str) -> None:
         self.corpus.update(arrays)
@@ -195,6 +221,10 @@ class Contents:
         return StoredCorpus(path, chunks, slots[0], documents, slots[1], self.corpus[DOCUMENTS])
 
 
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _records(name: str, segments: Mapping[str, Named], columns: Columns) -> Records:
     files = sorted(segments, key=segment_order)
     return Records(name, files, [segments[file] for file in files], columns)
@@ -212,8 +242,8 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
 
 
 @contextmanager
-def _in_turn(directory: Directory, files: Iterable[str]) -> Iterator[Iterator[tuple[str, int]]]:
-    """Files of a generation and their descriptors, each open until the next; its folders are opened once."""
+def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
+    """Opens the directory that a file of a generation is in, each of them once."""
     with ExitStack() as held:
         folders: dict[str, Directory] = {"": directory}
 
@@ -223,16 +253,7 @@ def _in_turn(directory: Directory, files: Iterable[str]) -> Iterator[Iterator[tu
                 folders[path] = held.enter_context(folder(above).directory(name))
             return folders[path]
 
-        def each() -> Iterator[tuple[str, int]]:
-            for file in files:
-                above, _, name = file.rpartition("/")
-                descriptor = folder(above).descriptor(name)
-                try:
-                    yield file, descriptor
-                finally:
-                    os.close(descriptor)
-
-        yield each()
+        yield lambda file: folder(file.rpartition("/")[0])
 
 
 def _looked_into(files: Iterable[str]) -> set[str]:
@@ -248,8 +269,12 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     }
 
 
-def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Contents:
+def open_contents(
+    directory: Directory, manifest: Manifest, check: Check, known: Mapping[str, Opened] = MappingProxyType({})
+) -> Contents:
     """Check the files of a generation as far as `check` says, and open their arrays.
+
+    Segments that are `known`, by their paths, were checked when they were opened in a generation before.
 
     Raises
     ------
@@ -258,14 +283,21 @@ def open_contents(directory: Directory, manifest: Manifest, check: Check) -> Con
     Damaged
         If one is not as it was written, or holds numbers that cannot be.
     """
-    contents = Contents()
+    contents = Contents(known={} if check == "full" else known)
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
-    with _in_turn(directory, manifest.files) as files:
-        for file, descriptor in files:
-            if wrong := problem(descriptor, manifest.files[file], check if file in looked_into else None):
-                raise Damaged(f"{directory.path / file}: {wrong}")
-            with naming(directory.path / file):  # a mapping holds a descriptor
-                contents.take(directory, file, descriptor)
+    with _folders(directory) as folder:
+        for file, entry in manifest.files.items():
+            holder = folder(file)
+            if contents.took_known(holder, file):
+                continue
+            descriptor = holder.descriptor(file.rpartition("/")[2])
+            try:
+                if wrong := problem(descriptor, entry, check if file in looked_into else None):
+                    raise Damaged(f"{directory.path / file}: {wrong}")
+                with naming(directory.path / file):  # a mapping holds a descriptor
+                    contents.take(directory, file, descriptor)
+            finally:
+                os.close(descriptor)
     for wrong in chain(contents.settle(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents

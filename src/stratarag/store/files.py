@@ -290,13 +290,15 @@ class Directory:
         Damaged
             If it is a directory.
         """
-        found = self.status(name)
-        if found is None:
-            return
-        if _is_directory(found):
-            raise Damaged(f"{self.path / name}: a directory, where a file of the index should be")
-        with suppress(FileNotFoundError), naming(self.path / name):
-            os.unlink(**self._at(name))
+        try:
+            with suppress(FileNotFoundError), naming(self.path / name):
+                os.unlink(**self._at(name))
+        except OSError:
+            if self.holds_directory(name):
+                raise Damaged(
+                    f"{self.path / name}: a directory, where a file of the index should be"
+                ) from None
+            raise
 
     # Directories
 

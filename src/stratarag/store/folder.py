@@ -191,7 +191,13 @@ class IndexFolder:
                 try:
                     with self._layout.generation(number) as directory:
                         snapshot = Snapshot(
-                            self.path, directory, number, self._check, self.table, moving=self._moving
+                            self.path,
+                            directory,
+                            number,
+                            self._check,
+                            self.table,
+                            moving=self._moving,
+                            before=None if self._snapshot is None else self._snapshot[1],
                         )
                     if isinstance(snapshot.pool, ExternalPool):
                         self._require_current(snapshot, snapshot.pool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -21,6 +21,7 @@ FORMAT = 5
 LONGEST = 1 << 26
 """Bytes of the longest manifest that is believed."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # a path inside
 _MOST = 1 << 48  # more than anything can be counted
 
 
@@ -118,7 +119,8 @@ class Manifest:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields["files"] = {name: asdict(entry) for name, entry in self.files.items()}
         content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
-        return json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n"
+        content["checksum"] = _checksum(content)
+        return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str, *, path: str | Path) -> Manifest:
@@ -204,6 +206,16 @@ class Manifest:
         return manifest
 
 
+def _lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of an object as lines, a line for each file among them: it is diffed and read by people."""
+    for name, value in content.items():
+        if name == "files" and value:
+            files = ",\n".join(f"  {json.dumps(file)}: {json.dumps(entry)}" for file, entry in value.items())
+            yield f' "files": {{\n{files}\n }}'
+        else:
+            yield f" {json.dumps(name)}: {json.dumps(value)}"
+
+
 def check_inside(name: str) -> None:
     """Refuse a file name that is absolute, climbs with `..`, or means different things on other systems.
 
@@ -212,6 +224,8 @@ def check_inside(name: str) -> None:
     ValueError
         If the path could leave the folder.
     """
+    if _PLAIN.fullmatch(name):
+        return
     if name.encode("utf-8", "replace").decode("utf-8") != name:
         raise ValueError(f"the path {name!r} is not valid Unicode")
     parts = PurePosixPath(name).parts

@@ -13,7 +13,7 @@ from stratarag.errors import Damaged, MethodMissing, VectorStoreError
 from stratarag.protocols import Vectors, VectorTable
 from stratarag.store.arrays import Layers
 from stratarag.store.checksums import Check
-from stratarag.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, open_contents
+from stratarag.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, Opened, open_contents
 from stratarag.store.database import Database, connect_frozen, require_schema
 from stratarag.store.external import ExternalPool, external
 from stratarag.store.files import Directory
@@ -106,6 +106,8 @@ class Snapshot(CorpusView):
         The arrays of parts as they are in their files, by part and folder, before patches.
     pool
         The vectors of everything; None in a folder of an earlier format.
+    opened
+        The files of segments, by path; the snapshot of a later generation takes over those that it has too.
 
     Raises
     ------
@@ -124,11 +126,14 @@ class Snapshot(CorpusView):
         table: VectorTable | None = None,
         *,
         moving: bool = False,
+        before: Snapshot | None = None,
     ) -> None:
         self.path = path
         self.manifest = Manifest.read(directory, number)
         rows = rows_of(path, self.manifest, table, moving)
-        contents = open_contents(directory, self.manifest, check)
+        known = {} if before is None else before.same_files(self.manifest)
+        contents = open_contents(directory, self.manifest, check, known)
+        self.opened = contents.opened
         self.groups = contents.groups
         self.pool = contents.pool(self.manifest.dimension, rows)
         self._vectors: Vectors = (
@@ -143,6 +148,11 @@ class Snapshot(CorpusView):
             self._check_counts(self._opened)
         if isinstance(self.pool, ExternalPool):
             self._describe(self.pool, contents)
+
+    def same_files(self, manifest: Manifest) -> dict[str, Opened]:
+        """The open files of segments that another generation has too, by their paths."""
+        ours = self.manifest.files
+        return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
 
     def _describe(self, pool: ExternalPool, contents: Contents) -> None:
         """Say what stands in the rows of a vector store."""

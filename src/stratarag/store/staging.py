@@ -392,10 +392,14 @@ class Staging(CorpusView):
         """The records in the segments of a folder of this generation."""
         files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
         files.sort(key=segment_order)
+        known, linked = ({}, {}) if self.base is None else (self.base.opened, self.base.manifest.files)
         segments = []
-        for file in files:
-            with opened(self._directory, f"{folder}/{file}") as descriptor:
-                segments.append(open_arrays(self._directory, f"{folder}/{file}", descriptor))
+        for path in (f"{folder}/{file}" for file in files):
+            if path in known and self._files[path] is linked.get(path):
+                segments.append(known[path].arrays)
+                continue
+            with opened(self._directory, path) as descriptor:
+                segments.append(open_arrays(self._directory, path, descriptor))
         return Records(name, files, segments, columns, **held)
 
     def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
