@@ -12,10 +12,12 @@ import pytest
 import stratarag as sr
 from stratarag.errors import Damaged
 from stratarag.kernels.hamming import native_available
+from stratarag.pipeline.before import alike
 from stratarag.store import arrays, node_records
+from stratarag.store import contents as stored_contents
 from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
-from stratarag.store.pool import FEWEST
+from stratarag.store.pool import FEWEST, HALVES, HASHES, Pool, PoolWriter, hashes_of, pooled
 from stratarag.store.segments import planned
 from stratarag.testing.contract import assert_sound
 from stratarag.testing.opened import snapshot_of
@@ -77,6 +79,60 @@ def test_readers_keep_their_generation(folder: IndexFolder) -> None:
     publish(folder, {"new": ["x"]})
     assert contents(old) == before
     assert reader.snapshot().size == COUNT // 4 + 1
+
+
+def shared(folder: IndexFolder, before: dict[str, int]) -> set[str]:
+    """The segments of the generation in use that were there before."""
+    return {name for name, inode in segments(folder).items() if before.get(name) == inode}
+
+
+def test_a_reader_opens_what_an_update_wrote_and_no_more(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, before, opened = IndexFolder.open(folder.path), segments(folder), list[str]()
+    reader.snapshot()
+    publish(folder, {"new": ["a text that was not there"]})
+    real = stored_contents.open_arrays
+    monkeypatch.setattr(
+        stored_contents, "open_arrays", lambda *given: opened.append(given[1]) or real(*given)
+    )
+    found = contents(reader.snapshot())
+    assert opened
+    assert shared(folder, before)
+    assert not shared(folder, before) & set(opened)
+    assert found == contents(IndexFolder.open(folder.path).snapshot())
+    assert shared(folder, before) < set(opened)  # of another reader, which had nothing open
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "in place"])
+def test_a_shared_file_that_was_altered_is_looked_at_again(folder: IndexFolder, replaced: bool) -> None:
+    reader, before = IndexFolder.open(folder.path), segments(folder)
+    reader.snapshot()
+    publish(folder, {"new": ["a text that was not there"]})
+    path = folder.path / "generations" / "2" / min(shared(folder, before))
+    content = path.read_bytes()
+    if replaced:
+        path.unlink()
+    path.write_bytes(content[:-1])
+    with pytest.raises(Damaged, match=path.name):
+        reader.snapshot()
+
+
+def test_vectors_are_told_to_be_alike_by_where_they_lie() -> None:
+    given = np.stack([vector(each) for each in ("one", "two", "three")])
+    halves = given.astype(np.float16)
+    pool = Pool(("1-0.arrays",), [{HALVES: halves, HASHES: hashes_of(halves)}], given.shape[1])
+    before = pooled(pool, np.array([2, 1, 0]))  # three, two, one
+    writer = PoolWriter(pool, given.shape[1])
+    now = writer.put("part", "vectors", np.stack([given[0], vector("new"), given[1]]), np.arange(3))
+    rows = np.arange(3)
+    assert now.alike(rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
+    assert now.alike(rows, before, np.array([0, 0, 0])).tolist() == [False, False, False]
+    assert now.alike(rows[:1], now, rows[:1]).tolist() == [True]
+    other = pooled(Pool(("1-0.arrays",), [{HALVES: halves, HASHES: hashes_of(halves)}], given.shape[1]), rows)
+    assert not now.alike(rows, other, np.array([0, 1, 1])).any()  # slots of another pool tell nothing
+    assert alike(now, rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
+    assert alike(given, rows, given[::-1].copy(), np.array([2, 1, 1])).tolist() == [True, True, False]
 
 
 def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:
