@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from stratarag.kernels import halves
-from stratarag.kernels.halves import Halves, blocks, pair_products
+from stratarag.kernels._blas import one_thread
+from stratarag.kernels.halves import Halves, blocks, pair_products, stacked
+from stratarag.kernels.hamming import native_available
 
 
 @pytest.fixture(params=[True, False], ids=["native", "numpy"])
 def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param and not halves.native_available():
+    if request.param and not native_available():
         pytest.skip("the native kernels are not built")
     monkeypatch.setattr(halves, "native_available", lambda: request.param)
     return bool(request.param)
@@ -64,3 +67,32 @@ def test_blocks_and_pairs_of_an_array() -> None:
     one, two = np.random.default_rng(5).integers(0, 2500, (2, 3000))
     expected = (vectors[one] * vectors[two]).sum(axis=1)
     np.testing.assert_allclose(pair_products(vectors, one, two), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_stacked_vectors_are_as_one_array() -> None:
+    rng = np.random.default_rng(6)
+    parts = [rng.standard_normal((size, 5)).astype(np.float32) for size in (40, 0, 7)]
+    whole, found = np.concatenate(parts), stacked(parts)
+    assert (len(found), found.shape) == (47, (47, 5))
+    assert np.array_equal(np.asarray(found), whole)
+    rows = rng.integers(0, 47, 100)
+    for chosen in (rows, rows.tolist(), slice(38, 43), np.arange(47) % 2 == 0, (rows, slice(1, 3)), 41):
+        assert np.array_equal(found[chosen], whole[chosen])
+    for start, block in blocks(found, 16):
+        assert np.array_equal(block, whole[start : start + len(block)])
+    assert sum(len(block) for _, block in blocks(found, 16)) == 47
+    expected = (whole[rows] * whole[rows[::-1]]).sum(axis=1)
+    np.testing.assert_allclose(pair_products(found, rows, rows[::-1]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_one_thread_is_given_back_by_the_last_that_asked_for_it() -> None:
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before = threads()
+    first, second = one_thread(), one_thread()
+    with first:
+        second.__enter__()
+    assert set(threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

@@ -117,7 +117,7 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
     return cast(Matrix, Stacked(parts))
 
 
-def _multiplied(vectors: Matrix | Stacked, one: Rows, two: Rows) -> Scores:
+def _multiplied(vectors: Matrix, one: Rows, two: Rows) -> Scores:
     found = np.empty(len(one), np.float32)
     for start in range(0, len(one), _PAIRS):
         some = slice(start, start + _PAIRS)
@@ -166,5 +166,6 @@ class Stacked:
                 yield begin + start, block
 
     def pair_products(self, one: Rows, two: Rows) -> Scores:
-        """Inner products of some rows with as many others."""
-        return _multiplied(self, one, two)
+        """Inner products of some rows with as many others; each of them is read once."""
+        rows, places = np.unique(np.concatenate([one, two]), return_inverse=True)
+        return _multiplied(self[rows], places[: len(one)], places[len(one) :])
