@@ -22,32 +22,44 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from papers_tables import TABLES, Step, Table
 
+from stratarag.eval import load_dataset
 from stratarag.eval.kept import Kept, code, digest, digest_of_files
 
 HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
 FOR_MODELS = ("judge", "embedder", "questions", "estimate")
-"""Options of tables with a model alone; the others ask all questions, and embed as their scripts do."""
+"""Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
 
 def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
     """What is run for a table: its steps for each corpus, or once where a step takes all of them or none."""
-    for step in table.steps:
+    for step in (*table.steps, *(table.with_model if given.llm else ())):
         if step.script:
+            if given.estimate:
+                continue  # it costs nothing, or cannot tell
             yield from _measurements(step, given)
             continue
         for data in given.data:
-            yield _evaluation(step, data, given)
+            if step.only in ("any", "texts" if wants_texts(data) else "short"):
+                yield _evaluation(step, data, given)
+
+
+@cache
+def wants_texts(data: str) -> bool:
+    """Whether answers to the questions of a corpus are texts."""
+    return bool(load_dataset(data).wants_texts)
 
 
 def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
     own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
     own += ["--cache", str(given.work / "cache")] if step.keeps_vectors else []
+    own += ["--llm", given.llm] if step.takes_llm and given.llm else []
     runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}
     for data in runs[step.corpora]:
         yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
@@ -56,6 +68,8 @@ def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
 def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     parts = [str(Path(sys.executable).with_name("stratarag")), "eval", data]
     parts += ["--methods", ",".join(step.methods), "--cache", str(given.work / "cache"), *step.arguments]
+    if step.reference:
+        parts += ["--reference", step.reference, "--head-to-head" if wants_texts(data) else "--abstract"]
     if step.config:
         parts += ["--config", str(_written(step, given.work))]
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
@@ -144,8 +158,10 @@ def arguments() -> argparse.Namespace:
         if table.needs_model and given.llm is None:
             parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
         unused = [f"--{name}" for name in FOR_MODELS if getattr(given, name)]
-        if unused and not table.needs_model:
+        if unused and not table.needs_model and not (given.llm and table.with_model):
             parser.error(f"{table.name} is measured by a script without a model, which takes no {unused[0]}")
+        if given.llm and not table.takes_model:
+            parser.error(f"{table.name} is measured by a script without a model, which takes no --llm")
     return given
 
 

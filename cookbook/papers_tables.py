@@ -15,28 +15,47 @@ ARCHRAG = "archrag?own_prompt=true"
 LIGHTRAG = ("lightrag/nodes?mode=local", "lightrag/nodes?mode=global", "lightrag/nodes?mode=hybrid")
 GRAPHRAG = ("graphrag_local/nodes", "graphrag_global")
 RAPTOR = "raptor/nodes"
-HEAD_TO_HEAD = ("--abstract", "--reference")
+BALANCED = "raptor/nodes?clusters=balanced"
+Corpora = Literal["any", "texts", "short"]
 
 
 @dataclass(frozen=True)
 class Step:
     """An evaluation of methods, or a script of `benchmarks/` with its arguments before the data.
 
-    `corpora`: whether the script takes none, all at once, or each in a run of its own, as evaluations do.
+    Parameters
+    ----------
+    methods, arguments, config
+        Of an evaluation; `arguments` of a script too.
+    reference
+        Whose answers all others are compared with: on the data's own questions where their answers are texts,
+        else on questions about the corpus as a whole that the model thinks up. Empty: answers are scored.
+    only
+        The data that it is for: all, those whose answers are texts, or those whose answers are short.
+    corpora
+        Whether a script takes none, all at once, or each in a run of its own, as evaluations do.
+    takes_extraction, keeps_vectors, takes_llm
+        Further options of a script.
     """
 
     methods: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
+    reference: str = ""
+    only: Corpora = "any"
     script: str = ""
     corpora: Literal["none", "all", "each"] = "each"
     takes_extraction: bool = False
     keeps_vectors: bool = False
+    takes_llm: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table or figure: where it stands, what it shows, on which data, and how it is made."""
+    """One table or figure: where it stands, what it shows, on which data, and how it is made.
+
+    `with_model` are steps that follow where there is a model, of tables whose other steps need none.
+    """
 
     name: str
     paper: str
@@ -44,6 +63,12 @@ class Table:
     title: str
     steps: tuple[Step, ...]
     data: str = ""
+    with_model: tuple[Step, ...] = ()
+
+    @property
+    def takes_model(self) -> bool:
+        """Whether there is something to do for a model."""
+        return self.needs_model or bool(self.with_model) or any(step.takes_llm for step in self.steps)
 
     @property
     def needs_data(self) -> bool:
@@ -58,18 +83,30 @@ class Table:
     @property
     def needs(self) -> str:
         """In words."""
-        parts = [self.data if self.needs_data else "", "a chat model" if self.needs_model else "no model"]
+        model = "a chat model" if self.needs_model else "no model"
+        model += ", or a chat model for more" if self.takes_model and not self.needs_model else ""
+        parts = [self.data if self.needs_data else "", model]
         return "; ".join(part for part in parts if part)
 
 
-def answered(*methods: str, arguments: tuple[str, ...] = (), config: Mapping[str, Any] | None = None) -> Step:
+def answered(
+    *methods: str,
+    arguments: tuple[str, ...] = (),
+    config: Mapping[str, Any] | None = None,
+    only: Corpora = "any",
+) -> Step:
     """Answers and their metrics, tokens and times."""
-    return Step(methods, arguments, config or {})
+    return Step(methods, arguments, config or {}, only=only)
 
 
-def pairwise(*methods: str) -> tuple[Step, ...]:
+def compared(reference: str, *methods: str, only: Corpora = "any") -> Step:
+    """Answers of methods against those of one."""
+    return Step(methods, reference=reference, only=only)
+
+
+def pairwise(*methods: str, only: Corpora = "any") -> tuple[Step, ...]:
     """Every method compared with every other one: each is the reference once. Answers come from the cache."""
-    return tuple(Step(methods, (*HEAD_TO_HEAD, reference)) for reference in methods)
+    return tuple(compared(reference, *methods, only=only) for reference in methods)
 
 
 def script(
@@ -78,9 +115,11 @@ def script(
     corpora: Literal["none", "all", "each"] = "each",
     extraction: bool = False,
     vectors: bool = True,
+    llm: bool = False,
 ) -> Step:
-    """A script of `benchmarks/`, and whether it takes corpora, extractions of them, a folder of vectors."""
-    return Step((), arguments, {}, name, corpora, extraction, vectors)
+    """A script of `benchmarks/`: whether it takes corpora, extractions, a folder of vectors, a model."""
+    options = {"takes_extraction": extraction, "keeps_vectors": vectors, "takes_llm": llm}
+    return Step((), arguments, script=name, corpora=corpora, **options)
 
 
 CHNSW = script(
@@ -93,6 +132,15 @@ STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 
 
 SPECIFIC = ("zero_shot", "cot", "bm25", "dense", RAPTOR, "hipporag", *LIGHTRAG, *GRAPHRAG, ARCHRAG)
+RIVALS = ("dense", "hyde", "lightrag/nodes", "graphrag_local/nodes", "noderag?own_prompt=true")
+NODERAG_STEPS = answered(*(f"noderag?steps={steps}&own_prompt=true" for steps in range(1, 11)))
+NODERAG_PARTS = answered(
+    "dense",
+    "noderag?own_prompt=true",
+    "noderag?semantic_edges=false&own_prompt=true",
+    "noderag?names=false&own_prompt=true",
+    'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',
+)
 BACKBONES = ("dense", "hipporag", RAPTOR, ARCHRAG)
 SUMMARIES = (
     "dense",
@@ -165,11 +213,16 @@ _ALL = (
         "Table 4",
         "variants",
         (
-            answered(ARCHRAG, "archrag/nodes?levels=[0]", "archrag?mode=direct&own_prompt=true"),
-            answered(ARCHRAG, config={"archrag": {"clustering": "spectral"}}),
-            answered(ARCHRAG, config={"archrag": {"clustering": "spectral", "augmentation": "none"}}),
-            answered(ARCHRAG, config={"archrag": {"augmentation": "none"}}),
-            answered(ARCHRAG, config={"archrag": {"max_levels": 1}}),
+            answered(
+                ARCHRAG,
+                "archrag?build.clustering=spectral&own_prompt=true",
+                "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
+                "archrag?build.augmentation=none&own_prompt=true",
+                "archrag?build.max_levels=1&own_prompt=true",
+                "archrag?levels=[0]&own_prompt=true",
+                "archrag?mode=direct&own_prompt=true",
+                arguments=("--reference", ARCHRAG),
+            ),
         ),
         MULTIHOP,
     ),
@@ -225,7 +278,7 @@ _ALL = (
         "ArchRAG",
         "Table 9",
         "names that HippoRAG finds in questions",
-        (script("entity_errors.py", corpora="all", vectors=False),),
+        (script("entity_errors.py", corpora="all", vectors=False, llm=True),),
         MULTIHOP,
     ),
     Table(
@@ -234,8 +287,9 @@ _ALL = (
         "Table 1",
         "accuracy and tokens; comparisons of each with each",
         (
-            answered("dense", "hyde", "lightrag/nodes", "graphrag_local/nodes", "noderag?own_prompt=true"),
-            *pairwise("dense", "hyde", "lightrag/nodes", "graphrag_local/nodes", "noderag?own_prompt=true"),
+            answered(*RIVALS, only="short"),
+            answered(*RIVALS, arguments=("--against-gold",), only="texts"),
+            *pairwise(*RIVALS, only="texts"),
         ),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
@@ -246,6 +300,7 @@ _ALL = (
         "ablations",
         (ABLATIONS,),
         MUSIQUE,
+        (NODERAG_PARTS,),
     ),
     Table(
         "noderag-figure-4",
@@ -254,6 +309,7 @@ _ALL = (
         "steps of the walk",
         (ABLATIONS,),
         MUSIQUE,
+        (NODERAG_STEPS,),
     ),
     Table(
         "noderag-table-3",
@@ -293,8 +349,12 @@ _ALL = (
         "Table 1",
         "win rates on summaries, and ablations",
         (
-            Step((*SUMMARIES, "hirag?mode=no_bridge&own_prompt=true"), (*HEAD_TO_HEAD, SUMMARIES[-1])),
-            Step(SUMMARIES[-1:], (*HEAD_TO_HEAD, "dense"), {"hirag": {"max_layers": 1}}),
+            compared(
+                SUMMARIES[-1],
+                *SUMMARIES,
+                "hirag?build.max_layers=0&own_prompt=true",
+                "hirag?mode=no_bridge&own_prompt=true",
+            ),
         ),
         ULTRA,
     ),
@@ -309,6 +369,8 @@ _ALL = (
                 RAPTOR,
                 "graphrag_local/nodes",
                 "lightrag/nodes",
+                "fastgraphrag/nodes",
+                "hipporag",
                 "hipporag2",
                 "hirag?own_prompt=true",
             ),
@@ -336,8 +398,8 @@ _ALL = (
         "hirag-table-6",
         "HiRAG",
         "Table 6",
-        "the same by three judges: give --judge A,B,C",
-        (Step(SUMMARIES, (*HEAD_TO_HEAD, SUMMARIES[-1])),),
+        "the same by other judges: run it once for each --judge, or give several",
+        (compared(SUMMARIES[-1], *SUMMARIES),),
         ULTRA,
     ),
     Table(
@@ -379,29 +441,30 @@ _ALL = (
         "construction times",
         (script("construction.py", "--limit", "120", corpora="all"),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
+        (answered("graphrag_local/nodes", RAPTOR, BALANCED, "lshtree?own_prompt=true"),),
     ),
     Table(
         "lsh-table-2",
         "LSH tree",
         "Table 2",
         "abstract questions against GraphRAG",
-        (Step(("lshtree?own_prompt=true",), (*HEAD_TO_HEAD, "graphrag_global")),),
-        f"{ULTRA}, MultiHop-RAG",
+        (compared("graphrag_global", "lshtree?own_prompt=true"),),
+        "UltraDomain's mix, cs and legal (files), MultiHop-RAG",
     ),
     Table(
         "lsh-table-3",
         "LSH tree",
         "Table 3",
         "abstract questions against RAPTOR",
-        (Step(("lshtree?own_prompt=true",), (*HEAD_TO_HEAD, RAPTOR)),),
-        f"{ULTRA}, MultiHop-RAG",
+        (compared(RAPTOR, "lshtree?own_prompt=true"),),
+        "UltraDomain's mix, cs and legal (files), MultiHop-RAG",
     ),
     Table(
         "lsh-figure-4",
         "LSH tree",
         "Figure 4",
         "accuracy and recall; STRREC, STREM, STRHIT",
-        (answered("graphrag_local/nodes", RAPTOR, "lshtree?own_prompt=true"),),
+        (answered("graphrag_local/nodes", RAPTOR, BALANCED, "lshtree?own_prompt=true"),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
     ),
     Table(
@@ -411,6 +474,10 @@ _ALL = (
         "sizes of chunks",
         (script("chunk_size.py", "--sizes", "200,400,800,1400", extraction=True),),
         "a corpus of long documents",
+        tuple(
+            answered("lshtree?own_prompt=true", config={"chunking": {"size": size, "overlap": size // 10}})
+            for size in (400, 600, 800, 1000, 1200, 1400)
+        ),
     ),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

@@ -49,22 +49,16 @@ stratarag eval DATA/musique_train100 --extraction openie.jsonl --llm NAME --judg
 ```
 
 `--estimate` tells first what it would cost; with `--cache`, what was answered once is not asked
-again. OWN, with commas, are methods that answer by their own prompts, and their ablations:
+again. OWN, with commas, are methods that answer by their own prompts, such as `archrag?own_prompt=true`, and
+their ablations, such as `archrag?build.max_levels=1&own_prompt=true`. An option with `build.` before it is a
+setting of the build: such a row has an index of its own, of the same extraction.
 
-| method | as published | ablations |
-|---|---|---|
-| LSH tree | `lshtree?own_prompt=true` | `lshtree/nodes?mode=per_level`, `lshtree/nodes?levels=[0]` |
-| ArchRAG | `archrag?own_prompt=true` | `archrag?mode=direct&own_prompt=true`, `archrag/nodes?levels=[0]` |
-| NodeRAG | `noderag?own_prompt=true` | `noderag/nodes?mode=entry`, `noderag/nodes?types=["T"]` |
-| HiRAG | `hirag?own_prompt=true` | `hirag?mode=no_bridge&own_prompt=true` |
-
-Ablations of the build are settings, one file each, such as `{"archrag": {"max_levels": 1}}`,
-`{"archrag": {"augmentation": "none"}}` or `{"lshtree": {"max_cluster": 20}}`:
-
-```text
-stratarag eval DATA/musique_train100 --config FILE --llm NAME --judge NAME \\
-    --methods "archrag?own_prompt=true"
-```
+| method | options of ablations |
+|---|---|
+| `lshtree` | `mode=per_level`, `levels=[0]`, `build.max_cluster=20` |
+| `archrag` | `mode=direct`, `levels=[0]`, `build.max_levels=1`, `build.augmentation=none` |
+| `noderag` | `mode=entry`, `types=["T"]`, `names=false`, `semantic_edges=false`, `steps=1` |
+| `hirag` | `mode=no_bridge`, `build.max_layers=0` |
 
 Each table and figure of the papers, and whether it was run here: [papers.md](papers.md), with HippoRAG's walk
 on its own triples beside ours. Papers' accuracies are not comparable with what is measured without a model.

@@ -93,3 +93,40 @@ def test_a_table_is_run_and_not_run_again(
         questions = corpus / "questions.jsonl"
         questions.write_text(questions.read_text("utf-8").replace("honey", "wax"), "utf-8")
         assert papers(*given, "--work", str(tmp_path / "work")).stdout != done.stdout, "other data"
+
+
+def dry(*arguments: str) -> list[str]:
+    done = papers(*arguments, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("$ ") for line in done.stdout.splitlines()]
+
+
+def test_answers_are_compared_on_the_questions_that_the_data_have_for_it(
+    corpus: Path, tmp_path: Path
+) -> None:
+    short = dry("hirag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
+    assert ["--abstract" in line for line in short] == [True]
+    assert len(dry("noderag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))) == 1
+
+    questions = corpus / "questions.jsonl"
+    questions.write_text(questions.read_text("utf-8").replace("honey", "honey and wax " * 12), "utf-8")
+    (long,) = dry("hirag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
+    assert "--head-to-head" in long
+    assert "--abstract" not in long
+    gold, *pairs = dry("noderag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
+    assert "--against-gold" in gold
+    assert len(pairs) == 5
+    assert all("--head-to-head" in line for line in pairs)
+
+
+def test_a_model_adds_what_needs_one(corpus: Path, tmp_path: Path) -> None:
+    def lines(table: str, *more: str) -> list[str]:
+        return dry(table, str(corpus), "--work", str(tmp_path / "work"), *more)
+
+    assert [len(lines("noderag-table-2", *more)) for more in ((), ("--llm", "m"))] == [1, 2]
+    assert "--llm" not in lines("archrag-table-9")[0]
+    assert lines("archrag-table-9", "--llm", "m")[0].endswith("--llm m")
+    assert len(lines("lsh-figure-5", "--llm", "m")) == 7
+    assert all("--estimate" in line for line in lines("lsh-figure-5", "--llm", "m", "--estimate"))
+    refused = papers("hirag-figure-4", str(corpus), "--llm", "m")
+    assert "takes no --llm" in refused.stderr

@@ -30,7 +30,7 @@ import numpy as np
 from kept import kept_embedder
 
 from stratarag.eval import load_dataset
-from stratarag.eval.baselines.raptor import SHARED, clusters
+from stratarag.eval.baselines.raptor import SHARED, clusters, halves
 from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 
 MINIMUM, MAXIMUM, FEWEST, LEVELS = 4, 12, 8, 5
@@ -54,24 +54,7 @@ def by_lsh(vectors: np.ndarray) -> Groups:
 
 
 def by_halving(vectors: np.ndarray) -> Groups:
-    rng = np.random.default_rng(0)
-    waiting, done = [np.arange(len(vectors))], []
-    while waiting:
-        rows = waiting.pop()
-        if len(rows) <= MAXIMUM:
-            done.append(rows)
-            continue
-        points = vectors[rows]
-        centres = points[rng.choice(len(rows), 2, replace=False)]
-        for _ in range(5):
-            right = points @ (centres[1] - centres[0])
-            cut = right >= np.median(right)
-            if cut.all():
-                break
-            centres = np.stack([points[~cut].mean(axis=0), points[cut].mean(axis=0)])
-        order = np.argsort(right, kind="stable")
-        waiting += [rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]]
-    return done
+    return [np.array(members) for members in halves(vectors, MAXIMUM)]
 
 
 def by_mixture(vectors: np.ndarray) -> Groups:

@@ -263,3 +263,16 @@ def test_real_corpora(shared_data: Path, name: str) -> None:
     assert len(dataset.documents) > 400
     assert wording.MISSING_GOLD not in dataset.notes
     assert (wording.NO_GOLD in dataset.notes) == (name == "lihua_world")
+
+
+def test_data_tell_whether_their_answers_are_texts() -> None:
+    def asked(*questions: Question) -> bool:
+        return Dataset("x", (Document("a", "a"),), questions).wants_texts
+
+    brief, text = Question("1", "?", ("honey",)), Question("2", "?", ("so it was said " * 8, "no"))
+    assert not asked(brief)
+    assert not asked(Question("0", "?"))
+    assert not asked(brief, text)
+    assert asked(text, text, brief)
+    assert asked(Question("3", "?", ("honey",), parts=(("honey",), ("wax",)))), "ALCE's answers are texts"
+    assert not load_dataset("demo").wants_texts

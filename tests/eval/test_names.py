@@ -52,6 +52,31 @@ def test_methods_are_measured_with_their_own_options() -> None:
     assert "whole number" in by_name[rows[4]].error
 
 
+def test_a_setting_of_the_build_makes_an_index_of_its_own() -> None:
+    assert RowName.of("archrag?build.max_levels=1&mode=direct", "chunks") == RowName(
+        "archrag", "chunks", {"mode": "direct"}, build={"max_levels": 1}
+    )
+    rows = [
+        "hirag/nodes",
+        "hirag/nodes?build.max_layers=0",
+        "hirag/default?build.max_layers=0",
+        "hirag/default",
+    ]
+    found = evaluate("demo", rows, k=(2,), budgets=(), embedder=FakeEmbedder(), reference="")
+    one, flat, same, first = found.rows
+    assert not any(row.error for row in found.rows)
+    assert (one.indexing is not None, flat.indexing is not None) == (True, True)
+    assert (same.indexing, first.indexing) == (None, None), "built once each"
+    assert flat.indexing.bytes < one.indexing.bytes  # type: ignore[union-attr,operator]
+    assert flat.scores != one.scores
+    assert flat.description.endswith("built with max_layers=0")
+
+    unknown = evaluate("demo", ["hirag?build.layers=1"], k=(2,), budgets=(), embedder=FakeEmbedder())
+    assert "'layers'" in unknown.rows[0].error
+    with pytest.raises(ValueError, match="dense is no method of an index"):
+        evaluate("demo", ["dense?build.size=1"], embedder=FakeEmbedder())
+
+
 def test_answers_by_a_methods_own_prompts() -> None:
     model, quiet = CountingModel(lambda prompt: f"{len(prompt)} letters"), AnswerConfig(judge=False)
     rows = ["lshtree", "lshtree/nodes?own_prompt=true"]

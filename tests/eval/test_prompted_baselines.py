@@ -58,6 +58,9 @@ def test_high_level_keywords_lead_to_relations_and_their_passages() -> None:
 def test_hybrid_takes_both_levels_in_turn_and_mix_similar_passages_too() -> None:
     bench = keyword_bench(["Windle Hill"], ["boils Salt"])
     assert ids(make("lightrag", bench, {"mode": "hybrid"}).rank("what?", 2)) == ["a", "d"]
+    assert ids(make("lightrag", bench, {"mode": "naive"}).rank("what?", 4)) == ids(
+        make("dense", bench).rank("what?", 4)
+    )
     mixed = ids(make("lightrag", bench, {"mode": "mix"}).rank("what?", 4))
     assert mixed[0] == ids(make("dense", bench).rank("what?", 1))[0]
     assert {"a", "d"} <= set(mixed[:4])

@@ -14,7 +14,7 @@ from stratarag.eval.baselines import BASELINES, make
 from stratarag.eval.baselines.entity_walk import EntityWalk
 from stratarag.eval.baselines.hyde import HyDE
 from stratarag.eval.baselines.plain import Bm25, Dense, Hybrid
-from stratarag.eval.baselines.raptor import GmmTree, clusters
+from stratarag.eval.baselines.raptor import GmmTree, clusters, halves
 from stratarag.eval.datasets import Dataset, Question
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.measuring import Meter
@@ -206,3 +206,15 @@ def test_the_meter_sees_seconds_and_memory() -> None:
         del block
     assert meter.seconds >= 0.03
     assert meter.peak_memory is None or meter.peak_memory > 30_000_000
+
+
+def test_balanced_groups_part_the_rows_and_keep_what_is_alike_together() -> None:
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.eye(4, 16, dtype=np.float32), 12, axis=0)
+    vectors = places + rng.normal(0, 0.02, places.shape).astype(np.float32)
+    groups = halves(vectors)
+    assert sorted(row for group in groups for row in group) == list(range(48))
+    assert {len(group) for group in groups} == {12}
+    assert all(len({row // 12 for row in group}) == 1 for group in groups)
+    assert all(len(group) <= 5 for group in halves(vectors, 5))
+    assert len(halves(np.ones((30, 4), np.float32))) >= 3, "equal vectors are parted too"

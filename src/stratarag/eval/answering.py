@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from stratarag import _sync
 from stratarag.errors import CallFailed
 from stratarag.eval.answer_metrics import metrics, string_scores
-from stratarag.eval.datasets import Question
+from stratarag.eval.datasets import Dataset, Question
 from stratarag.eval.metrics import context_of
 from stratarag.eval.rankers import Workbench
 from stratarag.eval.spending import AnswerFailed
@@ -38,7 +38,7 @@ class AnswerConfig:
         Budget of the context, in tokens, the same for every method.
     style
         `short`: a name, a date, yes or no, as metrics of wording need it. `full`: a text, as for abstract
-        questions, which have no gold answer.
+        questions, which have no gold answer. `auto`: as the gold answers are, see `Dataset.wants_texts`.
     yes_no_rule
         See `answer_metrics.token_recall`.
     judge
@@ -52,7 +52,7 @@ class AnswerConfig:
     """
 
     max_tokens: int = 2000
-    style: Literal["short", "full"] = "short"
+    style: Literal["auto", "short", "full"] = "auto"
     yes_no_rule: bool = True
     judge: bool = True
     head_to_head: bool = False
@@ -62,8 +62,14 @@ class AnswerConfig:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
-        if self.style not in PROMPTS:
-            raise ValueError(f"style must be one of {', '.join(PROMPTS)}, not {self.style!r}")
+        if self.style not in ("auto", *PROMPTS):
+            raise ValueError(f"style must be one of auto, {', '.join(PROMPTS)}, not {self.style!r}")
+
+    def of(self, dataset: Dataset) -> AnswerConfig:
+        """With a style that is not `auto`."""
+        if self.style != "auto":
+            return self
+        return replace(self, style="full" if dataset.wants_texts else "short")
 
     @property
     def judges(self) -> tuple[Any, ...]:

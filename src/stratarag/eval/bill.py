@@ -53,7 +53,7 @@ def estimate_answers(
     -------
     The estimate; its `cost` is None where the price of a model is not known.
     """
-    answers, settings = answers or AnswerConfig(), as_config(config)
+    answers, settings = (answers or AnswerConfig()).of(dataset), as_config(config)
     count_tokens = lru_cache(maxsize=2**17)(choose(settings.tokenizer))
     judges = [as_chat_model(each) for each in answers.judges]
 

@@ -63,7 +63,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         "--methods",
         callback=_names,
         help="Names with commas; all methods and cheap baselines if not given. A name may have a view and "
-        "search options: noderag/nodes?mode=entry, archrag?mode=direct&own_prompt=true.",
+        "options: noderag/nodes?mode=entry, archrag?build.clustering=spectral&own_prompt=true.",
     )
     @click.option(
         "--config",
@@ -213,7 +213,7 @@ def _evaluated(
         raise ValueError("--abstract needs a language model: give --llm")
     if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
-    style: Literal["full", "short"] = "full" if abstract or against_gold else "short"
+    style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
     config = AnswerConfig(
         style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
     )

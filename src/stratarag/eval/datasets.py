@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from stratarag.eval.layouts import read_layout
@@ -17,6 +18,8 @@ from stratarag.records import Chunk, Document, Extraction, Metadata
 
 StrPath = str | os.PathLike[str]
 DEMO = "demo"
+LONG = 20
+"""Words of a gold answer that is more than a name, a number or a clause."""
 
 NO_GOLD = "questions without gold documents: left out of retrieval metrics"
 NO_ANSWER = "questions without an answer: left out of answer metrics"
@@ -81,6 +84,12 @@ class Dataset:
     extractions: Mapping[str, Extraction] = field(default_factory=dict)
     question_entities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def wants_texts(self) -> bool:
+        """Whether answers are texts: in parts, or of more than `LONG` words in half of the questions."""
+        words = [len(each.answers[0].split()) for each in self.questions if each.answers]
+        return any(each.parts for each in self.questions) or (bool(words) and median(words) > LONG)
 
     def head(self, questions: int) -> Dataset:
         """The same corpus with the first questions only."""

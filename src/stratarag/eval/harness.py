@@ -23,7 +23,7 @@ from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.kept import Kept
 from stratarag.eval.kept_rows import KeptRows, identity_of_run
 from stratarag.eval.methods import MethodIndex
-from stratarag.eval.names import EVAL_VIEWS, RowName
+from stratarag.eval.names import BUILD, EVAL_VIEWS, RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Evaluation
 from stratarag.eval.running import Run, Settings, compared
@@ -83,7 +83,8 @@ def evaluate(
     methods
         Names of the package's methods, of baselines (see `eval.baselines`), and `Ranker`s of your own. A name
         may have a view and options of its own: `["hirag", "hirag/nodes?mode=no_bridge"]` builds once, and
-        `lightrag?mode=local` is one of that baseline's modes. With `own_prompt=true` answers are made by the
+        `lightrag?mode=local` is one of that baseline's modes; `archrag?build.max_levels=1` has an index of
+        its own, with that setting. With `own_prompt=true` answers are made by the
         method's own prompts from its own nodes, instead of one prompt for all; `graphrag_global`, which does
         so by itself, takes `own_prompt=false`.
     k
@@ -131,7 +132,7 @@ def evaluate(
     if view not in EVAL_VIEWS:
         raise ValueError(f"view must be one of {', '.join(EVAL_VIEWS)}, not {view!r}")
     wanted = _wanted(methods, reference)
-    answering = (answers or AnswerConfig()) if llm is not None else None
+    answering = (answers or AnswerConfig()).of(data) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = LineProgress() if progress is True else progress or NoProgress()
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
@@ -177,6 +178,14 @@ def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranke
     for each, name in zip(methods, names, strict=True):
         if isinstance(each, str) and not _is_known(name, known):
             raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(known)}")
+        if (
+            isinstance(each, str)
+            and (wanted := RowName.of(name, "chunks")).build
+            and wanted.ranker not in NAMES
+        ):
+            raise ValueError(
+                f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...: {name!r}"
+            )
         if names.count(name) > 1:
             raise ValueError(f"{name!r} is named twice; names of rows must differ")
     if reference in names or not reference:

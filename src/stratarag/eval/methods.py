@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from stratarag.api import build_index
+from stratarag.config import Config, construct
 from stratarag.eval.measuring import Meter
 from stratarag.eval.names import RowName
 from stratarag.eval.rankers import Passage, Ranker, Workbench
@@ -24,6 +27,7 @@ class MethodRanker:
     def __init__(self, index: Index, name: str, wanted: RowName, failures: Sequence[Failure] = ()) -> None:
         self.name = name
         given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
+        given += "".join(f", built with {key}={value!r}" for key, value in wanted.build.items())
         self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
         self.own_prompt = bool(wanted.own_prompt)
         self.failures = failures
@@ -62,8 +66,19 @@ class MethodRanker:
         return {"view": wanted.asked_view, "method": wanted.ranker, **wanted.options}
 
 
+@dataclass
+class _Built:
+    """An index, the methods in it, and its size."""
+
+    index: Index
+    made: set[str] = field(default_factory=set)
+    bytes: int = 0
+
+
 class MethodIndex:
     """An index to which one method after another is added, each measured by itself.
+
+    A method whose row has settings of its own is in an index of its own, of the same extraction.
 
     Parameters
     ----------
@@ -80,29 +95,44 @@ class MethodIndex:
         self._llm = llm
         self._budget = budget
         self._calls = calls
-        self._index: Index | None = None
-        self._made: set[str] = set()
-        self._bytes = 0
+        self._built: dict[str, _Built] = {}
 
     def add(self, name: str, wanted: RowName) -> tuple[Ranker, Indexing | None]:
-        """Build a method, unless it is there; if it fails, those that are there stay."""
+        """Build a method, unless it is there; if it fails, those that are there stay.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a setting of its build is unknown or not valid.
+        """
         method = wanted.ranker
-        if self._index is not None and method in self._made:
-            return MethodRanker(self._index, name, wanted), None
+        key = f"{method} {json.dumps(wanted.build, sort_keys=True)}" if wanted.build else ""
+        built = self._built.get(key)
+        if built is not None and method in built.made:
+            return MethodRanker(built.index, name, wanted), None
         with Meter() as meter:
-            if self._index is None:
-                self._index = self._build(method)
+            if built is None:
+                built = self._built[key] = _Built(self._build(method, self._settings(wanted)))
             else:
-                self._index.add_method(method)
-        self._made.add(method)
-        report = self._index.last_report
-        size = int(self._index.stats()["bytes"])
-        own, self._bytes = size - self._bytes, size
+                built.index.add_method(method)
+        built.made.add(method)
+        report = built.index.last_report
+        size = int(built.index.stats()["bytes"])
+        own, built.bytes = size - built.bytes, size
         stages = {} if report is None else report.stages
         indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
-        return MethodRanker(self._index, name, wanted, () if report is None else report.failures), indexing
+        return MethodRanker(built.index, name, wanted, () if report is None else report.failures), indexing
 
-    def _build(self, name: str) -> Index:
+    def _settings(self, wanted: RowName) -> Config:
+        """The run's, with what the row's name says of the build."""
+        config, method = self._bench.config, wanted.ranker
+        if not wanted.build:
+            return config
+        own = config.method(method)
+        values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
+        return replace(config, methods={**config.methods, method: construct(type(own), values, method)})
+
+    def _build(self, name: str, config: Config) -> Index:
         dataset = self._bench.dataset
         given: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
         return build_index(
@@ -110,7 +140,7 @@ class MethodIndex:
             name,
             llm=self._llm,
             embedder=self._bench.embedder,
-            config=self._bench.config,
+            config=config,
             budget=self._budget,
             cache=self._calls,
             progress=False,
@@ -118,6 +148,6 @@ class MethodIndex:
         )
 
     def close(self) -> None:
-        """Remove the index."""
-        if self._index is not None:
-            self._index.close()
+        """Remove the indexes."""
+        for built in self._built.values():
+            built.index.close()

@@ -1,4 +1,4 @@
-"""What the name of a row means: a ranker, a view, and search options, as in `noderag/nodes?mode=entry`."""
+"""What the name of a row means: a ranker, a view, and options, as in `noderag/nodes?mode=entry`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ DEFAULT_VIEW = "default"
 EVAL_VIEWS = (*VIEWS, DEFAULT_VIEW)
 OWN_PROMPT = "own_prompt"
 """The option, of rows alone, that answers by the method's own prompts instead of the one prompt for all."""
+BUILD = "build."
+"""Begins the options that are settings of a method's build: such a row has an index of its own."""
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 
 
@@ -32,18 +34,22 @@ class RowName:
         The method's search options.
     own_prompt
         Whether answers are made by the ranker's own prompts; None where the name does not say.
+    build
+        Settings of the method's build that differ from the run's.
     """
 
     ranker: str
     view: str
     options: Mapping[str, Any] = field(default_factory=dict)
     own_prompt: bool | None = None
+    build: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, view: str) -> RowName:
         """Take a name apart; without a view of its own it has `view`, or `nodes` with `own_prompt`.
 
-        Values of options are JSON, or else text: `archrag?levels=[0,1]&mode=direct`.
+        Values of options are JSON, or else text: `archrag?levels=[0,1]&mode=direct`. Those that begin with
+        `build.` are settings of the build: `archrag?build.clustering=spectral`.
 
         Raises
         ------
@@ -58,7 +64,8 @@ class RowName:
         own_prompt = options.pop(OWN_PROMPT, None)
         if own_prompt is not None and not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")
-        return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt)
+        build = {key.removeprefix(BUILD): options.pop(key) for key in list(options) if key.startswith(BUILD)}
+        return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt, build)
 
     @property
     def asked_view(self) -> View | None:

@@ -22,8 +22,8 @@ from stratarag.pipeline.prompts import load_prompt
 from stratarag.protocols import Vectors
 from stratarag.records import Node
 
-Mode = Literal["local", "global", "hybrid", "mix"]
-MODES: tuple[Mode, ...] = ("local", "global", "hybrid", "mix")
+Mode = Literal["local", "global", "hybrid", "mix", "naive"]
+MODES: tuple[Mode, ...] = ("local", "global", "hybrid", "mix", "naive")
 TOP_K = 60
 """Entities or relations that keywords find, in the program."""
 LEAST = 0.2
@@ -61,8 +61,8 @@ class LightRAG:
     `local`: entities like the low-level keywords, their relations (those of the best connected ends first),
     and their passages (entity by entity, those first that its neighbours share). `global`: relations like the
     high-level keywords, their ends, and the passages that state them. `hybrid` takes both in turn; `mix` has
-    the passages most like the question in the turn too. In view `nodes` entities, relations and passages have
-    a third of the context each, as in the program.
+    the passages most like the question in the turn too; `naive` has them alone. In view `nodes` entities,
+    relations and passages have a third of the context each, as in the program.
 
     That is the program of the paper's time. Later ones take, of the passages behind what they found, those
     that are most like the question, which is not done here. The neighbours one step away, which the paper
@@ -88,6 +88,8 @@ class LightRAG:
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages or nodes, best first."""
+        if self._mode == "naive":
+            return self._dense.rank(question, k)
         levels = self._levels(self._keywords(question))
         plain = self._dense.rows(question, k).tolist() if self._mode == "mix" else []
         chunks = [self._bench.passages[row] for row in in_turn([plain, *(each.chunks for each in levels)])]

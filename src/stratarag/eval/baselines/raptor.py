@@ -33,13 +33,18 @@ SHARED = 0.1
 """Posterior probability from which a vector belongs to a cluster; it may belong to several."""
 SUMMARY_TOKENS = 100
 MOST_LEVELS = 5
+MOST_MEMBERS = 12
+"""Of a balanced cluster."""
 Mode = Literal["collapsed", "tree"]
 MODES: tuple[Mode, ...] = ("collapsed", "tree")
+Clusters = Literal["mixture", "balanced"]
+CLUSTERS: tuple[Clusters, ...] = ("mixture", "balanced")
 MOST_TOKENS = 3500
 """Of the texts of a cluster; one with more is parted again."""
 PER_LEVEL = 5
 """Nodes that a traversal takes of each level, in the program."""
 _DIMENSIONS = 10
+_ROUNDS = 5
 _SEED = 0
 
 
@@ -51,6 +56,9 @@ class GmmTree:
     to passages; what was passed on the way is the ranking, from the top, and there is no more of it. No level
     is made of eleven nodes or fewer, as in the program.
 
+    `clusters="balanced"` has groups of one size, each in one group alone, by 2-means cut at the median: the
+    RaptorBalanced of later comparisons, where mixtures do not end.
+
     In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and of a tree's
     ranking the passages alone are left. Without a language model, summaries consist of the passages' central
     sentences.
@@ -59,16 +67,25 @@ class GmmTree:
     name = "raptor"
     description = "RAPTOR: tree of summaries over Gaussian mixtures, searched as one level or from the top"
 
-    def __init__(self, bench: Workbench, *, mode: Mode = "collapsed", per_level: int = PER_LEVEL) -> None:
-        if mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    def __init__(
+        self,
+        bench: Workbench,
+        *,
+        mode: Mode = "collapsed",
+        per_level: int = PER_LEVEL,
+        clusters: Clusters = "mixture",
+    ) -> None:
+        for name, value, known in (("mode", mode, MODES), ("clusters", clusters, CLUSTERS)):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
         if per_level < 1:
             raise ValueError(f"per_level must be at least 1, not {per_level}")
-        if find_spec("sklearn") is None:
+        if clusters == "mixture" and find_spec("sklearn") is None:
             raise MissingExtra("scikit-learn", "eval")
         self._bench = bench
         self._mode = mode
         self._per_level = per_level
+        self._balanced = clusters == "balanced"
         self._members: dict[int, Sequence[int]] = {}
         self._nodes = list(bench.passages)
         self._below: list[Rows] = [np.array([row]) for row in range(len(self._nodes))]
@@ -83,7 +100,8 @@ class GmmTree:
 
     def _groups(self, level: Sequence[int]) -> list[list[int]]:
         """The clusters of a level's nodes, none of them longer than what one summary may be made of."""
-        found = [[level[member] for member in group] for group in clusters(self._vectors[level])]
+        grouped = (halves if self._balanced else clusters)(self._vectors[level])
+        found = [[level[member] for member in group] for group in grouped]
         parts = [part for group in found for part in self._parted(group)]
         return list(map(list, dict.fromkeys(map(tuple, parts))))
 
@@ -92,13 +110,17 @@ class GmmTree:
         tokens = sum(self._bench.count_tokens(self._nodes[node].text) for node in group)
         parts = []
         if tokens > MOST_TOKENS and len(group) > 1:
-            points = _reduced(self._vectors[group])
-            parts = _mixture(points, ceil(tokens / MOST_TOKENS))
+            parts = self._parts(self._vectors[group], ceil(tokens / MOST_TOKENS))
         if not parts or max(map(len, parts)) == len(group):
             yield group
             return
         for part in parts:
             yield from self._parted([group[member] for member in part])
+
+    def _parts(self, vectors: Vectors, wanted: int) -> list[list[int]]:
+        if self._balanced:
+            return halves(vectors, ceil(len(vectors) / wanted))
+        return _mixture(_reduced(vectors), wanted)
 
     def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
         """Summarise groups of nodes into new ones; returns the new nodes."""
@@ -155,6 +177,28 @@ class GmmTree:
             new = next((row for row in best.tolist() if row not in listed), None)
             if new is not None and (node == new or node >= len(self._bench.chunks)):
                 yield new
+
+
+def halves(vectors: Vectors, most: int = MOST_MEMBERS) -> list[list[int]]:
+    """Groups of at most so many rows: by 2-means cut at the median, again and again."""
+    rng = np.random.default_rng(_SEED)
+    waiting, done = [np.arange(len(vectors))], []
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= most:
+            done.append(rows.tolist())
+            continue
+        points = vectors[rows]
+        centres = points[rng.choice(len(rows), 2, replace=False)]
+        for _ in range(_ROUNDS):
+            right = points @ (centres[1] - centres[0])
+            cut = right >= np.median(right)
+            if cut.all():
+                break
+            centres = np.stack([points[~cut].mean(axis=0), points[cut].mean(axis=0)])
+        order = np.argsort(right, kind="stable")
+        waiting += [rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]]
+    return done
 
 
 def clusters(vectors: Vectors) -> list[list[int]]:
