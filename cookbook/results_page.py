@@ -88,7 +88,7 @@ def page(
     if any(each["small"] and name in titles for name, each in found.items()):
         parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
     shown = [f"![{what}]({path})\n" for what, path in zip(PLOTS, plots, strict=False) if scored]
-    parts += ["## Conclusions\n", *in_short(scored, methods, compared), *shown, LEGEND]
+    parts += ["## Conclusions\n", *in_short(scored, titles, methods, compared), *shown, LEGEND]
     parts += conclusions(scored, titles, methods)
     parts += told(scored, titles, methods, compared)
     parts += ["## Margins\n", *margins(scored, titles, methods)]

@@ -37,7 +37,10 @@ def comparisons(systems: Sequence[str], own_nodes: Sequence[str]) -> tuple[Compa
 
 
 def in_short(
-    scored: Mapping[str, Ranking], methods: Sequence[str], compared: Sequence[Comparison]
+    scored: Mapping[str, Ranking],
+    titles: Mapping[str, str],
+    methods: Sequence[str],
+    compared: Sequence[Comparison],
 ) -> Iterator[str]:
     """On how many data sets all methods are ahead beyond noise: of plain rankings, and of other systems."""
     counted = []
@@ -55,21 +58,23 @@ def in_short(
     if scored and counted:
         yield (
             "**In short**: all four methods are ahead beyond noise of the best plain ranking, and of the "
-            f"best other system, {'; '.join(counted)} data sets.{by_documents(scored, methods)}\n"
+            f"best other system, {'; '.join(counted)} data sets.{by_documents(scored, titles, methods)}\n"
         )
 
 
-def by_documents(scored: Mapping[str, Ranking], methods: Sequence[str]) -> str:
+def by_documents(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]) -> str:
     """What is left of the lead where a second passage of a document counts for nothing."""
-    found = [
-        verdict(each) for scores in scored.values() if (each := gains(scores, methods, "", DOCUMENTS, PLAIN))
-    ]
+    found = {
+        titles[key]: verdict(each)
+        for key, scores in scored.items()
+        if (each := gains(scores, methods, "", DOCUMENTS, PLAIN))
+    }
     if not found:
         return ""
-    ahead = f"{found.count(VERDICTS[0])} of {len(found)}"
+    ahead = f"{list(found.values()).count(VERDICTS[0])} of {len(found)}"
     return (
         " Counted by documents, of which further passages bring nothing, they are ahead beyond noise of the "
-        f"best plain ranking on {ahead} data sets for which that was recorded."
+        f"best plain ranking on {ahead} (recorded for {', '.join(found)})."
     )
 
 
