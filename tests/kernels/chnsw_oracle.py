@@ -71,7 +71,8 @@ class Oracle:
     ) -> list[tuple[float, int]]:
         pool: list[tuple[float, int]] = []
         most = min(k + 4 * (ef - k), max(ef, len(scores)))
-        reach, origin = 1 + 0.05 * np.log2(ef / k), length * float(layer["bounds"][1])
+        share, origin = 0.05 * np.log2(ef / k), length * float(layer["bounds"][1])
+        rounding = origin * float(np.finfo(np.float32).eps)
         seen, expanded, fresh = set(entries), set(), entries
         while True:
             self.distances += len(fresh)
@@ -81,10 +82,11 @@ class Oracle:
             waiting = [node for _, node in pool if node not in expanded]
             if not waiting:
                 return pool
-            if len(pool) >= k and origin + next(s for s, n in pool if n == waiting[0]) > reach * (
-                origin + pool[k - 1][0]
-            ):
-                return pool
+            if len(pool) >= k:
+                last = pool[k - 1][0]
+                farther = next(s for s, n in pool if n == waiting[0]) - last
+                if farther > max(share * (origin + last), rounding):
+                    return pool
             expanded.add(waiting[0])
             fresh = [int(n) for n in layer["links"][waiting[0]] if n >= 0 and n not in seen]
             seen.update(fresh)

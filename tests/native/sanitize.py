@@ -29,6 +29,7 @@ TESTS = [
     "test_bm25.py",
     "test_chnsw.py",
     "test_chnsw_input.py",
+    "test_chnsw_settled.py",
     "test_hamming.py",
     "test_native.py",
     "test_paths.py",

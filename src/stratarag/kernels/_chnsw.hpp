@@ -43,10 +43,10 @@ struct Candidate {
     int32_t id() const { return static_cast<int32_t>(node & ~EXPANDED); }
 };
 
-// An object, not a function, so that sorting inlines it.
+// An object, not a function, so that sorting inlines it; of bits, not of branches.
 struct Before {
     bool operator()(const Candidate &a, const Candidate &b) const {
-        return a.score > b.score || (a.score == b.score && a.id() < b.id());
+        return (a.score > b.score) | ((a.score == b.score) & (a.id() < b.id()));
     }
 };
 inline constexpr Before before{};
@@ -77,9 +77,8 @@ class Pool {
                 return items.size();
             items.pop_back();
         }
-        const auto place = std::lower_bound(items.begin(), items.end(), candidate, before);
-        const size_t at = static_cast<size_t>(place - items.begin());
-        items.insert(place, candidate);
+        const size_t at = place(candidate);
+        items.insert(items.begin() + static_cast<std::ptrdiff_t>(at), candidate);
         return at;
     }
     // How many more it takes before one has to go.
@@ -87,6 +86,14 @@ class Pool {
     std::vector<Candidate> items;
 
   private:
+    // How many come before it; without a branch, which nobody could foretell.
+    size_t place(const Candidate &candidate) const {
+        const Candidate *from = items.data();
+        size_t left = items.size();
+        for (; left > 1; left -= left / 2)
+            from += before(from[left / 2 - 1], candidate) ? left / 2 : 0;
+        return static_cast<size_t>(from - items.data()) + (left && before(*from, candidate) ? 1 : 0);
+    }
     size_t limit = 1;
 };
 
@@ -108,7 +115,9 @@ struct Scratch {
     size_t due = 0;  // rows of `fresh` to be scored now; whether the others are depends on their bounds
     size_t at = 0;   // all in the pool before this were expanded
     size_t nearest = 0;  // results asked for, by which the search is settled; 0: it is when the pool is
-    float origin = 0.0F, reach = 1.0F;  // distances are origin - score; how many times the last result's matter
+    // Distances are origin - score; what is farther than the last result by `share` of its distance does not
+    // matter, nor what is farther by `rounding`, within which the order is not known.
+    float origin = 0.0F, share = 0.0F, rounding = 0.0F;
 
     void forget(size_t nodes) {
         for (size_t i = 0; i < marked.size(); ++i)
@@ -146,6 +155,8 @@ struct Prepared {
     float norm = 0.0F;  // its length
     double squares = 0.0;
 };
+
+constexpr size_t MOST_POOLED = 16384;  // candidates kept in order while others come
 
 // Searches that one thread has under way at once: while the memory that one needs is on its way, the others
 // go on. What more of them ask for does not fit into the nearest cache.

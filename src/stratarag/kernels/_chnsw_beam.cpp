@@ -16,9 +16,10 @@ constexpr float FARTHER = 0.05F;  // of squared distances, for each doubling of 
 float bar(const Scratch &scratch) {
     const std::vector<Candidate> &items = scratch.pool.items;
     float least = scratch.pool.missing() ? -FLT_MAX : items.back().score;
-    if (scratch.nearest && items.size() >= scratch.nearest)
-        least = std::max(least, scratch.origin -
-                                    scratch.reach * (scratch.origin - items[scratch.nearest - 1].score));
+    if (scratch.nearest && items.size() >= scratch.nearest) {
+        const float last = items[scratch.nearest - 1].score;
+        least = std::max(least, last - std::max(scratch.share * (scratch.origin - last), scratch.rounding));
+    }
     return least;
 }
 
@@ -54,9 +55,11 @@ void Index::begin(const Layer &layer, const Query &query, size_t ef, Scratch &sc
 void Index::begin(const Layer &layer, const Prepared &query, size_t k, size_t ef, Scratch &scratch) const {
     if (paper || ef <= k)
         return begin(layer, query.coded, ef, scratch, &query.rotated);
-    begin(layer, query.coded, std::min(k + WIDER * (ef - k), std::max(ef, layer.count)), scratch, &query.rotated);
+    const size_t most = std::max(ef, std::min(layer.count, MOST_POOLED));
+    begin(layer, query.coded, std::min(k + WIDER * (ef - k), most), scratch, &query.rotated);
     scratch.nearest = k;
-    scratch.reach = 1.0F + FARTHER * std::log2(static_cast<float>(ef) / static_cast<float>(k));
+    scratch.share = FARTHER * std::log2(static_cast<float>(ef) / static_cast<float>(k));
+    scratch.rounding = error(layer, query);
     scratch.origin = metric == Metric::l2 ? static_cast<float>(query.squares) : query.norm * layer.max_norm;
 }
 

@@ -11,7 +11,6 @@ namespace {
 constexpr size_t PADDING = 64;          // elements, enough for every kernel
 constexpr size_t MOST_CHILDREN = 64;    // entries that one node above gives at most
 constexpr size_t FEW_ENTRIES = 8;       // with fewer, the layer's own pilots are asked
-constexpr size_t MOST_POOLED = 16384;   // candidates kept in order while others come
 constexpr size_t SPARED = 4;            // a pool of this part of a layer is not found without seeing most of it
 constexpr float DEVIATIONS = 8.0F;      // of the rounding error, beyond which nothing is scored again
 
@@ -129,6 +128,8 @@ void Index::scan(const Layer &layer, const Prepared &query, size_t k, Scratch &s
 // elements are independent, each within half a unit; those of float16 are bounded.
 float Index::error(const Layer &layer, const Prepared &query) const {
     const float factor = metric == Metric::l2 ? 2.0F : 1.0F;
+    if (kind == Kind::float32)
+        return factor * query.norm * layer.max_norm * FLT_EPSILON;
     if (kind == Kind::float16)
         return factor * query.norm * layer.max_norm / 1024.0F;
     const float stored = layer.max_scale * query.norm, asked = query.coded.scale * layer.max_norm;

@@ -159,7 +159,7 @@ class CHNSW(Linked):
         ef
             How widely to search all layers or each; at least `k`. The result pool grows to `k + 4 (ef - k)`
             nodes where a query is hard, and a search ends before that where what is left is too far away
-            beside the results. None: as calibrated.
+            beside the results, by more than the codes' rounding. None: as calibrated.
 
         Returns
         -------
