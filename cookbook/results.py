@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from results_chnsw import draw_search
 from results_page import page, rows_of
 from results_plot import draw
 from results_record import Record, newest, reduced, save
@@ -46,6 +47,7 @@ EVERY_FACT_EMBEDDED = ("hipporag2", "lightrag", "lightrag/nodes")
 """Rows that embed all facts or relations: an hour of CPU for 609 long articles."""
 SMALL_QUESTIONS = 5
 PLOTS = ("docs/images/results.svg", "docs/images/results-systems.svg")
+SEARCH_PLOT = "docs/images/results-chnsw.svg"
 KEPT = "measured"
 """Records, tables and logs of sections, beside RESULTS.md."""
 
@@ -127,7 +129,8 @@ SECTIONS = (
     script(
         "chnsw",
         "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)",
-        *("chnsw.py", "--leaves", "25000", "--data", "clustered", "random"),
+        *("chnsw.py", "--leaves", "90000", "--texts", "DATA", "--cache", "CACHE", "--data", "real"),
+        *("--libraries", "hnswlib", "usearch_i8"),
     ),
     script(
         "communities",
@@ -378,6 +381,8 @@ def write(out: Path, found: Mapping[str, Record]) -> None:
         margins.parent.mkdir(parents=True, exist_ok=True)
         draw(scored, titles, METHODS, margins)
         draw_systems(scored, titles, METHODS, comparisons(SYSTEMS, OWN_NODES), systems)
+    if record := found.get("chnsw"):
+        draw_search(record, out.parent.parent / SEARCH_PLOT)
 
 
 def texts(found: Mapping[str, Record]) -> dict[str, str]:
@@ -392,7 +397,17 @@ def texts(found: Mapping[str, Record]) -> dict[str, str]:
             made[f"{KEPT}/{section.name}.txt"] = log(record)
     order = [(section.name, section.title, shown(section), bool(section.corpus)) for section in SECTIONS]
     plots, compared = [f"../{plot}" for plot in PLOTS], comparisons(SYSTEMS, OWN_NODES)
-    made["RESULTS.md"] = page(order, found, METHODS, BASELINES, OWN_NODES, compared, plots=plots, logs=KEPT)
+    made["RESULTS.md"] = page(
+        order,
+        found,
+        METHODS,
+        BASELINES,
+        OWN_NODES,
+        compared,
+        plots=plots,
+        search_plot=f"../{SEARCH_PLOT}",
+        logs=KEPT,
+    )
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from results_chnsw import searched
 from results_margins import conclusions, margins
 from results_systems import Comparison, in_short, told
 from results_tables import day, machines, markdown, row_of, short
@@ -74,12 +75,14 @@ def page(
     compared: Sequence[Comparison] = (),
     *,
     plots: Sequence[str] = (),
+    search_plot: str = "",
     logs: str = "measured",
 ) -> str:
     """RESULTS.md.
 
     `own_nodes` are rows of other systems beside their passages, `compared` is what is told of these systems;
-    `plots` (margins, systems) and `logs` are where figures and the logs of sections stand, as seen from it.
+    `plots` (margins, systems), `search_plot` and `logs` are where figures and the logs of sections stand, as
+    seen from it.
     """
     titles = {name: title for name, title, _, is_corpus in order if is_corpus}
     scored = {name: found[name]["scores"] for name in titles if "scores" in found.get(name, {})}
@@ -96,6 +99,7 @@ def page(
     for metric, title in (("recall@5", "Recall@5"), ("answer@1000", "Answer in the first 1,000 tokens")):
         parts += [f"## {title}, every ranking\n", glance(scored, titles, methods, others, metric)]
     parts += ["## Costs\n", COSTS, costs(scored, titles, methods), *machines(current)]
+    parts += searched(found.get("chnsw"), search_plot)
     rows = ",".join([*rows_of(methods, baselines), *own_nodes])
     parts += ["## Data sets and logs\n", f"ROWS is `{rows}`.\n", *files(order, current, logs)]
     parts += ["## Not measured again\n", *missing(order, found, logs), MODEL]

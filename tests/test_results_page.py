@@ -169,3 +169,29 @@ def test_the_readme_tells_what_the_records_say(results: Any) -> None:
     for label, *cells in rows:
         recalls = [tables.row_of(each, shown[label])["means"]["recall@5"] for each in scores]
         assert cells == [tables.short(each) for each in (*recalls, sum(recalls) / len(recalls))]
+
+
+def test_what_the_search_benchmark_prints_is_shown_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    for folder in (COOKBOOK, COOKBOOK / "benchmarks"):
+        monkeypatch.syspath_prepend(str(folder))
+    benchmark, page = importlib.import_module("chnsw"), importlib.import_module("results_chnsw")
+    monkeypatch.setattr(benchmark, "ROUNDS", 1)
+    monkeypatch.setattr(benchmark, "POOLS", [5, 20, 80])
+    data = benchmark.clustered(800, 40, dimension=16)
+    benchmark.compare("real", *benchmark.hierarchy(data[:800]), data[800:], ["int8"], [], ["auto"])
+    output = capsys.readouterr().out
+    assert [*page.rows(output)] == [*page.curves(output)]
+    assert [*page.builds(output)] == ["C-HNSW, int8", "C-HNSW as printed"]
+    text = "\n".join(page.searched({"output": output}, "drawn.svg"))
+    line = next(line for line in output.splitlines() if line.startswith("C-HNSW, int8  "))
+    first = line.split()[2]  # microseconds at recall .95
+    assert f"| C-HNSW, int8 | {first} (" in text
+    assert "real: layers [800, 133, 22, 3] x 16, 20 queries, top 5" in text
+    assert "(drawn.svg)" in text
+    assert page.draw_search({"output": output}, tmp_path / "drawn.svg")
+    assert "C-HNSW as printed" in (tmp_path / "drawn.svg").read_text()
+    assert not [*page.searched({"output": output, "earlier": True}, "drawn.svg")]
+    assert not [*page.searched(None, "drawn.svg")]

@@ -1,14 +1,16 @@
 """C-HNSW beside Base-HNSW (one index per layer) and an exact scan, compared at equal recall.
 
-python cookbook/benchmarks/chnsw.py [--small] [--leaves N] [--embeddings A.npy ...] [--queries Q.npy]
-    [--libraries hnswlib faiss faiss_sq8 usearch usearch_f16 usearch_i8 svs ngt] [--instructions auto avx2]
+python cookbook/benchmarks/chnsw.py [--small] [--leaves N] [--texts DATA] [--embeddings A.npy ...]
+    [--queries Q.npy] [--libraries hnswlib faiss faiss_sq8 usearch usearch_f16 usearch_i8 svs ngt]
+    [--instructions auto avx2]
 
 The data are, in turn:
 
-- `real`, if files of real embeddings (rows of unit vectors) are named: their rows, where they are as many as
-  the leaves; otherwise leaves made from them, each a sum of real vectors (a topic of two) and the difference
-  of two others, which keeps their directions but is not a corpus. Queries are made alike and held out,
-  unless files of real queries are named.
+- `real`, if a folder of corpora is named, whose texts are embedded (chnsw_vectors.py; kept in --cache), or
+  files of real embeddings (rows of unit vectors): their rows, where they are as many as the leaves;
+  otherwise leaves made from them, each a sum of real vectors (a topic of two) and the difference of two
+  others, which keeps their directions but is not a corpus. Queries are made alike and held out, unless files
+  of real queries are named.
 - `clustered`: Gaussian topics around Gaussian themes.
 - `random`: no structure at all, the paper's own synthetic test; there no entry into a layer can help.
 
@@ -40,6 +42,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from chnsw_vectors import PART, chosen, vectors
 
 from stratarag.kernels import CHNSW
 from stratarag.kernels.knn import knn_graph
@@ -389,8 +392,9 @@ def table(sweeps: dict[str, list[Run]]) -> None:
     for label, runs in sweeps.items():
         times = [at_recall(base, t, 2, 0) / at_recall(runs, t, 2, 0) for t in targets]
         print(f"  {label}: {' / '.join(f'{each:.1f}' for each in times)} times the first")
+    print("mean recall in us, pool by pool:")
     for label, runs in sweeps.items():
-        print(f"  {label}: recall {runs[0][0]:.3f} at ef {POOLS[0]} to {runs[-1][0]:.3f} at ef {POOLS[-1]}")
+        print(f"  {label}: {', '.join(f'{run[0]:.4f} in {run[2]:.1f}' for run in runs)}")
 
 
 def threads(index: CHNSW, queries: np.ndarray) -> None:
@@ -430,17 +434,29 @@ def neighbours(vectors: np.ndarray) -> None:
     print(f"kNN graph of {len(vectors):,}, k = 10: {spent:.1f} CPU-seconds, recall {recall:.3f}")
 
 
+def given(arguments: argparse.Namespace, wanted: int) -> np.ndarray:
+    """The real vectors that the arguments tell of."""
+    parts = [np.load(path).astype(np.float32) for path in arguments.embeddings]
+    if arguments.texts:
+        some = chosen(arguments.texts)[: -(-wanted // PART) * PART]
+        parts.append(vectors(some, arguments.cache / "chnsw"))
+    return np.concatenate(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="3,000 leaves, under 50 seconds")
     parser.add_argument("--leaves", type=int, default=100_000)
+    parser.add_argument("--texts", type=Path, help="a folder of corpora whose texts are embedded")
+    parser.add_argument("--cache", type=Path, default=Path("cache"), help="keeps their vectors")
     parser.add_argument("--embeddings", nargs="*", default=[], help="files of real unit vectors, .npy")
     parser.add_argument("--queries", help="a file of real queries, .npy")
     parser.add_argument("--codes", nargs="*", default=["int8", "float32"])
     parser.add_argument("--libraries", nargs="*", default=["hnswlib", "faiss_sq8", "usearch_i8"])
     parser.add_argument("--instructions", nargs="*", default=["auto"], help="such as: auto avx2")
+    parser.add_argument("--neighbours", action="store_true", help="time a kNN graph of the real leaves too")
     parser.add_argument("--data", nargs="*", default=["real", "clustered", "random"])
     arguments = parser.parse_args()
     leaves, queries = (3_000, 200) if arguments.small else (arguments.leaves, 800)
@@ -449,8 +465,8 @@ def main() -> None:
     def run(name: str, data: np.ndarray, asked: np.ndarray) -> None:
         compare(name, *hierarchy(data), asked, *rivals)
 
-    if arguments.embeddings and "real" in arguments.data:
-        real = np.concatenate([np.load(path) for path in arguments.embeddings]).astype(np.float32)
+    if (arguments.embeddings or arguments.texts) and "real" in arguments.data:
+        real = given(arguments, leaves + queries)
         if len(real) >= leaves + queries:
             data = real[np.random.default_rng(0).permutation(len(real))[: leaves + queries]]
             run("real", data[:leaves], data[leaves:])
@@ -459,7 +475,8 @@ def main() -> None:
             run(f"made from {len(real):,} real vectors", data[:leaves], data[leaves:])
         if arguments.queries:
             run("real, asked by real queries", data[:leaves], np.load(arguments.queries).astype(np.float32))
-        neighbours(data[:leaves])
+        if arguments.neighbours:
+            neighbours(data[:leaves])
     if "clustered" in arguments.data:
         data = clustered(leaves, queries)
         run("clustered", data[:leaves], data[leaves:])
