@@ -80,7 +80,9 @@ def files(folder: Path) -> Files:
 
 
 def _kind(path: Path) -> str:
-    return "/".join("*" if re.fullmatch(r"\d+|[0-9a-f]{16,}", part) else part for part in path.parts[-2:])
+    return "/".join(
+        re.sub(r"^(\d+|\d+-\d+|[0-9a-f]{16,})(?=\.|$)", "*", part) for part in path.parts[-2:]
+    )
 
 
 def sizes(found: Files) -> Counter[str]:
