@@ -80,9 +80,7 @@ def files(folder: Path) -> Files:
 
 
 def _kind(path: Path) -> str:
-    return "/".join(
-        re.sub(r"^(\d+|\d+-\d+|[0-9a-f]{16,})(?=\.|$)", "*", part) for part in path.parts[-2:]
-    )
+    return "/".join(re.sub(r"^(\d+|\d+-\d+|[0-9a-f]{16,})(?=\.|$)", "*", part) for part in path.parts[-2:])
 
 
 def sizes(found: Files) -> Counter[str]:

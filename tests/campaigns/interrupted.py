@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import stratarag as sr
-from stratarag.store import node_records, pool
+from stratarag.store import node_records, part_arrays, patches, pieces, pool
 from stratarag.store.folder import IndexFolder
 from stratarag.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
@@ -32,6 +33,8 @@ def available() -> bool:
 def load(work: Path) -> None:
     """Start this program again with the shim below it, unless it is there already."""
     pool.FEWEST = node_records.FEWEST = 2  # so that a handful of documents has segments that are shared
+    pieces.LEAST, part_arrays.LEAST, part_arrays._ANEW = mmap.ALLOCATIONGRANULARITY, 0, 1  # and pieces
+    patches.LEAST, patches.SHARE = 0, 1
     if _LOADED in os.environ:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded
         return

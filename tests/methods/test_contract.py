@@ -266,7 +266,7 @@ def test_same_seed_same_bytes(call: Caller, method: str, tmp_path: Path) -> None
     for name in ("one", "two"):
         call.build(documents(40), method=method, path=tmp_path / name).close()
     one, two = (
-        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.arrays")}
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.[ap][ri]*")}
         for n in ("one", "two")
     )
     assert one

@@ -555,7 +555,7 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         built(30, Writer(), tmp_path / name).close()
     one, two = (
-        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.arrays")}
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.[ap][ri]*")}
         for n in ("one", "two")
     )
     assert one == two

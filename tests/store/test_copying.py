@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import shutil
 import sqlite3
@@ -16,7 +17,12 @@ from typing import Any
 import pytest
 
 from stratarag.errors import ClosedIndex, Damaged, Locked, NotAnIndex
+from stratarag.kernels.hamming import native_available
+from stratarag.store import arrays
+from stratarag.store.copying import opened_files
+from stratarag.store.files import Directory
 from stratarag.store.folder import IndexFolder
+from stratarag.store.layout import Layout
 from stratarag.store.view import CorpusView
 from tests.store.support import contents, files_holding, fill, publish
 
@@ -309,3 +315,24 @@ def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:
     assert copy.interrupted() is None
     assert copy.calls.get("x") == "says x"
     assert files_holding(copy.path, SECRET) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
+@pytest.mark.skipif(
+    not native_available() and sys.version_info < (3, 13), reason="mappings of Python's own keep a descriptor"
+)
+def test_what_is_copied_holds_few_open_files_and_outlasts_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "READ", 0)
+    folder = IndexFolder.create(tmp_path)
+    publish(folder, {"a": ["x", "y"], "b": ["z"]})
+    generation = tmp_path / "generations" / "1"
+    content = {str(path.relative_to(generation)): path.read_bytes() for path in generation.rglob("*.arrays")}
+    before = len(os.listdir("/dev/fd"))
+    with Directory.open(tmp_path) as root, opened_files(Layout(root)) as (manifest, files):
+        assert len(os.listdir("/dev/fd")) <= before + 2
+        for path in generation.rglob("*.arrays"):
+            path.unlink()
+        assert {name: file.read() for name, file in files.items()} == content
+        assert set(manifest.files) == set(content)

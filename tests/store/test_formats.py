@@ -115,5 +115,5 @@ def test_hashes_of_names_that_format_5_kept_are_gone_with_the_next_update(
         else:
             index.insert([sr.Document("storm", "The storm of 1953 broke the pier of Visby.")])
         assert index.verify() == []
-    content = b"".join(each.read_bytes() for each in folder.rglob("*.arrays"))
+    content = b"".join(each.read_bytes() for each in folder.rglob("*.[ap][ri]*"))
     assert not [each for name in names for each in kept[name] if each.tobytes() in content]

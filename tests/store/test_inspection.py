@@ -166,7 +166,7 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
             packed([*spoiled, *others]) | {key: each[order] for key, each in columns.items()},
         )
     back = np.argsort(order)
-    altered(folder, "parts/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
+    altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
         assert any("graph" in problem for problem in index.verify())
         with pytest.raises(Damaged, match="name"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stratarag.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch
+from stratarag.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch, unused
 
 Named = dict[str, NDArray[Any]]
 ROWS = 20_000
@@ -72,7 +72,7 @@ def same(one: Named, other: Any) -> None:
 def test_a_row_more_is_a_small_patch_and_gives_the_same_arrays() -> None:
     before = arrays()
     now = inserted(before, 7000)
-    made = patch(before, now)
+    made = patch(before, now, numbers=True)
     assert made is not None
     assert sum(array.nbytes for array in made.values()) < sum(array.nbytes for array in now.values()) / 100
     same(now, Patched(before, made))
@@ -86,24 +86,24 @@ def test_arrays_that_come_go_or_change_their_kind_are_stored() -> None:
     before = arrays()
     now = {**before, "fresh": np.arange(9), "weights": before["weights"].astype(np.float64)[:100]}
     del now["codes"]
-    made = patch(before, now)
+    made = patch(before, now, numbers=True)
     assert made is not None
     same(now, Patched(before, made))
 
 
 def test_patches_that_would_save_little_are_not_made() -> None:
-    assert patch(arrays(), arrays(seed=2)) is None
+    assert patch(arrays(), arrays(seed=2), numbers=True) is None
     small = {"keys": np.arange(LEAST // 8 - 1, dtype=np.uint64)}
-    assert patch(small, small) is None
+    assert patch(small, small, numbers=True) is None
     large = {"keys": np.arange(LEAST, dtype=np.uint64)}
     rest = np.arange(LEAST // SHARE, dtype=np.uint64) + LEAST
-    assert patch(large, {"keys": large["keys"], "rest": rest[: len(rest) // 2]}) is not None
-    assert patch(large, {"keys": large["keys"], "rest": np.tile(rest, 2)}) is None
+    assert patch(large, {"keys": large["keys"], "rest": rest[: len(rest) // 2]}, numbers=True) is not None
+    assert patch(large, {"keys": large["keys"], "rest": np.tile(rest, 2)}, numbers=True) is None
 
 
 def test_arrays_are_put_together_when_they_are_read_and_read_only() -> None:
     before = arrays()
-    made = patch(before, inserted(before, 10))
+    made = patch(before, inserted(before, 10), numbers=True)
     assert made is not None
     found = Patched(before, made)
     assert found["nothing"] is before["nothing"]
@@ -121,9 +121,47 @@ def test_any_change_gives_the_arrays_back() -> None:
             name: np.delete(array, random.integers(len(array), size=3), axis=0) if len(array) > 9 else array
             for name, array in now.items()
         }
-        made = patch(before, now)
+        made = patch(before, now, numbers=True)
         assert made is not None
         same(now, Patched(before, made))
+
+
+def test_contents_are_taken_as_they_are_and_what_is_not_taken_is_told() -> None:
+    before, gone = arrays(), 7000
+    now = {
+        name: np.delete(array, gone, axis=0) if len(array) == ROWS else array
+        for name, array in before.items()
+    }
+    del now["flags"]
+    made = patch(before, now, numbers=False)
+    assert made is not None
+    same(now, Patched(before, made))
+    assert not any(len(made[name]) for name in made if name.endswith(".moves"))
+    erased = {name: array.copy() for name, array in before.items()}
+    for name, begin, end in unused(before, made):
+        erased[name].reshape(-1).view(np.uint8)[begin:end] = 0
+    same(now, Patched(erased, made))
+    assert not erased["flags"].any()
+    assert before["keys"][gone] not in erased["keys"]
+    assert not erased["codes"][gone].any()
+    assert sum(int((erased[name] != before[name]).sum()) for name in ("keys", "slots", "weights")) <= 3
+
+
+def test_what_no_longer_follows_one_another_is_not_kept_side_by_side() -> None:
+    filler = np.random.default_rng(3).integers(97, 123, 4000).astype(np.uint8).tobytes()
+    texts = [filler + b" Anna Karenina " + filler[::-1], filler + b" Anna Maria Karenina " + filler[::-1]]
+    before, now = ({"texts": np.frombuffer(text, np.uint8)} for text in texts)
+    large = np.random.default_rng(4).integers(0, 256, LEAST).astype(np.uint8)
+    before, now = ({"texts": np.concatenate([each["texts"], large])} for each in (before, now))
+    for apart in (False, True):
+        made = patch(before, now, numbers=False, apart=apart)
+        assert made is not None
+        same(now, Patched(before, made))
+        left = before["texts"].copy()
+        for _, begin, end in unused(before, made):
+            left[begin:end] = 0
+        assert (b"Anna Karenina" in left.tobytes()) is not apart
+        assert filler[:3900] in left.tobytes()
 
 
 def test_numbers_move_in_tables_and_without_them() -> None:
@@ -202,7 +240,7 @@ HOSTILE: dict[str, Callable[[Named], Named]] = {
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_patch_that_cannot_be_is_refused_before_it_is_applied(hostile: str) -> None:
     before = arrays()
-    made = patch(before, inserted(before, 7000))
+    made = patch(before, inserted(before, 7000), numbers=True)
     assert made is not None
     with pytest.raises((ValueError, TypeError, LookupError)):
         Patched(before, HOSTILE[hostile](made))

@@ -6,7 +6,9 @@
     │   ├── manifest.json       how it was made; size and checksums of every file
     │   ├── corpus/*/*.arrays   chunks and documents, in segments that generations share
     │   ├── chunks.arrays       the document of each chunk, and which record and vector are its own
-    │   ├── parts/*.arrays      the arrays of each part: the extraction, the graph, the methods
+    │   ├── parts/*/*.piece     the arrays of each part: the extraction, the graph, the methods; or
+    │   │                       parts/*.arrays, where they are small; numbers of rows: numbers/*.arrays
+    │   ├── patches/*/*.arrays  how they follow from these files, which generations share
     │   ├── nodes/*/*.arrays    the nodes of each part, in segments likewise
     │   ├── vectors/*.arrays    all vectors, too
     │   └── slots/*.arrays      which vectors are those of a part
@@ -32,6 +34,9 @@
     nodes       the sources of nodes as arrays
     files       files and directories by descriptor, never through a link
     arrays      files of arrays
+    patches     arrays as they follow from those of an earlier generation
+    pieces      files of arrays in pieces, of which a delete writes few anew
+    part_arrays what of a part's arrays is shared, and what is written anew
     checksums   sizes and checksums, and how far they are checked
     contents    the files of a generation: opening them, and what their numbers must obey
     manifest    the description of a generation; versions of the format and their migration

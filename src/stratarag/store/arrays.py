@@ -20,6 +20,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,17 +72,25 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
     OSError
         If the disk is full.
     """
-    plain = {name: as_plain(name, array) for name, array in arrays.items()}
-    head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
     digest = Digest()
     with directory.creator(file) as target:
-        digest.write(target, head)
-        for offset, array in zip(offsets, plain.values(), strict=True):
-            digest.write(target, bytes(len(head) + offset - digest.size))
-            data = array.reshape(-1).view(np.uint8)
-            for start in range(0, data.size, BLOCK):
-                digest.write(target, data[start : start + BLOCK].data)
+        for block in stored(arrays):
+            digest.write(target, block)
     return digest.entry()
+
+
+def stored(arrays: Arrays) -> Iterator[bytes | memoryview]:
+    """The bytes of a file of arrays, one block after the other; `ValueError` as of `write_arrays`."""
+    plain = {name: as_plain(name, array) for name, array in arrays.items()}
+    head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
+    yield head
+    end = 0
+    for offset, array in zip(offsets, plain.values(), strict=True):
+        yield bytes(offset - end)
+        data = array.reshape(-1).view(np.uint8)
+        for start in range(0, data.size, BLOCK):
+            yield data[start : start + BLOCK].data
+        end = offset + data.size
 
 
 def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -170,31 +179,39 @@ def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, N
     Damaged
         If the file is none of ours.
     """
-    path = directory.path / file
-    size = os.fstat(descriptor).st_size
-    buffer = _buffer(descriptor, size)
-    begin = len(_MAGIC) + 8
+    return arrays_in(file_bytes(descriptor), directory.path, file)
+
+
+def arrays_in(buffer: NDArray[np.uint8], folder: Path, file: str) -> dict[str, NDArray[Any]]:
+    """The arrays in the bytes of a file; `Damaged` names it."""
+    size, begin = len(buffer), len(_MAGIC) + 8
     length = int.from_bytes(bytes(buffer[len(_MAGIC) : begin]), "little")
     if bytes(buffer[: len(_MAGIC)]) != _MAGIC or length > min(_DESCRIPTION, size - begin):
-        raise Damaged(f"{path}: not a file of arrays")
+        raise Damaged(f"{folder / file}: not a file of arrays")
     try:
         described = json.loads(bytes(buffer[begin : begin + length]))
         return _arrays(described, buffer, _up(begin + length))
     except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-        raise Damaged(f"{path}: does not describe its arrays soundly ({error})") from error
+        raise Damaged(f"{folder / file}: does not describe its arrays soundly ({error})") from error
 
 
-def _buffer(descriptor: int, size: int) -> NDArray[np.uint8]:
+def file_bytes(descriptor: int) -> NDArray[np.uint8]:
     """The bytes of a file: a mapping of it, or a copy in aligned memory where it is small."""
+    size = os.fstat(descriptor).st_size
     if size > READ:
         return _mapped(descriptor, size)
-    raw = np.zeros(size + _ALIGNED, np.uint8)
-    start = -raw.ctypes.data % _ALIGNED
-    buffer = raw[start : start + size]
+    buffer = aligned_bytes(size)
     content = os.pread(descriptor, size, 0) if hasattr(os, "pread") else _read(descriptor, size)
     buffer[: len(content)] = np.frombuffer(content, np.uint8)
     buffer.flags.writeable = False
     return buffer
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """So many zeros, where arrays may lie."""
+    raw = np.zeros(size + _ALIGNED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNED
+    return raw[start : start + size]
 
 
 def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
@@ -246,7 +263,7 @@ def open_npy(directory: Directory, file: str, descriptor: int) -> NDArray[Any]:
             begin = source.tell()
         if fortran or not _TYPE.fullmatch(dtype.str):
             raise ValueError(f"holds {dtype}, where plain numbers or text should be")
-        buffer = _buffer(descriptor, os.fstat(descriptor).st_size)
+        buffer = file_bytes(descriptor)
         if begin + dtype.itemsize * math.prod(shape) != len(buffer) or min(shape, default=0) < 0:
             raise ValueError(f"the shape {shape} does not fit its size")
         return buffer[begin:].view(dtype).reshape(shape)

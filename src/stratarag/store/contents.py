@@ -28,6 +28,7 @@ from stratarag.store.files import Directory, naming
 from stratarag.store.layout import CORPUS
 from stratarag.store.manifest import Manifest
 from stratarag.store.patches import Patched
+from stratarag.store.pieces import Pieces, of_files
 from stratarag.store.pool import Pool
 from stratarag.store.rows import TableRows
 from stratarag.store.segments import segment_order
@@ -49,9 +50,13 @@ VECTOR_SLOTS = "vectors.slots"
 
 LOOKED_INTO = 64
 """Segments of a folder that are held against their checksums where not everything is."""
+PIECES_LOOKED_INTO = 8
+"""Likewise of pieces: they are larger."""
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _PART = re.compile(rf"(?:({PATCHES})/)?({PARTS}|{NUMBERS})/([^/]+){re.escape(SUFFIX)}")
+_PIECE = re.compile(rf"{PARTS}/([^/]+)/([^/]+\.piece)")
+_OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?)(?:{re.escape(SUFFIX)}|/[^/]+)?")
 _SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
 _VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
 _NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
@@ -77,9 +82,14 @@ def slots_file(part: str) -> str:
     return f"{SLOTS}/{part}{SUFFIX}"
 
 
+def pieces_folder(part: str) -> str:
+    """The folder of the pieces of a part's arrays in `PARTS`, where these are large."""
+    return f"{PARTS}/{part}"
+
+
 def part_of(file: str) -> str:
     """The part of which a file has arrays, whose files are understood together; else the file itself."""
-    return found[3] if (found := _PART.fullmatch(file)) else file
+    return found[1] if (found := _OF_PART.fullmatch(file)) else file
 
 
 Named = dict[str, NDArray[Any]]
@@ -99,9 +109,9 @@ class Contents:
     """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
 
     `slots` are those of a part's vectors; `vectors`, `nodes` and `texts` (of chunks and of documents) the
-    segments by their files' names; `groups` the arrays of parts as they are in their files, `patched` the
-    patches of these. `opened` are the files of segments by their paths; those that are `known` to be open
-    already, since a generation before has them too, are not opened again.
+    segments by their files' names; `groups` the arrays of parts as they are in their files, `pieces` those
+    files that are in pieces, `patched` the patches. `opened` are the files of segments by their paths; those
+    that are `known` to be open already, since a generation before has them too, are not opened again.
     """
 
     corpus: Named = field(default_factory=dict)
@@ -115,6 +125,13 @@ class Contents:
     files: dict[tuple[str | None, str], str] = field(default_factory=dict)
     opened: dict[str, Opened] = field(default_factory=dict)
     known: Mapping[str, Opened] = field(default_factory=dict)
+    pieces: Mapping[str, Pieces] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Manifest, known: Mapping[str, Opened] = MappingProxyType({})) -> Contents:
+        """Before files are taken."""
+        sizes = {file: entry.bytes for file, entry in manifest.files.items()}
+        return cls(pieces=of_files(sizes, _PIECE), known=known)
 
     def took_known(self, holder: Directory, file: str) -> bool:
         """Take the arrays of a file that is open already, if that is what lies in its directory."""
@@ -137,6 +154,8 @@ class Contents:
             self._add((part, PARTS), {name: open_npy(directory, file, descriptor)}, file)
         elif file in _NPY_CORPUS:
             self._take_corpus({_NPY_CORPUS[file]: open_npy(directory, file, descriptor)}, file)
+        elif found := _PIECE.fullmatch(file):
+            self.pieces[found[1]].put(found[2], descriptor)
         elif found := _PART.fullmatch(file):
             patch, folder, part = found.groups()
             arrays = open_arrays(directory, file, descriptor)
@@ -161,7 +180,12 @@ class Contents:
         self.files.update({(group[0], name): file for name in arrays})
 
     def settle(self) -> Iterator[str]:
-        """Put together the arrays of each part; what is wrong with patches, with their files' names first."""
+        """Put together the arrays of each part; what is wrong with pieces and patches, their names first."""
+        for part, pieces in self.pieces.items():
+            if pieces.wrong is not None:
+                yield f"{pieces_folder(part)}: {pieces.wrong}"
+            elif pieces.complete:
+                yield from self._take_pieces(part, pieces)
         layers: defaultdict[str, list[Arrays]] = defaultdict(list)
         for group, before in self.groups.items():
             part, folder = group
@@ -179,6 +203,14 @@ class Contents:
             yield f"{patch_file(part, folder)}: there is no {part_file(part, folder)}"
         for part, found in layers.items():
             self.parts[part] = found[0] if len(found) == 1 else Layers(*found)
+
+    def _take_pieces(self, part: str, pieces: Pieces) -> Iterator[str]:
+        try:
+            arrays = pieces.arrays(Path(pieces_folder(part)))
+        except Damaged as error:
+            yield str(error)
+            return
+        self._add((part, PARTS), arrays, pieces_folder(part))
 
     def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
         """Take the file if it is a segment, or has the slots of a part."""
@@ -260,13 +292,13 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     """The files that a check of less than everything looks into: of many segments in a folder, some."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
-        segment = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS))
-        folders[file.rpartition("/")[0] if segment else ""].append(file)
-    return {
-        file
-        for folder, within in folders.items()
-        for file in (random.sample(within, LOOKED_INTO) if folder and len(within) > LOOKED_INTO else within)
-    }
+        several = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS, _PIECE))
+        folders[file.rpartition("/")[0] if several else ""].append(file)
+    found: set[str] = set()
+    for folder, within in folders.items():
+        most = PIECES_LOOKED_INTO if _PIECE.fullmatch(within[0]) else LOOKED_INTO
+        found.update(random.sample(within, most) if folder and len(within) > most else within)
+    return found
 
 
 def open_contents(
@@ -283,7 +315,7 @@ def open_contents(
     Damaged
         If one is not as it was written, or holds numbers that cannot be.
     """
-    contents = Contents(known={} if check == "full" else known)
+    contents = Contents.of(manifest, {} if check == "full" else known)
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
     with _folders(directory) as folder:
         for file, entry in manifest.files.items():
@@ -294,7 +326,7 @@ def open_contents(
             try:
                 if wrong := problem(descriptor, entry, check if file in looked_into else None):
                     raise Damaged(f"{directory.path / file}: {wrong}")
-                with naming(directory.path / file):  # a mapping holds a descriptor
+                with naming(directory.path, file):  # a mapping holds a descriptor
                     contents.take(directory, file, descriptor)
             finally:
                 os.close(descriptor)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stratarag.errors import Damaged, Locked, NotAnIndex, StoreError
+from stratarag.store.arrays import file_bytes
 from stratarag.store.calls import SqliteCalls
 from stratarag.store.checksums import BLOCK, Digest, FileEntry
-from stratarag.store.contents import open_contents
-from stratarag.store.files import Directory
+from stratarag.store.contents import open_contents, opened
+from stratarag.store.files import Directory, naming
 from stratarag.store.journal import Journal
 from stratarag.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
 from stratarag.store.lock import LOCK, WriterLock
@@ -119,8 +124,25 @@ def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, Binary
 
 
 def _reader(directory: Directory, name: str) -> BinaryIO:
-    with directory.holding(name) as (holder, file):
-        return holder.reader(file)
+    """A file that is mapped, and not open: a process may have fewer open files than an index has files."""
+    with opened(directory, name) as descriptor, naming(directory.path, name):
+        return io.BufferedReader(_Mapped(file_bytes(descriptor)))
+
+
+class _Mapped(io.RawIOBase):
+    """The bytes of a file, read one after the other."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._left = content
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        count = min(len(target), len(self._left))
+        target[:count] = self._left[:count].data
+        self._left = self._left[count:]
+        return count
 
 
 def _write(files: Iterable[tuple[str, BinaryIO]], manifest: Manifest, directory: Directory) -> None:

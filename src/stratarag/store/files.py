@@ -46,7 +46,7 @@ def is_begun(entry: str, name: str) -> bool:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(folder: Path, name: str = "") -> Iterator[None]:
     """Put the file's full name into errors that lack it, as those of a full disk and of `dir_fd` calls do.
 
     That the process may open no more files becomes a `StoreError`: an index holds two, also each of shards.
@@ -54,6 +54,7 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        path = folder / name
         if error.errno == errno.EMFILE:
             raise StoreError(
                 f"{path}: this process may not open more files. An open index holds two, one of shards two "
@@ -174,7 +175,7 @@ class Directory:
             If it is no plain file.
         """
         self.plain_status(name)
-        with naming(self.path / name):
+        with naming(self.path, name):
             descriptor = os.open(**self._at(name), flags=flags | _SAFE, mode=0o666)
         try:
             self._require_file(name, os.fstat(descriptor))
@@ -209,7 +210,7 @@ class Directory:
     @contextmanager
     def creator(self, name: str) -> Iterator[BinaryIO]:
         """A new file, on the disk when the block ends and gone if it fails; nothing may have the name yet."""
-        with naming(self.path / name):
+        with naming(self.path, name):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
             descriptor = os.open(**self._at(name), flags=flags, mode=0o666)
             try:
@@ -276,7 +277,7 @@ class Directory:
 
     def rename(self, old: str, new: str) -> None:
         """Give an entry another name, replacing a file that has it."""
-        with naming(self.path / new):
+        with naming(self.path, new):
             if self._descriptor is None:
                 os.replace(self.path / old, self.path / new)
             else:
@@ -291,7 +292,7 @@ class Directory:
             If it is a directory.
         """
         try:
-            with suppress(FileNotFoundError), naming(self.path / name):
+            with suppress(FileNotFoundError), naming(self.path, name):
                 os.unlink(**self._at(name))
         except OSError:
             if self.holds_directory(name):
@@ -325,7 +326,7 @@ class Directory:
 
     def make(self, name: str) -> Directory:
         """Open a directory in this one, and make it first if need be."""
-        with suppress(FileExistsError), naming(self.path / name):
+        with suppress(FileExistsError), naming(self.path, name):
             os.mkdir(**self._at(name))
         return self.directory(name)
 
@@ -347,7 +348,7 @@ class Directory:
 
     def rmdir(self, name: str) -> None:
         """Remove an empty directory; `OSError` if it is not empty."""
-        with naming(self.path / name):
+        with naming(self.path, name):
             os.rmdir(**self._at(name))
 
     def sync_all(self) -> None:

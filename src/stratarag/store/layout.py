@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from stratarag.errors import Damaged, NotAnIndex
@@ -29,7 +29,7 @@ MARKER_TEXT = "An index of stratarag (Python package). CURRENT names the generat
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
 SHARD = re.compile(r"shard-\d{4,}")
 OURS = re.compile(
-    rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays)"
+    rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays|piece)"
 )
 
 
@@ -88,6 +88,16 @@ class Layout:
         """The directory of a published generation; `FileNotFoundError` if it is not there."""
         with self.generations() as generations:
             return generations.directory(str(number))
+
+    def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
+        """Take files in a folder of a published generation into a directory, which shares them then."""
+        with ExitStack() as stack:
+            source = stack.enter_context(self.generation(number))
+            for name in folder.split("/"):
+                source = stack.enter_context(source.directory(name))
+            for file in files:
+                directory.link(source, file)
+        directory.sync()
 
     def make_partial(self, number: int) -> Directory:
         """A new directory for a generation while it is written."""

@@ -17,7 +17,7 @@ from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
 from stratarag.store.layout import MANIFEST
 
-FORMAT = 5
+FORMAT = 6
 LONGEST = 1 << 26
 """Bytes of the longest manifest that is believed."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
@@ -47,12 +47,18 @@ def _by_changes(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "format": 5}
 
 
+def _in_pieces(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 5 had no pieces: what is there is seen from the files."""
+    return {**content, "format": 6}
+
+
 # MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
     _name_parts,
     _nothing_renamed,
     _less_stored,
     _by_changes,
+    _in_pieces,
 )
 
 

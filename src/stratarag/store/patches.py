@@ -36,6 +36,7 @@ _FEW = 256  # items of an array that may be new however short it is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
 _ENOUGH = 50  # a description by so many times less is not improved on
+_MARGIN = 64  # bytes at the ends of runs that are not taken where `patch` is to keep them apart
 _TABLE = 1 << 22  # values up to which, and up to four times the items, moves are laid out as a table
 
 How = Literal["same", "whole", "spliced", "lengths"]
@@ -109,10 +110,20 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
     return np.where(signed < 0, signed, signed + by).astype(numbers.dtype)
 
 
-def patch(before: Arrays, now: Arrays) -> dict[str, NDArray[Any]] | None:
+def patch(
+    before: Arrays, now: Arrays, *, numbers: bool, apart: bool = False
+) -> dict[str, NDArray[Any]] | None:
     """The arrays of the file that makes `now` of `before`; None if it is not worth it.
 
-    Both are as `arrays.plain` makes them.
+    Parameters
+    ----------
+    before, now
+        As `arrays.as_plain` makes them.
+    numbers
+        Whether these are numbers of rows, which may have moved. Of other arrays the patch takes items as they
+        are, and no others are needed (`unused`).
+    apart
+        Take no items of which some that follow one another did not do so before, as far as `_MARGIN`.
     """
     whole = sum(array.nbytes for array in now.values())
     if whole < LEAST:
@@ -120,7 +131,7 @@ def patch(before: Arrays, now: Arrays) -> dict[str, NDArray[Any]] | None:
     described: list[tuple[str, How, str, tuple[int, ...]]] = []
     found: dict[str, NDArray[Any]] = {}
     for at, (name, array) in enumerate(now.items()):
-        how, splice = _described(before.get(name), array)
+        how, splice = _described(before.get(name), array, numbers, apart)
         described.append((name, how, array.dtype.str, array.shape))
         if splice is not None:
             found |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
@@ -132,18 +143,36 @@ def patch(before: Arrays, now: Arrays) -> dict[str, NDArray[Any]] | None:
     return {LIST: np.frombuffer(text, np.uint8), **found}
 
 
-def _described(before: NDArray[Any] | None, now: NDArray[Any]) -> tuple[How, Splice | None]:
+def unused(before: Arrays, patch: Arrays) -> Iterator[tuple[str, int, int]]:
+    """What a patch of arrays that are no numbers of rows does not take: name, first byte, and end."""
+    listed = enumerate(json.loads(bytes(patch[LIST])))
+    found = {name: (how, f"{at}.spans") for at, (name, how, *_) in listed}
+    none = np.zeros((0, 3), np.int64)
+    for name, array in before.items():
+        how, spans = found.get(name, ("whole", ""))
+        if how == "same":
+            continue
+        taken = patch[spans] if how == "spliced" else none
+        items = _bits(array)
+        begins = np.append(0, taken[:, 0] + taken[:, 1]) * items.itemsize
+        ends = np.append(taken[:, 0], len(items)) * items.itemsize
+        yield from ((name, *each) for each in zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def _described(
+    before: NDArray[Any] | None, now: NDArray[Any], numbers: bool, apart: bool
+) -> tuple[How, Splice | None]:
     """How an array is described by the one before, and by what, if it is spliced."""
     if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
         return "whole", None
     if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
         return "same", None
-    numbers = _may_move(now.dtype)
+    numbers = numbers and _may_move(now.dtype)
     if numbers and _are_borders(before) and _are_borders(now):
-        splice = _spliced(np.diff(before), np.diff(now), numbers=False)
+        splice = _spliced(np.diff(before), np.diff(now), False, False)
         if splice is not None:
             return "lengths", splice
-    splice = _spliced(_bits(before), _bits(now), numbers)
+    splice = _spliced(_bits(before), _bits(now), numbers, apart)
     if splice is None or splice.bytes >= now.nbytes:
         return "whole", None
     return "spliced", splice
@@ -176,11 +205,13 @@ def _are_borders(array: NDArray[Any]) -> bool:
     return array.ndim == 1 and len(array) > 1 and not array[0] and bool((array[1:] >= array[:-1]).all())
 
 
-def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool) -> Splice | None:
+def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, apart: bool) -> Splice | None:
     """The shortest description that is found; None if there is none that is short."""
     most = max(_FEW, len(now) // _NEW)
     none = np.zeros((0, 2), np.int64)
     spans = aligned(before, now, most=most // 8 if numbers else most)
+    if apart and spans is not None:
+        spans = _apart(spans, _MARGIN // before.itemsize)
     best = None if spans is None else Splice.of(before, now, spans, none)
     if not numbers or int(before.max(initial=-1)) >= max(_TABLE, 4 * len(before)):
         return best
@@ -199,6 +230,19 @@ def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool) -> Splice |
             found = Splice.of(source, now, spans, moves)
             best = found if best is None or found.bytes < best.bytes else best
     return best
+
+
+def _apart(spans: Spans, margin: int) -> Spans:
+    """Runs that stood side by side, and between which something is new, without their ends that met there.
+
+    So a name of two words, the second of which comes later now, is not kept where it stood.
+    """
+    begins, runs, added = spans.T
+    met = np.append((begins[:-1] + runs[:-1] == begins[1:]) & (added[:-1] > 0), False)
+    heads = np.append(0, np.where(met[:-1], np.minimum(runs[1:], margin), 0))
+    tails = np.where(met, np.minimum(runs - heads, margin), 0)
+    added = tails + added + np.append(heads[1:], 0)
+    return np.column_stack([begins + heads, runs - heads - tails, added])
 
 
 class Patched(Mapping[str, NDArray[Any]]):

@@ -104,6 +104,8 @@ class Snapshot(CorpusView):
         The index folder.
     groups
         The arrays of parts as they are in their files, by part and folder, before patches.
+    pieces
+        The pieces of these files, by part, where they are in pieces.
     pool
         The vectors of everything; None in a folder of an earlier format.
     opened
@@ -135,6 +137,7 @@ class Snapshot(CorpusView):
         contents = open_contents(directory, self.manifest, check, known)
         self.opened = contents.opened
         self.groups = contents.groups
+        self.pieces = contents.pieces
         self.pool = contents.pool(self.manifest.dimension, rows)
         self._vectors: Vectors = (
             contents.corpus[VECTORS]

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._locks import cached_property
 from stratarag.errors import MethodMissing
 from stratarag.protocols import Rows, Vectors, VectorTable
 from stratarag.records import Carried, CarriedVectors, Chunk, Metadata, Node
 from stratarag.store import node_records
-from stratarag.store.arrays import (
-    Arrays,
-    Layers,
-    WritableArray,
-    as_plain,
-    check_name,
-    open_arrays,
-    write_arrays,
-)
+from stratarag.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
 from stratarag.store.assembly import Assembled, Written, assemble
 from stratarag.store.blocks import Columns, Records
 from stratarag.store.calls import SqliteCalls
@@ -30,15 +22,10 @@ from stratarag.store.checksums import FileEntry
 from stratarag.store.contents import (
     CHUNK_ARRAYS,
     DOCUMENTS,
-    NUMBERS,
-    PARTS,
     SLOTS,
     VECTOR_SLOTS,
     VECTORS,
-    Group,
     opened,
-    part_file,
-    patch_file,
     slots_file,
 )
 from stratarag.store.corpus import (
@@ -60,7 +47,7 @@ from stratarag.store.manifest import Manifest
 from stratarag.store.node_records import SLOTS as NODE_SLOTS
 from stratarag.store.node_records import NodeRecords, written
 from stratarag.store.nodes import compressed_sources, first_sources
-from stratarag.store.patches import are_numbers, patch
+from stratarag.store.part_arrays import ArrayWriter
 from stratarag.store.pool import FOLDER as VECTOR_FOLDER
 from stratarag.store.pool import PoolWriter
 from stratarag.store.rows import PASSAGES, Fields
@@ -193,6 +180,16 @@ class Staging(CorpusView):
         self._files |= {f"{folder}/{file}": entry for file, entry in written.files.items()}
         return self._records(str(self._directory.path / folder), folder, columns)
 
+    @cached_property
+    def _arrays(self) -> ArrayWriter:
+        return ArrayWriter(
+            self._directory,
+            self._number,
+            None if self._compact else self.base,
+            loses=self._loses_chunks(),
+            layout=self._layout,
+        )
+
     @property
     def _directory(self) -> Directory:
         if self._made is None:
@@ -297,7 +294,8 @@ class Staging(CorpusView):
         others = {key: array for key, array in arrays.items() if key not in vectors}
         slots = self._put_nodes(name, nodes, first)
         others |= {INDPTR: indptr, INDICES: indices, NODE_SLOTS: slots}
-        stored = self._put_arrays(name, {key: as_plain(key, array) for key, array in others.items()})
+        stored = self._arrays.put(name, others)
+        self._files |= self._arrays.files
         placed = {}
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))
@@ -305,49 +303,8 @@ class Staging(CorpusView):
         reader = self._reader(name, stored[NODE_SLOTS])
         self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
 
-    def _put_arrays(self, name: str, arrays: Arrays) -> Arrays:
-        """Write the arrays of a part, as a patch of those of the previous generation where that is short.
-
-        What says something of a row is written anew once a chunk is gone: of that, no earlier file is kept.
-        """
-        numbers = {key: array for key, array in arrays.items() if are_numbers(array.dtype)}
-        contents = {key: array for key, array in arrays.items() if key not in numbers}
-        written = [
-            self._put_group((name, PARTS), contents, keep=not self._loses_chunks()),
-            self._put_group((name, NUMBERS), numbers, keep=True),
-        ]
-        return Layers(*written)
-
-    def _put_group(self, group: Group, arrays: Arrays, *, keep: bool) -> Arrays:
-        part, folder = group
-        before = self.base.groups.get(group) if self.base is not None and keep and not self._compact else None
-        made = None if before is None or not self._divided(part) else patch(before, arrays)
-        if made is None:
-            return self._written(part_file(part, folder), arrays)
-        with self._directory.make(folder) as directory:
-            self._link(folder, directory, [part_file(part, folder).removeprefix(f"{folder}/")])
-        self._written(patch_file(part, folder), made)
-        return arrays
-
-    def _divided(self, part: str) -> bool:
-        """Whether the previous generation has both kinds of arrays in files of their own, as this one has."""
-        numbers = None if self.base is None else self.base.groups.get((part, NUMBERS))
-        return numbers is not None and all(are_numbers(array.dtype) for array in numbers.values())
-
     def _loses_chunks(self) -> bool:
         return self.base is not None and len(self._made_of.rows_before) < self.base.size
-
-    def _written(self, path: str, arrays: Arrays) -> Arrays:
-        """Write arrays to a file of this generation, and open them there."""
-        folders, _, file = path.rpartition("/")
-        with ExitStack() as held:
-            directory = self._directory
-            for each in folders.split("/"):
-                directory = held.enter_context(directory.make(each))
-            self._files[path] = write_arrays(directory, file, arrays)
-            directory.sync()
-        with opened(self._directory, path) as descriptor:
-            return open_arrays(self._directory, path, descriptor)
 
     def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
         """Write the nodes that the previous generation lacks, and link the segments that hold the others."""
@@ -406,14 +363,9 @@ class Staging(CorpusView):
         """Take files of the previous generation into a directory of this one."""
         if not files or self.base is None:
             return
-        with ExitStack() as stack:
-            source = stack.enter_context(self._layout.generation(self.base.manifest.generation))
-            for name in folder.split("/"):
-                source = stack.enter_context(source.directory(name))
-            for file in files:
-                directory.link(source, file)
-                self._files[f"{folder}/{file}"] = self.base.manifest.files[f"{folder}/{file}"]
-            directory.sync()
+        before = self.base.manifest
+        self._layout.link(before.generation, folder, directory, files)
+        self._files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
 
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:

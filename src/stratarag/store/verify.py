@@ -116,7 +116,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         return
     with layout.generation(current) as directory:
         manifest = Manifest.read(directory, current)
-        contents = Contents()
+        contents = Contents.of(manifest)
         wrong = set()
         for file in manifest.files:
             for told in _told(_file(directory, file, manifest, contents)):
