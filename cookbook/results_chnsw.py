@@ -60,7 +60,8 @@ def searched(record: Mapping[str, Any] | None, plot: str) -> Iterator[str]:
     yield (
         f"C-HNSW, which searches all layers in one descent, beside one index for each layer; {about}; one "
         "process, one thread. `ef per layer`: with a pool of its own size for each layer. `as printed`: the "
-        "paper's algorithm. Evaluations of the peers are not counted.\n"
+        "paper's algorithm. Evaluations of the peers are not counted. MiB: what the process holds more, of "
+        "C-HNSW its arrays, vectors included; peers that search codes need the vectors besides.\n"
     )
     if curves(record["output"]):
         yield f"![Mean recall and time of a question, C-HNSW and peers]({plot})\n"
