@@ -32,7 +32,8 @@ LEGEND = """Behind each data set stand the best plain ranking on it, or the best
 of the four methods over that, from the least to the greatest. Their own figures are in the tables below.
 """
 COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
-the methods share (the graph of names) is paid by the one that is built first.
+the methods share (the graph of names) is paid by the one that is built first. Vectors of names, descriptions
+and facts came from a cache, where it is not said below that a build made them.
 """
 PLOTS = (
     "Margins of the methods over the best plain ranking, by data set and view",
@@ -150,7 +151,9 @@ def costs(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Seq
             ]
             cells.append(f"{built['cpu_seconds']:.0f}; {' / '.join(times)}" if built else "missing")
         rows.append([method, *cells])
-    return markdown(rows)
+    new = [titles[key] for key, scores in scored.items() if scores["settings"].get("embedded_passages")]
+    said = f"Made without a cache of vectors, by the first method that needs them: {', '.join(new)}.\n\n"
+    return (said if new else "") + markdown(rows)
 
 
 def ours(row: Ranking, method: str) -> bool:

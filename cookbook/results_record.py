@@ -30,7 +30,8 @@ def reduced(scores: Mapping[str, Any], methods: Sequence[str]) -> Record:
     types = Counter(question["type"] for question in scores["questions"])
     return {
         "settings": {
-            key: scores["settings"][key] for key in ("questions", "documents", "passages", "extraction")
+            key: scores["settings"][key]
+            for key in ("questions", "documents", "passages", "extraction", "embedded_passages")
         },
         "notes": {what: ids if len(ids) < 3 else len(ids) for what, ids in scores["notes"].items()},
         "types": dict(sorted(types.items())),
