@@ -147,7 +147,7 @@ class Workbench:
 def needs_model(bench: Workbench, what: str) -> None:
     """Raise `ModelError` if there is no language model to do this."""
     if not bench.gate.has_llm:
-        raise ModelError(f"{what} needs a language model, and there is none: pass llm=...")
+        raise ModelError(f"{what} needs a language model: give --llm NAME (in Python llm=...)")
 
 
 def _chunks(dataset: Dataset, config: Config, count_tokens: CountTokens) -> list[Chunk]:
