@@ -7,7 +7,7 @@ of CPU in one thread, and .33 in two.
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,9 +15,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_held = threading.Lock()
-_inside = 0
-_limits: Any = None
+from stratarag._locks import Lock
 
 
 @cache
@@ -25,18 +23,47 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Limit:
+    """The library's setting, which is one for the process: from the first who asks for it to the last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limits: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limits = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside = max(0, self._inside - 1)  # 0 where the process was forked meanwhile
+            if not self._inside:
+                self._restore()
+
+    def _restore(self) -> None:
+        if self._limits is not None:
+            self._limits.restore_original_limits()
+            self._limits = None
+
+    def remake(self) -> None:
+        """Of the threads that asked for it none is in a forked child."""
+        self._inside = 0
+        self._restore()
+
+
+_limit = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.remake)  # its lock is free by then: that was registered before
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let the library use one thread meanwhile; the last out of several that do so at once ends that."""
-    global _inside, _limits  # the library's setting is one for the process, too
-    with _held:
-        if not _inside:
-            _limits = _controller().limit(limits=1, user_api="blas")
-        _inside += 1
+    _limit.enter()
     try:
         yield
     finally:
-        with _held:
-            _inside -= 1
-            if not _inside:
-                _limits.restore_original_limits()
+        _limit.leave()
