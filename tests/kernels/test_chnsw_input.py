@@ -26,6 +26,7 @@ def test_wrong_vectors_are_named() -> None:
     bad = np.eye(4)
     bad[2, 1] = np.nan
     for layers, message in [
+        ([np.eye(4), 1e20 * np.eye(4)], "layer 1: row 0 holds values larger than 1e15"),
         ([np.eye(4), bad], "layer 1: row 2"),
         ([np.eye(4), np.eye(3)], re.escape("[3, 4]")),
         ([np.zeros(4)], "shape"),
@@ -34,6 +35,15 @@ def test_wrong_vectors_are_named() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             CHNSW.build(layers)
+
+
+def test_what_codes_and_products_cannot_hold_is_refused(index: CHNSW) -> None:
+    with pytest.raises(ValueError, match="65,504"):
+        CHNSW.build([1e6 * np.eye(4)], codes="float16")
+    with pytest.raises(ValueError, match=r"row 1 .* larger than 1e15"):
+        index.add(0, np.array([[1.0] * 12, [1e16] * 12]))
+    with pytest.raises(ValueError, match="query 0"):
+        index.search_many(np.full((1, 12), 1e30), 3)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from stratarag.kernels._chnsw_layer import Array, Layer, Matrix
 
 _BLOCK = 16_384
+LARGEST = np.float32(1e15)
+"""Values are below, so that no sum of products goes beyond float32."""
 
 
 def checked_vectors(
     vectors: NDArray[np.floating], what: str, rows: NDArray[np.int64] | None = None
 ) -> Matrix:
-    """Vectors in float32, row by row in memory and finite; copied only where they were not.
+    """Vectors in float32, row by row in memory, finite and below 1e15; copied only where they were not.
 
     `rows` are how the rows are called in errors, if not by their places.
     """
@@ -23,12 +25,11 @@ def checked_vectors(
     if checked.ndim != 2:
         raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
     for at in range(0, len(checked), _BLOCK):
-        finite = np.isfinite(checked[at : at + _BLOCK]).all(axis=1)
-        if not finite.all():
-            row = at + int(np.argmin(finite))
-            raise ValueError(
-                f"{what}: row {row if rows is None else rows[row]} holds values that are not finite"
-            )
+        fits = (np.abs(checked[at : at + _BLOCK]) < LARGEST).all(axis=1)
+        if not fits.all():
+            row = at + int(np.argmin(fits))
+            wrong = "larger than 1e15" if np.isfinite(checked[row]).all() else "that are not finite"
+            raise ValueError(f"{what}: row {row if rows is None else rows[row]} holds values {wrong}")
     return checked
 
 

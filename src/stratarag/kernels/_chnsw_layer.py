@@ -38,7 +38,7 @@ def encode(vectors: Matrix, kind: Kind) -> tuple[Array, Matrix]:
     """Codes of vectors as bytes, shape (n, bytes per vector), and the scale of each (int8 alone).
 
     Rows of int8 and float16 are padded with zeros to 64 bytes. A vector is its int8 code times its scale,
-    within half a scale.
+    within half a scale. `ValueError` names a value that float16 cannot hold.
     """
     n, dimension = vectors.shape
     if kind == "float32":
@@ -46,6 +46,8 @@ def encode(vectors: Matrix, kind: Kind) -> tuple[Array, Matrix]:
     per_line = _LINE if kind == "int8" else _LINE // 2
     codes = aligned((n, -(-dimension // per_line) * per_line), np.int8 if kind == "int8" else np.float16)
     if kind == "float16":
+        if (largest := np.abs(vectors).max(initial=0)) > np.finfo(np.float16).max:
+            raise ValueError(f"float16 codes hold values up to 65,504, and one is {largest:g}: take int8")
         codes[:, :dimension] = vectors
         return codes.view(np.uint8), np.zeros(0, np.float32)
     scales = np.ones(n, np.float32)

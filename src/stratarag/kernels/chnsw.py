@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.kernels._chnsw_checks import (
+    LARGEST,
     checked_children,
     checked_gone,
     checked_pairs,
@@ -108,8 +109,8 @@ class CHNSW(Linked):
         Raises
         ------
         ValueError
-            For shapes that do not fit, instructions that are not there, values that are not finite (named by
-            row), children out of range.
+            For shapes that do not fit, instructions that are not there, values that are not finite or larger
+            than 1e15 (named by row), or than 65,504 with codes of float16, children out of range.
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
@@ -392,9 +393,9 @@ class CHNSW(Linked):
             raise ValueError(f"a query has shape ({self.dimension},), not {queries.shape[1:]}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
-        if not np.isfinite(queries).all():
-            row = int(np.argmin(np.isfinite(queries).all(axis=1)))
-            raise ValueError(f"query {row} holds values that are not finite")
+        fits = (np.abs(queries) < LARGEST).all(axis=1)
+        if not fits.all():
+            raise ValueError(f"query {int(np.argmin(fits))} holds values that are not finite, or above 1e15")
         k = self._present(k)
         wanted = self._pools(k, ef)
         queries = np.ascontiguousarray(self._normalised(queries))
