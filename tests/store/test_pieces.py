@@ -290,3 +290,11 @@ def test_pieces_that_do_not_describe_arrays_are_refused(folder: Path) -> None:
     with pytest.raises(Damaged, match="parts/graph: not a file of arrays"):
         sr.open_index(folder, embedder=FakeEmbedder())
     assert [each.partition(":")[0] for each in verify_folder(folder)] == ["parts/graph"]
+
+
+def test_a_part_is_in_pieces_or_in_one_file(folder: Path) -> None:
+    files = generation(folder)
+    (files / "parts" / "graph.arrays").write_bytes((files / "numbers" / "graph.arrays").read_bytes())
+    signed(folder, lambda content: None)
+    with pytest.raises(Damaged, match=r"parts/graph: there is parts/graph.arrays beside"):
+        sr.open_index(folder, embedder=FakeEmbedder())

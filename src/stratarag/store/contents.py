@@ -184,6 +184,8 @@ class Contents:
         for part, pieces in self.pieces.items():
             if pieces.wrong is not None:
                 yield f"{pieces_folder(part)}: {pieces.wrong}"
+            elif (part, PARTS) in self.groups:
+                yield f"{pieces_folder(part)}: there is {part_file(part)} beside these pieces"
             elif pieces.complete:
                 yield from self._take_pieces(part, pieces)
         layers: defaultdict[str, list[Arrays]] = defaultdict(list)
