@@ -293,8 +293,8 @@ def test_pieces_that_do_not_describe_arrays_are_refused(folder: Path) -> None:
 
 
 def test_a_part_is_in_pieces_or_in_one_file(folder: Path) -> None:
-    files = generation(folder)
-    (files / "parts" / "graph.arrays").write_bytes((files / "numbers" / "graph.arrays").read_bytes())
-    signed(folder, lambda content: None)
+    files, numbers = generation(folder), "numbers/graph.arrays"
+    (files / "parts" / "graph.arrays").write_bytes((files / numbers).read_bytes())
+    signed(folder, lambda content: content["files"].update({"parts/graph.arrays": content["files"][numbers]}))
     with pytest.raises(Damaged, match=r"parts/graph: there is parts/graph.arrays beside"):
         sr.open_index(folder, embedder=FakeEmbedder())
