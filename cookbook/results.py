@@ -130,7 +130,7 @@ SECTIONS = (
         "chnsw",
         "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)",
         *("chnsw.py", "--leaves", "90000", "--texts", "DATA", "--cache", "CACHE", "--data", "real"),
-        *("--libraries", "hnswlib", "usearch_i8"),
+        *("--libraries", "hnswlib", "faiss_sq8", "usearch_i8", "svs", "ngt"),
     ),
     script(
         "communities",
