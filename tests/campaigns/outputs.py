@@ -38,7 +38,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "text": plain_text,
     "records": delimited_records,
 }
-SLOW = 1.0
+SLOW = 10.0
 """Seconds that reading one output may take."""
 
 _GOOD = [
