@@ -7,8 +7,9 @@ usage: python cookbook/papers.py --list
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
 it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FILE is looked for in their
 folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
-one that ended well before, with no row that failed, is not run again where data, code and command are the
+one that ended well before, with nothing that failed, is not run again where data, code and command are the
 same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
+The exit code is 1 if a command failed, and 3 if rows of a table did, which it names.
 --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run only shows the commands.
 --judge, --embedder, --questions and --estimate are for tables with a model.
 """
@@ -33,6 +34,8 @@ from stratarag.eval.kept import Kept, code, digest, digest_of_files
 
 HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
+LEFT_OUT = 3
+"""Exit code of `stratarag eval`, and of this program, where rows failed and the others stand."""
 FOR_MODELS = ("judge", "embedder", "questions", "estimate")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
@@ -88,7 +91,7 @@ def _written(step: Step, work: Path) -> Path:
 
 
 def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
-    """Run what was not run before; show all of it. 1 if a command failed."""
+    """Run what was not run before; show all of it. 1 if a command failed, 3 if only rows of one did."""
     failed, kept, made_of = 0, Kept(given.work / "done"), sources(given)
     wanted = {shlex.join(command): command for table in tables for command in commands(table, given)}
     for line, command in wanted.items():
@@ -103,7 +106,10 @@ def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         done.stdout += _took(before, os.times())
         print(done.stdout, flush=True)
-        if done.returncode:
+        if done.returncode == LEFT_OUT:
+            print("rows failed and were left out; the same command tries them again", flush=True)
+            failed = failed or LEFT_OUT
+        elif done.returncode:
             print(f"failed with exit code {done.returncode}", flush=True)
             failed = 1
         elif not any(line.startswith("failed: ") for line in done.stdout.splitlines()):

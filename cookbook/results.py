@@ -4,7 +4,8 @@ usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--sma
 
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
 hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own and
-leaves a record in FOLDER (results_record.py), with its date and code; one that fails leaves its log alone.
+leaves a record in FOLDER (results_record.py), with its date and code; one that fails leaves its log alone
+(exit code 1), and one in which rows failed has a record without them, which are named (exit code 3).
 The rows of a corpus are kept as each ends: a section that was stopped goes on by the same command.
 RESULTS.md, its plots, tables and logs are always assembled from the latest record of each section, of those
 in FOLDER and those that are kept in measured/ beside RESULTS.md; the ones used are kept there. So
@@ -46,6 +47,8 @@ ROWS = (*rows_of(METHODS, BASELINES), *OWN_NODES)
 EVERY_FACT_EMBEDDED = ("hipporag2", "lightrag", "lightrag/nodes")
 """Rows that embed all facts or relations: an hour of CPU for 609 long articles."""
 SMALL_QUESTIONS = 5
+LEFT_OUT = 3
+"""Exit code of `stratarag eval`, and of this program, where rows failed and the others stand."""
 PLOTS = ("docs/images/results.svg", "docs/images/results-systems.svg")
 SEARCH_PLOT = "docs/images/results-chnsw.svg"
 KEPT = "measured"
@@ -200,8 +203,8 @@ class Failed(Exception):
     """A section did not come to its end; the message is the last that it said."""
 
 
-def run(section: Section, given: argparse.Namespace) -> Record:
-    """Run a section in its own process; its record is left in WORK.
+def run(section: Section, given: argparse.Namespace) -> tuple[Record, list[str]]:
+    """Run a section in its own process; its record is left in WORK. Also tells which rows it lacks.
 
     Raises
     ------
@@ -209,7 +212,7 @@ def run(section: Section, given: argparse.Namespace) -> Record:
         If the process fails or takes too long.
     """
     began, load = time.perf_counter(), os.getloadavg()[0]
-    output = printed(section, given)
+    output, left_out = printed(section, given)
     record = {
         "name": section.name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -225,11 +228,11 @@ def run(section: Section, given: argparse.Namespace) -> Record:
     else:
         record["output"] = without_paths(output, given)
     save(record, given.work / f"{section.name}.json")
-    return record
+    return record, left_out
 
 
-def printed(section: Section, given: argparse.Namespace) -> str:
-    """What the section's process prints; its errors stand in its log in WORK."""
+def printed(section: Section, given: argparse.Namespace) -> tuple[str, list[str]]:
+    """What the section's process prints, and the rows that it had to leave out; its log stands in WORK."""
     with (given.work / f"{section.name}.log").open("w+", encoding="utf-8") as log:
         try:
             done = subprocess.run(
@@ -242,10 +245,11 @@ def printed(section: Section, given: argparse.Namespace) -> str:
             )
         except subprocess.TimeoutExpired:
             raise Failed(f"stopped after {given.timeout:g} seconds") from None
-        if done.returncode:
-            log.seek(0)
-            raise Failed("".join(without_paths(log.read(), given).strip().splitlines()[-1:]))
-    return done.stdout
+        log.seek(0)
+        said = without_paths(log.read(), given).strip().splitlines()
+    if done.returncode not in (0, LEFT_OUT):
+        raise Failed("".join(said[-1:]))
+    return done.stdout, [line for line in said if line.startswith("left out: ")]
 
 
 def scores_of(section: Section, given: argparse.Namespace) -> Path:
@@ -358,7 +362,11 @@ def main() -> int:
     for section in () if given.assemble else SECTIONS:
         if section.name in given.only:
             try:
-                print(f"{section.name}: {run(section, given)['seconds']:.0f} s", flush=True)
+                record, left_out = run(section, given)
+                print(f"{section.name}: {record['seconds']:.0f} s", flush=True)
+                if left_out:
+                    failed = failed or LEFT_OUT
+                    print("\n".join(left_out), file=sys.stderr, flush=True)
             except Failed as error:
                 failed = 1
                 print(f"{section.name}: failed: {error}", file=sys.stderr, flush=True)

@@ -95,6 +95,23 @@ def test_a_table_is_run_and_not_run_again(
         assert papers(*given, "--work", str(tmp_path / "work")).stdout != done.stdout, "other data"
 
 
+def test_rows_that_fail_are_left_out_and_tried_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with ModelServer("wrong_key", write=replies) as server:
+        models = ("--llm", f"openai:m@{server.openai}", "--embedder", "hashing")
+        given = ("archrag-table-8", str(corpus), *models, "--work", str(tmp_path / "work"))
+        done = papers(*given)
+        assert done.returncode == 3, done.stderr
+        assert "left out: graphrag_global on islands: " in done.stderr
+        assert "rows failed and were left out" in done.stdout
+        server.mode = "ok"
+        again = papers(*given)
+    assert again.returncode == 0, again.stderr
+    assert "left out" not in again.stdout + again.stderr
+
+
 def dry(*arguments: str) -> list[str]:
     done = papers(*arguments, "--dry-run")
     assert done.returncode == 0, done.stderr

@@ -49,6 +49,25 @@ def given(work: Path, **more: Any) -> argparse.Namespace:
     )
 
 
+def test_a_corpus_of_which_a_row_failed_has_a_record_of_the_others(
+    results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(results, "ROWS", ("bm25", "zero_shot"))
+    monkeypatch.setattr(results, "SECTIONS", (results.corpus("islands", "Islands", "islands"),))
+    folder = tmp_path / "islands"
+    folder.mkdir()
+    document = {"id": "orrin", "text": "Orrin sells honey to Sarn."}
+    asked = {"id": "q", "question": "Who sells honey?", "answers": ["Orrin"], "supporting_ids": ["orrin"]}
+    (folder / "corpus.jsonl").write_text(json.dumps(document), "utf-8")
+    (folder / "questions.jsonl").write_text(json.dumps(asked), "utf-8")
+    monkeypatch.setattr(sys, "argv", ["results.py", str(tmp_path), "--work", str(tmp_path / "w"), "--small"])
+    assert results.main() == 3
+    assert "left out: zero_shot on islands: ModelError" in capsys.readouterr().err
+    kept = json.loads((tmp_path / "w" / "islands.json").read_text("utf-8"))
+    errors = {row["name"]: bool(row["error"]) for row in kept["scores"]["rows"]}
+    assert errors == {"bm25": False, "zero_shot": True, "dense": False}
+
+
 def test_a_record_says_of_every_pair_what_the_scores_say(results: Any, scores: dict[str, Any]) -> None:
     reduced = results.reduced(scores, results.METHODS)
     margins = importlib.import_module("results_margins")

@@ -1,7 +1,7 @@
 """The command line: `stratarag demo | estimate | build | insert | delete | regroup | query | stats | ...`.
 
 Every command takes `--json` for machines. An error is one line on standard error and exit code 1
-(2 for wrong usage, 3 if files were skipped); `--debug` shows the traceback.
+(2 for wrong usage, 3 if files were skipped or rows of an evaluation failed); `--debug` shows the traceback.
 """
 
 from __future__ import annotations

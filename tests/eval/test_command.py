@@ -35,11 +35,24 @@ def test_the_demo_on_the_command_line(tmp_path: Path) -> None:
     assert len(json.loads(few.stdout)["questions"]) == 4
 
 
+def test_a_row_that_failed_is_left_out_and_the_others_stand() -> None:
+    rows = ("--methods", "zero_shot,dense", "--embedder", "hashing", "--questions", "2")
+    result = run("demo", *rows)
+    assert result.exit_code == 3
+    assert "left out: zero_shot on demo: ModelError: zero_shot needs a language model" in result.stderr
+    assert "\ndense " in result.stdout
+    as_json = run("demo", *rows, "--json")
+    assert as_json.exit_code == 3
+    assert [bool(row["error"]) for row in json.loads(as_json.stdout)["rows"]] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
         (("nowhere",), 1, "nowhere"),
         (("demo", "--methods", "magic"), 1, "magic"),
+        (("demo", "--methods", "dense,kag?certain=x"), 1, "certain must be a number, not 'x'"),
+        (("demo", "--methods", "kag?certain=x", "--llm", "ollama:none", "--estimate"), 1, "certain must"),
         (("demo", "--abstract"), 1, "--llm"),
         (("demo", "--k", "two"), 2, "two"),
         (("demo", "--k", "0"), 2, "at least 1"),

@@ -30,7 +30,7 @@ def _json_default(value: object) -> object:
 
 
 SKIPPED = 3
-"""Exit code of a command that did its work but for files that it left out."""
+"""Exit code of a command that did its work but for what it left out: files, or rows of an evaluation."""
 
 
 class Output:
@@ -44,6 +44,7 @@ class Output:
         self.as_json = as_json
         self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
+        self._left_out: dict[str, str] = {}
 
     def skip(self, name: str, reason: str) -> None:
         """A file that was left out."""
@@ -55,10 +56,14 @@ class Output:
         """A file that was read although something is wrong with it."""
         self._heard["warnings"][name] = reason
 
-    def close(self) -> None:
-        """Tell, once and at the end, what was skipped and what was read with faults.
+    def leave_out(self, what: str, reason: str) -> None:
+        """Something that the result lacks, which says so itself."""
+        self._left_out[what] = reason
 
-        The exit code is 3 if a file was left out.
+    def close(self) -> None:
+        """Tell, once and at the end, what was skipped or left out, and what was read with faults.
+
+        The exit code is 3 if anything was left out.
         """
         for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
             heard = self._heard[kind]
@@ -66,7 +71,9 @@ class Output:
                 click.echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
             for name, reason in heard.items():
                 click.echo(f"  {name}: {reason}", err=True)
-        if self._heard["skipped_files"]:
+        for what, reason in self._left_out.items():
+            click.echo(f"left out: {what}: {reason}", err=True)
+        if self._heard["skipped_files"] or self._left_out:
             sys.exit(SKIPPED)
 
     def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from stratarag.config import as_config
 from stratarag.eval.answering import AnswerConfig, Answering, answer_all, own_answers
 from stratarag.eval.baselines import BASELINES, make
+from stratarag.eval.checking import check_rows
 from stratarag.eval.datasets import Dataset
 from stratarag.eval.duels import head_to_head
 from stratarag.eval.embedding import SharedEmbedder
@@ -49,11 +50,18 @@ def estimate_answers(
     prices
         Per million tokens; None looks the models up in the table of genai-prices.
 
+    Raises
+    ------
+    ValueError
+        If a row's name, or an option in it, is not valid.
+
     Returns
     -------
     The estimate; its `cost` is None where the price of a model is not known.
     """
     answers, settings = (answers or AnswerConfig()).of(dataset), as_config(config)
+    rows = list(dict.fromkeys([*methods, *([reference] if reference else ())]))
+    check_rows(rows, "chunks", settings)
     count_tokens = lru_cache(maxsize=2**17)(choose(settings.tokenizer))
     judges = [as_chat_model(each) for each in answers.judges]
 
@@ -65,7 +73,6 @@ def estimate_answers(
     gate = counting(as_chat_model(llm))
     gates = [counting(each) for each in judges] or [gate]
     bench = Workbench(dataset, SharedEmbedder(embedder), settings, gate, count_tokens, judge_gates=gates)
-    rows = list(dict.fromkeys([*methods, reference]))
     for name in rows:
         _count(bench, name, answers, reference)
     estimates = [each.estimate(prices) for each in dict.fromkeys([gate, *gates])]

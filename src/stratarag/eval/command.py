@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -119,7 +119,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
         With --llm, questions are answered and the answers scored and judged too. With several DATA, the worst
-        margin of each method over plain rankings is told too, and its margin on every fold.
+        margin of each method over plain rankings is told too, and its margin on every fold. A row that failed
+        says so, and the others stand: the exit code is then 3.
         """
         if estimate:
             bills = _estimated(**options)
@@ -129,6 +130,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
             )
             return
         found = _evaluated(progress=not output.as_json, **options)
+        for name, error in _failed(found):
+            output.leave_out(name, error)
         texts = [str(each) for each in found]
         if len(found) == 1:
             output.show(found[0].to_dict(), lambda: iter(texts[0].splitlines()))
@@ -138,6 +141,14 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         output.show(_all(found, overview), lambda: iter(lines))
 
     return evaluation
+
+
+def _failed(found: Sequence[Evaluation]) -> Iterator[tuple[str, str]]:
+    """Rows without all of their figures, and why."""
+    for each in found:
+        for row in each.rows:
+            if row.error:
+                yield f"{row.name} on {each.dataset}", " ".join(row.error.split())
 
 
 def _overview(found: Sequence[Evaluation]) -> Overview:

@@ -17,13 +17,13 @@ import stratarag
 from stratarag.config import Config, as_config
 from stratarag.eval.answer_metrics import has_wordnet
 from stratarag.eval.answering import AnswerConfig
-from stratarag.eval.baselines import BASELINES
+from stratarag.eval.checking import KNOWN, check_rows
 from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.kept import Kept
 from stratarag.eval.kept_rows import KeptRows, identity_of_run
 from stratarag.eval.methods import MethodIndex
-from stratarag.eval.names import BUILD, EVAL_VIEWS, RowName
+from stratarag.eval.names import EVAL_VIEWS, RowName
 from stratarag.eval.rankers import Ranker, Workbench
 from stratarag.eval.results import Evaluation
 from stratarag.eval.running import Run, Settings, compared
@@ -123,7 +123,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        If a name is not known or comes twice, a cutoff is not valid, or the dataset cannot be used.
+        If a name is not known or comes twice, an option of a row is unknown or its value not valid, a cutoff
+        is not valid, or the dataset cannot be used: all before anything is measured.
     """
     data = checked(dataset) if isinstance(dataset, Dataset) else load_dataset(dataset)
     if not split:
@@ -131,12 +132,12 @@ def evaluate(
     cutoffs = Cutoffs(tuple(k), tuple(budgets))
     if view not in EVAL_VIEWS:
         raise ValueError(f"view must be one of {', '.join(EVAL_VIEWS)}, not {view!r}")
-    wanted = _wanted(methods, reference)
+    settled = as_config(config)
+    wanted = _wanted(methods, reference, view, settled)
     answering = (answers or AnswerConfig()).of(data) if llm is not None else None
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = LineProgress() if progress is True else progress or NoProgress()
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
-    settled = as_config(config)
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
@@ -170,39 +171,23 @@ def _whole(dataset: Dataset) -> Dataset:
     return replace(dataset, documents=documents)
 
 
-def _wanted(methods: Sequence[str | Ranker], reference: str) -> list[str | Ranker]:
+def _wanted(methods: Sequence[str | Ranker], reference: str, view: str, config: Config) -> list[str | Ranker]:
+    """All that is to be measured, the reference too, each by a name of its own; see `check_rows`."""
     if isinstance(methods, str):
         methods = [methods]
+    check_rows([each for each in methods if isinstance(each, str)], view, config)
     names = [each if isinstance(each, str) else each.name for each in methods]
-    known = (*NAMES, *BASELINES)
-    for each, name in zip(methods, names, strict=True):
-        if isinstance(each, str) and not _is_known(name, known):
-            raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(known)}")
-        if (
-            isinstance(each, str)
-            and (wanted := RowName.of(name, "chunks")).build
-            and wanted.ranker not in NAMES
-        ):
-            raise ValueError(
-                f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...: {name!r}"
-            )
+    for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{name!r} is named twice; names of rows must differ")
     if reference in names or not reference:
         return list(methods)
-    if not _is_known(reference, known):
+    if RowName.of(reference, view).ranker not in KNOWN:
         raise ValueError(
-            f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *known]))}"
+            f"the reference {reference!r} is not among {', '.join(dict.fromkeys([*names, *KNOWN]))}"
         )
+    check_rows([reference], view, config)
     return [*methods, reference]
-
-
-def _is_known(name: str, known: Sequence[str]) -> bool:
-    try:
-        wanted = RowName.of(name, "chunks")
-    except ValueError:
-        return False
-    return wanted.ranker in known
 
 
 @contextmanager

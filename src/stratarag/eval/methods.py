@@ -21,6 +21,22 @@ from stratarag.question import Length
 from stratarag.records import Failure, Usage
 
 
+def settings_of(wanted: RowName, config: Config) -> Config:
+    """The run's settings, with what the row's name says of the build.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting of its build is unknown or not valid.
+    """
+    if not wanted.build:
+        return config
+    own = config.method(wanted.ranker)
+    values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
+    made = construct(type(own), values, wanted.ranker)
+    return replace(config, methods={**config.methods, wanted.ranker: made})
+
+
 class MethodRanker:
     """One method of an index, in one view, with search options; `failures` are those of its build."""
 
@@ -112,7 +128,9 @@ class MethodIndex:
             return MethodRanker(built.index, name, wanted), None
         with Meter() as meter:
             if built is None:
-                built = self._built[key] = _Built(self._build(method, self._settings(wanted)))
+                built = self._built[key] = _Built(
+                    self._build(method, settings_of(wanted, self._bench.config))
+                )
             else:
                 built.index.add_method(method)
         built.made.add(method)
@@ -122,15 +140,6 @@ class MethodIndex:
         stages = {} if report is None else report.stages
         indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
         return MethodRanker(built.index, name, wanted, () if report is None else report.failures), indexing
-
-    def _settings(self, wanted: RowName) -> Config:
-        """The run's, with what the row's name says of the build."""
-        config, method = self._bench.config, wanted.ranker
-        if not wanted.build:
-            return config
-        own = config.method(method)
-        values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
-        return replace(config, methods={**config.methods, method: construct(type(own), values, method)})
 
     def _build(self, name: str, config: Config) -> Index:
         dataset = self._bench.dataset

@@ -54,13 +54,16 @@ class RowName:
         Raises
         ------
         ValueError
-            If there is no such view, or an option has no value.
+            If there is no such view, or an option has no value or comes twice.
         """
         path, _, query = name.partition("?")
         ranker, _, own = path.partition("/")
         if own and own not in EVAL_VIEWS:
             raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(EVAL_VIEWS)}")
-        options = dict(_option(each, name) for each in query.split("&") if each)
+        given = [_option(each, name) for each in query.split("&") if each]
+        options = dict(given)
+        if len(options) < len(given):
+            raise ValueError(f"{name!r} has an option twice")
         own_prompt = options.pop(OWN_PROMPT, None)
         if own_prompt is not None and not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")

@@ -14,16 +14,17 @@ that answers by prompts of its own has `answer` too (`eval.answering.Answering`)
     graphrag            graphrag_local, graphrag_global, over Leiden or attributed communities
     lightrag            dual-level keywords: local, global, hybrid, mix
     communities, spreading    what several of them are made of
+    options             what their options may be
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from stratarag.eval.baselines.options import check, names_of
 from stratarag.eval.names import OWN_PROMPT
 from stratarag.eval.rankers import Ranker, Workbench
 
@@ -69,26 +70,36 @@ def make(
     KeyError
         If there is none of that name.
     ValueError
-        If it has no such option, a value is not valid, or it answers in one way alone, and that another.
+        As `checked` raises it.
     ModelError
         If it needs a language model and there is none.
     """
-    module, _, kind = _WHERE[name].partition(".")
-    made = getattr(import_module(f"{__name__}.{module}"), kind)
-    known = list(inspect.signature(made).parameters)[1:]
-    if own_prompt is not None:
-        options = {**options, **_answering(name, made, own_prompt, known)}
-    if strange := sorted(set(options) - set(known)):
-        raise ValueError(
-            f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(known) or 'none'}"
-        )
+    made, options = checked(name, options, own_prompt=own_prompt)
     ranker: Ranker = made(bench, **options)
     return ranker
 
 
-def _answering(name: str, made: Any, own_prompt: bool, known: list[str]) -> dict[str, bool]:
+def checked(
+    name: str, options: Mapping[str, Any], *, own_prompt: bool | None = None
+) -> tuple[type[Any], Mapping[str, Any]]:
+    """The class of a baseline and the arguments of its constructor, as `make` takes them; nothing is made.
+
+    Raises
+    ------
+    ValueError
+        If it has no such option, a value is not valid, or it answers in one way alone, and that another.
+    """
+    module, _, kind = _WHERE[name].partition(".")
+    made = getattr(import_module(f"{__name__}.{module}"), kind)
+    if own_prompt is not None:
+        options = {**options, **_answering(name, made, own_prompt)}
+    check(name, made, options)
+    return made, options
+
+
+def _answering(name: str, made: Any, own_prompt: bool) -> dict[str, bool]:
     """The option of a baseline that answers in both ways; of the others, only what they do is taken."""
-    if OWN_PROMPT in known:
+    if OWN_PROMPT in names_of(made):
         return {OWN_PROMPT: own_prompt}
     if own_prompt and not hasattr(made, "answer"):
         raise ValueError(f"{name} has no prompts of its own to answer by; leave {OWN_PROMPT} out")

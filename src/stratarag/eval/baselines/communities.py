@@ -18,7 +18,6 @@ from stratarag.pipeline.summarize import MEMBER_TOKENS, Group
 from stratarag.protocols import Rows, Vectors
 
 Kind = Literal["leiden", "attributed"]
-KINDS: tuple[Kind, ...] = ("leiden", "attributed")
 LARGEST = 10
 """Entities of a community that is not split any more: `max_cluster_size` of GraphRAG's program."""
 MOST_LEVELS = 6
@@ -46,8 +45,6 @@ def hierarchy(bench: Workbench, kind: Kind = "leiden") -> list[Level]:
     again. `attributed`: the graph augmented by similar entities and partitioned (ArchRAG, Alg. 1); then the
     graph of these communities, by their reports, and so on. Both have the same reports, by the same prompt.
     """
-    if kind not in KINDS:
-        raise ValueError(f"communities must be one of {', '.join(KINDS)}, not {kind!r}")
     if not bench.graph.entities:
         return []
     return _leiden(bench) if kind == "leiden" else _attributed(bench)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from stratarag.eval.baselines.mixing import passage_of, shared_out
+from stratarag.eval.baselines.options import Damping
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
     Namer,
     Scores,
     best_passages,
-    checked_damping,
     spread,
     synonyms,
 )
@@ -58,11 +58,11 @@ class FastGraphRAG:
     name = "fastgraphrag"
     description = "FastGraphRAG: PageRank over entities, passed on to relations and from them to passages"
 
-    def __init__(self, bench: Workbench, *, threshold: float = 0.005, damping: float = 0.8) -> None:
+    def __init__(self, bench: Workbench, *, threshold: float = 0.005, damping: Damping = 0.8) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
         self._namer, self._dense = Namer(bench), Dense(bench)
-        self._threshold, self._damping = threshold, checked_damping(damping)
+        self._threshold, self._damping = threshold, damping
         self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
         self._facts = [row for row, each in enumerate(graph.triples) if each.subject != each.object]
         ends = [(graph.triples[row].subject, graph.triples[row].object) for row in self._facts]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from stratarag.errors import CallFailed
 from stratarag.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
 from stratarag.eval.baselines.mixing import passage_of, shared_out, stand_ins
+from stratarag.eval.baselines.options import Level
 from stratarag.eval.rankers import Passage, Workbench, needs_model
 from stratarag.eval.spending import booked
 from stratarag.kernels.topk import top_k
@@ -68,8 +69,6 @@ class _OverCommunities:
     """What both searches have: the reports of one level, or of the finest above it."""
 
     def __init__(self, bench: Workbench, communities: Kind, level: int) -> None:
-        if level < 0:
-            raise ValueError(f"level must be at least 0, not {level}")
         self._bench = bench
         levels = hierarchy(bench, communities)
         self._reports: Sequence[Community] = levels[min(level, len(levels) - 1)] if levels else []
@@ -98,7 +97,7 @@ class LocalSearch(_OverCommunities):
     name = "graphrag_local"
     description = "GraphRAG's local search: entities like the question, their passages, relations and reports"
 
-    def __init__(self, bench: Workbench, *, communities: Kind = "leiden", level: int = LEVEL) -> None:
+    def __init__(self, bench: Workbench, *, communities: Kind = "leiden", level: Level = LEVEL) -> None:
         super().__init__(bench, communities, level)
         self._graph = bench.graph
         texts = [node.text for node in self._graph.entities]
@@ -177,7 +176,7 @@ class GlobalSearch(_OverCommunities):
     )
 
     def __init__(
-        self, bench: Workbench, *, communities: Kind = "leiden", level: int = LEVEL, own_prompt: bool = True
+        self, bench: Workbench, *, communities: Kind = "leiden", level: Level = LEVEL, own_prompt: bool = True
     ) -> None:
         super().__init__(bench, communities, level)
         self.own_prompt = own_prompt

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stratarag.eval.baselines.options import Damping
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
     Linker,
     Namer,
     best_passages,
-    checked_damping,
     phrase_edges,
     spread,
 )
@@ -41,12 +41,12 @@ class HippoRAG:
     description = "HippoRAG: entities of the question, node specificity, personalised PageRank over entities"
 
     def __init__(
-        self, bench: Workbench, *, specificity: bool = True, synonymy: float = 0.8, damping: float = 0.5
+        self, bench: Workbench, *, specificity: bool = True, synonymy: float = 0.8, damping: Damping = 0.5
     ) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
         self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
-        self._damping = checked_damping(damping)
+        self._damping = damping
         self._weights = 1 / graph.frequency if specificity else np.ones(len(graph.entities))
         self._transition = transition_matrix(len(graph.entities), *phrase_edges(bench, synonymy))
 

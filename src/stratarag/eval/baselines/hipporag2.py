@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from stratarag.eval.baselines.asking import Asked
+from stratarag.eval.baselines.options import Damping, Weight
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
     Scores,
     best_passages,
-    checked_damping,
     phrase_edges,
     relative,
     spread,
@@ -76,9 +76,9 @@ class HippoRAG2:
         bench: Workbench,
         *,
         recognition: bool | None = None,
-        passage_weight: float = 0.05,
+        passage_weight: Weight = 0.05,
         synonymy: float = 0.8,
-        damping: float = 0.5,
+        damping: Damping = 0.5,
     ) -> None:
         if recognition:
             needs_model(bench, "recognition memory")
@@ -86,7 +86,7 @@ class HippoRAG2:
         self._graph = graph = bench.graph
         recognises = bench.gate.has_llm if recognition is None else recognition
         self._recognition = Asked(bench.gate, "recognition", RECOGNITION) if recognises else None
-        self._passage_weight, self._damping = passage_weight, checked_damping(damping)
+        self._passage_weight, self._damping = passage_weight, damping
         self._dense = Dense(bench)
         self._facts = bench.embedder.documents(graph.triple_texts) if graph.triples else None
         entities = len(graph.entities)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stratarag.eval.baselines.options import Damping, Share
 from stratarag.eval.baselines.plain import Dense
 from stratarag.eval.baselines.spreading import (
     Linker,
     Namer,
     best_passages,
-    checked_damping,
     relative,
     spread,
 )
@@ -49,14 +49,12 @@ class MutualIndex:
     description = "KAG's mutual index: PageRank over entities and passages, joined with similarity"
 
     def __init__(
-        self, bench: Workbench, *, certain: float = 0.9, walk_share: float = 0.5, damping: float = 0.5
+        self, bench: Workbench, *, certain: float = 0.9, walk_share: Share = 0.5, damping: Damping = 0.5
     ) -> None:
-        if not 0 <= walk_share <= 1:
-            raise ValueError(f"walk_share must be from 0 to 1, not {walk_share}")
         self._bench = bench
         self._graph = graph = bench.graph
         self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
-        self._certain, self._share, self._damping = certain, walk_share, checked_damping(damping)
+        self._certain, self._share, self._damping = certain, walk_share, damping
         entities = len(graph.entities)
         mentions = np.stack(graph.mentions.nonzero(), axis=1) + np.array([0, entities])
         ends = np.concatenate([graph.ends, mentions])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stratarag import _sync
 from stratarag.errors import MissingExtra
+from stratarag.eval.baselines.options import Count
 from stratarag.eval.rankers import Passage, Workbench
 from stratarag.kernels.topk import top_k
 from stratarag.pipeline.prompts import load_prompt
@@ -36,9 +37,7 @@ MOST_LEVELS = 5
 MOST_MEMBERS = 12
 """Of a balanced cluster."""
 Mode = Literal["collapsed", "tree"]
-MODES: tuple[Mode, ...] = ("collapsed", "tree")
 Clusters = Literal["mixture", "balanced"]
-CLUSTERS: tuple[Clusters, ...] = ("mixture", "balanced")
 MOST_TOKENS = 3500
 """Of the texts of a cluster; one with more is parted again."""
 PER_LEVEL = 5
@@ -72,14 +71,9 @@ class GmmTree:
         bench: Workbench,
         *,
         mode: Mode = "collapsed",
-        per_level: int = PER_LEVEL,
+        per_level: Count = PER_LEVEL,
         clusters: Clusters = "mixture",
     ) -> None:
-        for name, value, known in (("mode", mode, MODES), ("clusters", clusters, CLUSTERS)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-        if per_level < 1:
-            raise ValueError(f"per_level must be at least 1, not {per_level}")
         if clusters == "mixture" and find_spec("sklearn") is None:
             raise MissingExtra("scikit-learn", "eval")
         self._bench = bench

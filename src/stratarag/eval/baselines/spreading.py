@@ -141,10 +141,3 @@ def best_passages(bench: Workbench, scores: Scores, k: int) -> list[Passage]:
     """The `k` passages of the highest scores above 0, in the order of the corpus where they are equal."""
     order = np.argsort(-scores, kind="stable")[:k]
     return [bench.passages[row] for row in order[scores[order] > 0]]
-
-
-def checked_damping(damping: float) -> float:
-    """The damping factor, if it is one."""
-    if not 0 < damping < 1:
-        raise ValueError(f"damping must be between 0 and 1, not {damping}")
-    return damping

@@ -1,0 +1,76 @@
+"""Names of rows, their options and the types of values are checked before anything is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratarag.eval import evaluate
+
+
+class Untouched:
+    """An embedder that nobody may ask."""
+
+    name = "untouched"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise AssertionError("something was embedded")
+
+    def embed_query(self, text: str) -> list[float]:
+        raise AssertionError("something was embedded")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("magic?mode=x", r"'magic\?mode=x'"),
+        ("kag?certain=x", "certain must be a number, not 'x'"),
+        ("kag?certain=NaN", "certain must be a number, not nan"),
+        ("kag?certain=true", "certain must be a number, not True"),
+        ("kag?walk_share=1.5", "walk_share must be from 0 to 1, not 1.5"),
+        ("hipporag?damping=1", "damping must be between 0 and 1, not 1"),
+        ("hipporag?specificity=1", "specificity must be true or false, not 1"),
+        ("hipporag2?recognition=3", "recognition must be true or false or null, not 3"),
+        ("hipporag2?passage_weight=-1", "passage_weight must be at least 0, not -1"),
+        ("lightrag?mode=naiv", "mode must be one of local, global, hybrid, mix, naive, not 'naiv'"),
+        ("raptor?per_level=2.5", "per_level must be a whole number, not 2.5"),
+        ("graphrag_local?level=-1", "level must be at least 0, not -1"),
+        ("graphrag_local?depth=1", "graphrag_local has no option 'depth'; it has communities, level"),
+        ("dense?own_prompt=true", "dense has no prompts of its own"),
+        ("dense?build.size=1", "dense is no method of an index"),
+        ("hirag/trees", "asks for the view 'trees'"),
+        ("hirag?mode", "write name=value"),
+        ("hirag?mode=zigzag", "mode must be one of hi, local"),
+        ("hirag?build.layers=1", "hirag has no setting 'layers'"),
+        ("archrag?build.max_levels=x", "max_levels must be a whole number, not 'x'"),
+        ("archrag?build.clustering=none", "no clustering 'none'"),
+        ("noderag?steps=2.5", "steps must be a whole number, not 2.5"),
+        ("noderag?decompose=7", "decompose must be False"),
+        ("noderag/nodes?rank=bm25", 'leave view="nodes" out'),
+        ("lshtree?where=x", "`where` must be a mapping"),
+        ('lshtree?where={"$x":1}', r"unknown operator '\$x'"),
+        ("lshtree?levels=1.5", "whole number"),
+        ("lshtree?k=3", "'k' is no option of a row"),
+        ("lshtree?view=nodes", "'view' is no option of a row"),
+        ("lshtree?levles=1", "no argument 'levles'"),
+    ],
+)
+def test_what_no_row_can_be_measured_by_is_refused_before_anything_runs(name: str, said: str) -> None:
+    for rows, reference in (["dense", name], "dense"), (["dense"], name):
+        with pytest.raises(ValueError, match=said):
+            evaluate("demo", rows, reference=reference, embedder=Untouched())
+
+
+def test_what_is_allowed_passes() -> None:
+    from stratarag.config import Config
+    from stratarag.eval.checking import check_rows
+
+    names = [
+        'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',
+        'lshtree/chunks?rank=hybrid&fill=false&where={"year": {"$gte": 1901}}',
+        "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
+        "hipporag2?recognition=null&passage_weight=0",
+        "hipporag?synonymy=2&damping=0.1",
+        "raptor/nodes?clusters=balanced&per_level=1",
+        "graphrag_global?communities=attributed&own_prompt=false",
+    ]
+    check_rows(names, "chunks", Config())
