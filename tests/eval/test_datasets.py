@@ -58,12 +58,34 @@ def test_the_plain_layout(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "islands", name="other").name == "other"
 
 
-@pytest.mark.parametrize(("given", "read"), [(1998, ("1998",)), ("noon", ("noon",)), ({"text": "noon"}, ())])
+@pytest.mark.parametrize(("given", "read"), [(1998, ("1998",)), ("noon", ("noon",)), ([None, " "], ())])
 def test_an_answer_that_stands_alone_is_an_answer(tmp_path: Path, given: Any, read: tuple[str, ...]) -> None:
     question = QUESTIONS[0] | {"answers": given}
     dataset = load_dataset(folder_of(tmp_path / "islands", CORPUS, [question]))
     assert dataset.questions[0].answers == read
     assert bool(dataset.notes) == (not read), "what is none is named"
+
+
+@pytest.mark.parametrize("shape", [{"a": 1}, True, [["a"]], [{"id": "a"}], float("nan")])
+@pytest.mark.parametrize("key", ["answers", "supporting_ids", "type", "id", "question"])
+def test_a_value_of_another_shape_is_named_with_its_line(tmp_path: Path, key: str, shape: Any) -> None:
+    questions = [QUESTIONS[0], QUESTIONS[1] | {key: shape}]
+    with pytest.raises(ValueError, match=rf"questions\.jsonl:2: '{key}' must be a string"):
+        load_dataset(folder_of(tmp_path / "islands", CORPUS, questions))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"id": "a", "title": ["Ada"], "text": "x"}, r"corpus\.jsonl:1: 'title' must be a string"),
+        ({"id": "a", "text": ["x"]}, r"corpus\.jsonl:1: 'text' must be a string"),
+        ({"id": " ", "text": "x"}, "a document of 'islands' has a blank id"),
+        ({"id": "a", "text": "x", "year": float("inf")}, "document 'a': what stands beside its text"),
+    ],
+)
+def test_a_document_that_cannot_be_indexed_is_named(tmp_path: Path, document: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_dataset(folder_of(tmp_path / "islands", [document], [QUESTIONS[0]]))
 
 
 def test_the_demo_is_a_dataset() -> None:
@@ -245,14 +267,17 @@ def test_given_extractions_and_question_entities(tmp_path: Path) -> None:
     lines(folder / "openie.jsonl", triples)
     lines(
         folder / "entities.jsonl",
-        [{"id": "q1", "entities": ["light", " ", 5]}, {"id": "other", "entities": []}],
+        [{"id": "q1", "entities": ["light", " ", 1901]}, {"id": "other", "entities": []}],
     )
     dataset = load_dataset(folder, extraction="openie.jsonl", query_entities=folder / "entities.jsonl")
     first = dataset.documents[0]
     assert isinstance(first, Chunk)
     names = [entity.name for entity in dataset.extractions[first.ref].entities]
     assert names == ["Ada", "light"]
-    assert dataset.question_entities == {"q1": ("light",)}
+    assert dataset.question_entities == {"q1": ("light", "1901")}
+    lines(folder / "bad.jsonl", [{"id": "q1", "entities": {"light": 1}}])
+    with pytest.raises(ValueError, match=r"bad\.jsonl:1: 'entities' must be a string"):
+        load_dataset(folder, query_entities="bad.jsonl")
     assert dataset.notes[wording.UNKNOWN_ENTITIES] == ("other",)
     assert load_dataset(folder).extractions == {}, "extractions are used only where they are asked for"
 

@@ -144,6 +144,23 @@ def test_missing_evidence_and_repeated_ids_are_named(tmp_path: Path) -> None:
         ("x.jsonl", [MUSIQUE | {"paragraphs": None}], r"x\.jsonl:1: 'paragraphs' must be a list of objects"),
         ("x.jsonl", [ULTRA | {"input": None}], r"x\.jsonl:1: 'input' must be a string, not None"),
         ("x.jsonl", [ULTRA | {"context": ["a"]}], r"x\.jsonl:1: 'context' must be a string"),
+        ("x.json", [HOTPOT | {"answer": {"text": "Ada"}}], r"x\.json\[0\]: 'answer' must be a string"),
+        ("x.json", [HOTPOT | {"_id": ["h1"]}], r"x\.json\[0\]: '_id' must be a string"),
+        ("x.jsonl", [MUSIQUE | {"answer_aliases": {"12": 1}}], r"x\.jsonl:1: 'answer_aliases' must be"),
+        (
+            "x.jsonl",
+            [MUSIQUE | {"paragraphs": [{"title": "B", "paragraph_text": "x", "is_supporting": "False"}]}],
+            r"x\.jsonl:1: 'is_supporting' must be true or false, not 'False'",
+        ),
+        (
+            "x.jsonl",
+            [MUSIQUE | {"paragraphs": [{"title": "B", "paragraph_text": ["x"]}]}],
+            r"x\.jsonl:1: 'paragraph_text' must be a string",
+        ),
+        ("x.jsonl", [ULTRA | {"answers": [["Light."]]}], r"x\.jsonl:1: 'answers' must be a string"),
+        ("x.jsonl", [ULTRA | {"context_id": {}}], r"x\.jsonl:1: 'context_id' must be a string"),
+        ("x.json", [ALCE | {"qa_pairs": [{"answers": ["Orrin"]}]}], r"x\.json\[0\]: 'short_answers' of each"),
+        ("x.json", [ALCE | {"docs": [{"text": {"x": 1}}]}], r"x\.json\[0\]: 'text' must be a string"),
         (
             "x.json",
             [HOTPOT | {"context": [[None, ["a"]]]}],
@@ -175,6 +192,28 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, records: list[A
             r"MultiHopRAG\.json\[0\]: 'evidence_list' must be a list of objects",
         ),
         (
+            {"corpus.json": '[{"url": "u", "body": ["x"]}]', "MultiHopRAG.json": "[]"},
+            r"corpus\.json\[0\]: 'body' must be a string",
+        ),
+        (
+            {
+                "corpus.json": '[{"url": "u", "body": "x"}]',
+                "MultiHopRAG.json": '[{"query": "?", "answer": true}]',
+            },
+            r"MultiHopRAG\.json\[0\]: 'answer' must be a string",
+        ),
+        (
+            {"x_corpus.json": '[{"text": ["a", "b"]}]', "x.json": "[]"},
+            r"x_corpus\.json\[0\]: 'text' must be a string",
+        ),
+        (
+            {
+                "corpus.jsonl": '{"id": "7", "text": "x"}',
+                "annotations_bio_with_citation.jsonl": '{"question": "?", "gold_doc_ids": {"7": 1}}',
+            },
+            r"annotations_bio_with_citation\.jsonl:1: 'gold_doc_ids' must be a string",
+        ),
+        (
             {"documents.csv": "document_id,set\n../x,test\n", "qaps.csv": "", "x.content": "secret"},
             r"documents\.csv: '\.\./x' is no name of a story",
         ),
@@ -197,6 +236,19 @@ def test_what_cannot_be_read_of_a_folder_is_named(
     given = tmp_path / "x.json"
     with pytest.raises(ValueError, match=message):
         load_dataset(given if given.exists() else tmp_path)
+
+
+def test_paragraphs_without_titles_are_told_apart(tmp_path: Path) -> None:
+    paragraphs = [{"paragraph_text": text, "is_supporting": text == "Two."} for text in ("One.", "Two.")]
+    dataset = load_dataset(written(tmp_path / "x.jsonl", [MUSIQUE | {"paragraphs": paragraphs}]))
+    assert ids(dataset) == ["untitled", "untitled (2)"]
+    assert dataset.questions[0].supporting_ids == ("untitled (2)",)
+
+
+def test_half_an_emoji_is_replaced_in_every_layout(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([HOTPOT]).replace("Who kept", "Who \\ud83d kept"), "utf-8")
+    assert load_dataset(path).questions[0].question == "Who ? kept the light?"
 
 
 def test_a_book_is_one_document_and_another_text_under_its_id_is_named(tmp_path: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from stratarag.eval.layouts import read_layout
-from stratarag.eval.layouts_base import Raw
+from stratarag.eval.layouts_base import Raw, text_of, texts_of
 from stratarag.importing import read_openie
 from stratarag.importing.lines import json_lines
 from stratarag.records import Chunk, Document, Extraction, Metadata
@@ -160,6 +160,10 @@ def _assembled(raw: Raw, name: str) -> Dataset:
 
 
 def _document(identity: str, title: str, text: str, metadata: Metadata) -> Document:
+    try:
+        json.dumps(metadata, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"document {identity!r}: what stands beside its text is no JSON: {error}") from None
     if title and text.strip() and not text.startswith(f"{title}\n"):
         text = f"{title}\n{text}"
     return Document(identity, text, {"title": title, **metadata} if title else metadata)
@@ -171,12 +175,16 @@ def checked(dataset: Dataset) -> Dataset:
     Raises
     ------
     ValueError
-        If there are no documents or no questions, or there is gold and none of it is in the corpus.
+        If there are no documents or no questions, one of them has a blank id, or there is gold and none of it
+        is in the corpus.
     """
     notes: dict[str, tuple[str, ...]] = dict(dataset.notes)
     documents = _distinct_documents(dataset.documents, notes)
     questions = _distinct_questions(dataset.questions, notes)
     known = {_document_id(item) for item in documents}
+    for what, ids in (("document", known), ("question", {question.id for question in questions})):
+        if any(not identity.strip() for identity in ids):
+            raise ValueError(f"a {what} of {dataset.name!r} has a blank id")
     gold = {identity for question in questions for identity in question.supporting_ids}
     missing = sorted(gold - known)
     if not documents or not questions:
@@ -264,15 +272,9 @@ def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:
     notes = dict(dataset.notes)
     entities: dict[str, tuple[str, ...]] = {}
     for place, record in json_lines(path):
-        identity, names = str(record.get("id", "")), record.get("entities")
-        if not isinstance(names, list):
-            raise ValueError(f'{place}: "entities" must be a list of names')
+        identity, names = text_of(record, "id", place), texts_of(record, place, "entities")
         if identity in known:
-            entities[identity] = tuple(_texts(names))
+            entities[identity] = tuple(name.strip() for name in names)
         else:
             _note(notes, UNKNOWN_ENTITIES, [identity])
     return replace(dataset, question_entities=entities, notes=notes)
-
-
-def _texts(values: Iterable[Any]) -> list[str]:
-    return [value.strip() for value in values if isinstance(value, str) and value.strip()]

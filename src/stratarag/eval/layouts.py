@@ -13,14 +13,15 @@ from stratarag.eval.layouts_base import (
     DocumentRecord,
     QuestionRecord,
     Raw,
+    flag_of,
     objects_of,
     pairs_of,
     sentences_of,
-    several,
     table,
     text_of,
-    texts,
+    texts_of,
     title_of,
+    word_of,
 )
 from stratarag.eval.public_layouts import read_file, read_folder
 from stratarag.importing.lines import json_lines, json_objects, json_value
@@ -84,16 +85,16 @@ def _of_file(path: Path) -> Raw:
 
 def _plain(folder: Path) -> Raw:
     documents: list[DocumentRecord] = [
-        (text_of(record, "id", place), title_of(record), text_of(record, "text", place), _rest(record))
+        (text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), _rest(record))
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     questions = [
         (
             text_of(record, "id", place),
             text_of(record, "question", place),
-            texts(record.get("answers")),
-            texts(record.get("supporting_ids")),
-            str(record.get("type") or ""),
+            texts_of(record, place, "answers"),
+            texts_of(record, place, "supporting_ids"),
+            word_of(record, place, "type"),
         )
         for place, record in json_lines(folder / "questions.jsonl")
     ]
@@ -108,7 +109,7 @@ def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
     documents: list[DocumentRecord] = [
-        (text_of(record, "_id", place), title_of(record), text_of(record, "text", place), {})
+        (text_of(record, "_id", place), title_of(record, place), text_of(record, "text", place), {})
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     queries = [
@@ -146,25 +147,23 @@ def _is_number(text: str) -> bool:
 
 def _multihop(folder: Path) -> Raw:
     """MultiHop-RAG: evidence names articles by address and title."""
-    articles = [article for _, article in json_objects(folder / "corpus.json")]
     documents: list[DocumentRecord] = []
     ids: dict[str, str] = {}
-    for number, article in enumerate(articles):
-        identity = str(article.get("url") or article.get("title") or number)
-        title = title_of(article)
+    for number, (place, article) in enumerate(json_objects(folder / "corpus.json")):
+        identity = word_of(article, place, "url", "title") or str(number)
+        title = title_of(article, place)
         if title:
             ids.setdefault(title, identity)
         ids[identity] = identity
         extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
-        documents.append((identity, title, str(article.get("body") or ""), extra))
+        documents.append((identity, title, word_of(article, place, "body"), extra))
     questions: list[QuestionRecord] = []
     for number, (place, record) in enumerate(json_objects(folder / "MultiHopRAG.json")):
         gold = []
         for evidence in objects_of(record, "evidence_list", place) if record.get("evidence_list") else ():
-            address, title = str(evidence.get("url") or ""), title_of(evidence)
+            address, title = word_of(evidence, place, "url"), title_of(evidence, place)
             gold.append(ids.get(address) or ids.get(title) or address or title)
-        answers = texts([record.get("answer")])
-        kind = str(record.get("question_type") or "")
+        answers, kind = texts_of(record, place, "answer"), word_of(record, place, "question_type")
         questions.append((f"q{number:05}", text_of(record, "query", place), answers, tuple(gold), kind))
     return Raw(documents, questions)
 
@@ -172,10 +171,10 @@ def _multihop(folder: Path) -> Raw:
 def _hipporag(path: Path) -> Raw:
     """HippoRAG: a corpus without ids, and gold paragraphs in full, matched by title and text."""
     passages = _passages(path.with_name(f"{path.stem}{_CORPUS}"))
-    by_text = {(title_of(each), _plain_text(each["text"])): each["id"] for each in passages}
+    by_text = {(each["title"], _plain_text(each["text"])): each["id"] for each in passages}
     by_title: dict[str, list[str]] = defaultdict(list)
     for each in passages:
-        by_title[title_of(each)].append(each["id"])
+        by_title[each["title"]].append(each["id"])
 
     def found(title: str, text: str) -> str:
         title = " ".join(title.split())
@@ -186,13 +185,13 @@ def _hipporag(path: Path) -> Raw:
     questions: list[QuestionRecord] = []
     for number, (place, record) in enumerate(json_objects(path)):
         gold = tuple(found(*each) for each in _gold(record, place))
-        identity = str(record.get("id") or record.get("_id") or f"q{number:05}")
-        answers = texts([*several(record.get("answer")), *several(record.get("answer_aliases"))])
-        answers = answers or texts([*several(record.get("reference")), *several(record.get("gold_ans"))])
+        identity = word_of(record, place, "id", "_id") or f"q{number:05}"
+        answers = texts_of(record, place, "answer", "answer_aliases")
+        answers = answers or texts_of(record, place, "reference", "gold_ans")
         # MuSiQue tells the number of hops in its ids alone.
-        kind = str(record.get("type") or (identity.partition("__")[0] if "__" in identity else ""))
+        kind = word_of(record, place, "type") or (identity.partition("__")[0] if "__" in identity else "")
         questions.append((identity, text_of(record, "question", place), answers, gold, kind))
-    return Raw([(each["id"], title_of(each), each["text"], {}) for each in passages], questions)
+    return Raw([(each["id"], each["title"], each["text"], {}) for each in passages], questions)
 
 
 def _passages(path: Path) -> list[dict[str, str]]:
@@ -201,14 +200,17 @@ def _passages(path: Path) -> list[dict[str, str]]:
     value = json_value(path)
     if isinstance(value, dict):  # the older form: title to sentences
         value = [{"title": title, "text": sentences_of(text, str(path))} for title, text in value.items()]
-    return [
-        {
-            "id": str(each.get("idx", each.get("id", f"p{number:05}"))),
-            "title": title_of(each),
-            "text": str(each.get("text") or each.get("paragraph_text") or ""),
-        }
-        for number, each in enumerate(objects_of({path.name: value}, path.name, str(path)))
-    ]
+    found = []
+    for number, each in enumerate(objects_of({path.name: value}, path.name, str(path))):
+        place = f"{path}[{number}]"
+        found.append(
+            {
+                "id": word_of(each, place, "idx", "id") or f"p{number:05}",
+                "title": title_of(each, place),
+                "text": word_of(each, place, "text", "paragraph_text"),
+            }
+        )
+    return found
 
 
 def _gold(record: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
@@ -223,9 +225,9 @@ def _gold(record: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
     key = "paragraphs" if record.get("paragraphs") else "contexts"
     paragraphs = objects_of(record, key, place) if record.get(key) else []
     return [
-        (title_of(each), str(each.get("text") or each.get("paragraph_text") or ""))
+        (title_of(each, place), word_of(each, place, "text", "paragraph_text"))
         for each in paragraphs
-        if each.get("is_supporting", True)
+        if flag_of(each, "is_supporting", place, default=True)
     ]
 
 

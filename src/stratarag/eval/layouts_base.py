@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -29,17 +30,60 @@ def several(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def texts(values: Any) -> tuple[str, ...]:
-    """Answers and ids as strings, one or a list; numbers are written out, nothing else is taken."""
-    if isinstance(values, str | int | float):
-        values = [values]
-    kept: Iterable[Any] = values if isinstance(values, list) else ()
-    return tuple(str(value) for value in kept if isinstance(value, str | int | float) and str(value).strip())
+def texts_of(record: Mapping[str, Any], place: str, *keys: str) -> tuple[str, ...]:
+    """Answers or ids under some keys as strings, one or a list each; blank ones are left out.
+
+    Raises
+    ------
+    ValueError
+        If there is anything else; the message names the place.
+    """
+    return tuple(text for key in keys for text in texts(record.get(key), f"{place}: {key!r}"))
 
 
-def title_of(record: Mapping[str, Any]) -> str:
-    """A record's title, with single spaces; may be empty."""
-    return " ".join(str(record.get("title") or "").split())
+def texts(values: Any, what: str) -> tuple[str, ...]:
+    """One string or number, or a list of them; see `texts_of`. `what` names the place and the key."""
+    for value in several(values):
+        if value is not None and not _is_plain(value):
+            raise ValueError(f"{what} must be a string, a number or a list of them, not {values!r:.60}")
+    kept = (str(value) for value in several(values) if value is not None)
+    return tuple(text for text in kept if text.strip())
+
+
+def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
+    """The first of some keys that holds something: a string, or a number written out; else empty.
+
+    Errors as `texts_of`.
+    """
+    for key in keys:
+        value = record.get(key)
+        if value is not None and not _is_plain(value):
+            raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
+        if value is not None and str(value).strip():
+            return str(value)
+    return ""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is text as it stands; of true and false nobody knows how they would be worded."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def flag_of(record: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
+    """True or false, or 1 or 0, under a key. Errors as `texts_of`."""
+    value = record.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"{place}: {key!r} must be true or false, not {value!r:.60}")
+    return bool(value)
+
+
+def title_of(record: Mapping[str, Any], place: str) -> str:
+    """A record's title, with single spaces; may be empty. Errors as `texts_of`."""
+    return " ".join(word_of(record, place, "title").split())
 
 
 def text_of(record: Mapping[str, Any], key: str, place: str) -> str:

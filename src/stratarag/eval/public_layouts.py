@@ -15,15 +15,17 @@ from stratarag.eval.layouts_base import (
     DocumentRecord,
     QuestionRecord,
     Raw,
+    flag_of,
     list_of,
     objects_of,
     pairs_of,
     sentences_of,
-    several,
     table,
     text_of,
     texts,
+    texts_of,
     title_of,
+    word_of,
 )
 from stratarag.importing.lines import json_lines, json_objects
 
@@ -64,6 +66,7 @@ class _Paragraphs:
 
     def add(self, title: str, text: str) -> str:
         """The id of a paragraph: its title, with a number where several texts have that title."""
+        title = title or "untitled"
         key = (title, " ".join(text.split()))
         if key not in self._ids:
             count = self._titles[title] = self._titles.get(title, 0) + 1
@@ -93,11 +96,12 @@ def _musique(records: Records) -> Raw:
     for place, record in records:
         gold = []
         for paragraph in objects_of(record, "paragraphs", place):
-            identity = corpus.add(title_of(paragraph), str(paragraph.get("paragraph_text") or ""))
-            if paragraph.get("is_supporting"):
+            text = word_of(paragraph, place, "paragraph_text")
+            identity = corpus.add(title_of(paragraph, place), text)
+            if flag_of(paragraph, "is_supporting", place, default=False):
                 gold.append(identity)
         identity, question, answers, _, _ = _question(record, place, gold=gold)[:5]
-        answers = (*answers, *texts(record.get("answer_aliases")))
+        answers = (*answers, *texts_of(record, place, "answer_aliases"))
         questions.append((identity, question, answers, tuple(gold), identity.partition("__")[0]))
     return Raw(corpus.documents(), questions)
 
@@ -109,15 +113,15 @@ def _ultradomain(records: Records) -> Raw:
     questions: list[QuestionRecord] = []
     for number, (place, record) in enumerate(records):
         meta, text = record.get("meta"), text_of(record, "context", place)
-        title = title_of(meta) if isinstance(meta, dict) else ""
+        title = title_of(meta, place) if isinstance(meta, dict) else ""
         if text not in ids:
-            ids[text] = str(record.get("context_id") or f"book {len(documents):04}")
+            ids[text] = word_of(record, place, "context_id") or f"book {len(documents):04}"
             documents.append((ids[text], title, text, {}))
         identity = ids[text]
         question = text_of(record, "input", place)
-        kind = str(record.get("label") or record.get("dataset") or "")
-        asked = str(record.get("_id") or f"q{number:05}")
-        questions.append((asked, question, texts(record.get("answers")), (identity,), kind))
+        kind = word_of(record, place, "label", "dataset")
+        asked = word_of(record, place, "_id") or f"q{number:05}"
+        questions.append((asked, question, texts_of(record, place, "answers"), (identity,), kind))
     return Raw(documents, questions)
 
 
@@ -126,14 +130,26 @@ def _alce(records: Records) -> Raw:
     corpus, questions = _Paragraphs(), []
     for place, record in records:
         for passage in objects_of(record, "docs", place):
-            corpus.add(title_of(passage), str(passage.get("text") or ""))
+            corpus.add(title_of(passage, place), word_of(passage, place, "text"))
         pairs = objects_of(record, "qa_pairs", place) if record.get("qa_pairs") else []
-        parts: tuple[tuple[str, ...], ...] = tuple(texts(pair.get("short_answers")) for pair in pairs)
-        parts = parts or tuple(texts(each) for each in list_of(record, "answers", place))
+        parts: tuple[tuple[str, ...], ...] = tuple(_short_answers(pair, place) for pair in pairs)
+        parts = parts or tuple(
+            texts(each, f"{place}: 'answers'") for each in list_of(record, "answers", place)
+        )
         identity, question, answers, _, _ = _question(record, place, gold=[])[:5]
         answers = answers or tuple(dict.fromkeys(text for part in parts for text in part))
         questions.append((identity, question, answers, (), "", tuple(part for part in parts if part)))
     return Raw(corpus.documents(), questions)
+
+
+def _short_answers(pair: Mapping[str, Any], place: str) -> tuple[str, ...]:
+    """The wordings of one part of an answer; a part without any would score nothing and say so nowhere."""
+    found = texts_of(pair, place, "short_answers")
+    if not found:
+        raise ValueError(
+            f"{place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
+        )
+    return found
 
 
 def _narrativeqa(folder: Path, split: str) -> Raw:
@@ -152,13 +168,12 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
             f"{str(folder)!r} has no story of the split {split!r}: NarrativeQA's script downloads them as "
             f"{folder / 'tmp'}/<document_id>.content"
         )
-    questions: list[QuestionRecord] = [
-        (f"q{number:05}", row["question"], texts([row["answer1"], row["answer2"]]), (row["document_id"],), "")
-        for number, row in _rows(
-            folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
-        )
-        if row["set"] == split
-    ]
+    path, columns = folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
+    questions: list[QuestionRecord] = []
+    for number, row in _rows(path, columns):
+        if row["set"] == split:
+            answers = texts_of(row, str(path), "answer1", "answer2")
+            questions.append((f"q{number:05}", row["question"], answers, (row["document_id"],), ""))
     return Raw(documents, questions)
 
 
@@ -171,22 +186,18 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
     documents: list[DocumentRecord] = [
-        (text_of(record, "id", place), title_of(record), text_of(record, "text", place), {})
+        (text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), {})
         for place, record in json_lines(path)
     ]
     questions: list[QuestionRecord] = []
     for each in annotations:
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
         for number, (place, record) in enumerate(json_lines(each)):
-            answer = (
-                record.get("faithful_answer")
-                or record.get("faithful_answer_w_citation")
-                or record.get("answer")
-            )
+            answer = word_of(record, place, "faithful_answer", "faithful_answer_w_citation", "answer")
             asked = text_of(record, "query" if "query" in record else "question", place)
-            identity = f"{domain}-{record.get('qid', number)}"
-            gold = texts(list_of(record, "gold_doc_ids", place))
-            questions.append((identity, asked, texts([answer]), gold, domain))
+            identity = f"{domain}-{word_of(record, place, 'qid') or number}"
+            gold = texts_of(record, place, "gold_doc_ids")
+            questions.append((identity, asked, (answer,) if answer else (), gold, domain))
     return Raw(documents, questions)
 
 
@@ -206,14 +217,12 @@ def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]
 def _question(
     record: Mapping[str, Any], place: str, *, gold: Sequence[str], kind: str = ""
 ) -> tuple[str, str, tuple[str, ...], tuple[str, ...], str]:
-    identity = record.get("_id") or record.get("id") or record.get("sample_id") or place.rpartition("/")[2]
-    answers = texts(several(record.get("answer")))
     return (
-        str(identity),
+        word_of(record, place, "_id", "id", "sample_id") or place.rpartition("/")[2],
         text_of(record, "question", place),
-        answers,
+        texts_of(record, place, "answer"),
         tuple(gold),
-        str(record.get(kind) or ""),
+        word_of(record, place, kind) if kind else "",
     )
 
 

@@ -37,11 +37,15 @@ def json_object(raw: bytes, place: str) -> dict[str, Any]:
         raise ValueError(f"{place}: not readable: nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"{place}: a JSON {type(value).__name__} where an object was expected")
+    whole: dict[str, Any] = _without_lone_surrogates(value, text)
+    return whole
+
+
+def _without_lone_surrogates(value: Any, text: str) -> Any:
+    """What a JSON text holds; a lone surrogate, as of an emoji cut in two, cannot be stored."""
     if "\\ud" not in text.lower():
         return value
-    # A lone surrogate, as of an emoji cut in two, cannot be stored.
-    whole: dict[str, Any] = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    return whole
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -70,7 +74,8 @@ def json_value(path: Path) -> Any:
         If it is not UTF-8, or not JSON; the message names the file.
     """
     try:
-        return json.loads(path.read_text("utf-8-sig"))
+        text = path.read_text("utf-8-sig")
+        return _without_lone_surrogates(json.loads(text), text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
     except ValueError as error:
