@@ -26,10 +26,12 @@ FLAGS = {
 }
 LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 TESTS = [
+    "test_alignment.py",
     "test_bm25.py",
     "test_chnsw.py",
     "test_chnsw_input.py",
     "test_chnsw_settled.py",
+    "test_halves.py",
     "test_hamming.py",
     "test_native.py",
     "test_paths.py",

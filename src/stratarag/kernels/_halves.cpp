@@ -12,6 +12,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include "_dispatch.hpp"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -20,14 +22,6 @@ using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::c
 using Segment = nb::ndarray<const uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Found = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Scores = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#include <immintrin.h>
-#define STRATARAG_DISPATCH 1
-#define STRATARAG_INLINE inline __attribute__((always_inline))
-#else
-#define STRATARAG_INLINE inline
-#endif
 
 namespace {
 
@@ -43,22 +37,31 @@ STRATARAG_INLINE float from_half(uint16_t half) {
     return std::bit_cast<float>(sign | raised << 23 | mantissa << 13);
 }
 
-float half_dot(const uint16_t *left, const float *right, size_t dimension) {
+STRATARAG_INLINE float value(uint16_t half) { return from_half(half); }
+STRATARAG_INLINE float value(float whole) { return whole; }
+
+// The inner product with 16-bit floats or with 32-bit ones.
+template <typename Other> float dot(const uint16_t *left, const Other *right, size_t dimension) {
     float total = 0;
     for (size_t at = 0; at < dimension; ++at)
-        total += from_half(left[at]) * right[at];
+        total += from_half(left[at]) * value(right[at]);
     return total;
 }
 
 #ifdef STRATARAG_DISPATCH
-__attribute__((target("avx2,fma,f16c"))) float half_dot_avx2(const uint16_t *left, const float *right,
-                                                             size_t dimension) {
+#define STRATARAG_HALVES __attribute__((target("avx2,fma,f16c")))
+
+STRATARAG_HALVES STRATARAG_INLINE __m256 eight(const uint16_t *halves) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(halves)));
+}
+STRATARAG_HALVES STRATARAG_INLINE __m256 eight(const float *floats) { return _mm256_loadu_ps(floats); }
+
+template <typename Other> STRATARAG_HALVES float dot_avx2(const uint16_t *left, const Other *right, size_t dimension) {
     __m256 even = _mm256_setzero_ps(), odd = _mm256_setzero_ps();
     size_t at = 0;
     for (; at + 16 <= dimension; at += 16) {
-        const __m128i *halves = reinterpret_cast<const __m128i *>(left + at);
-        even = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_loadu_ps(right + at), even);
-        odd = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(halves + 1)), _mm256_loadu_ps(right + at + 8), odd);
+        even = _mm256_fmadd_ps(eight(left + at), eight(right + at), even);
+        odd = _mm256_fmadd_ps(eight(left + at + 8), eight(right + at + 8), odd);
     }
     alignas(32) float sums[8];
     _mm256_store_ps(sums, _mm256_add_ps(even, odd));
@@ -66,37 +69,7 @@ __attribute__((target("avx2,fma,f16c"))) float half_dot_avx2(const uint16_t *lef
     for (float sum : sums)
         total += sum;
     for (; at < dimension; ++at)
-        total += from_half(left[at]) * right[at];
-    return total;
-}
-#endif
-
-float pair_dot(const uint16_t *left, const uint16_t *right, size_t dimension) {
-    float total = 0;
-    for (size_t at = 0; at < dimension; ++at)
-        total += from_half(left[at]) * from_half(right[at]);
-    return total;
-}
-
-#ifdef STRATARAG_DISPATCH
-__attribute__((target("avx2,fma,f16c"))) float pair_dot_avx2(const uint16_t *left, const uint16_t *right,
-                                                             size_t dimension) {
-    __m256 even = _mm256_setzero_ps(), odd = _mm256_setzero_ps();
-    size_t at = 0;
-    for (; at + 16 <= dimension; at += 16) {
-        const __m128i *one = reinterpret_cast<const __m128i *>(left + at);
-        const __m128i *two = reinterpret_cast<const __m128i *>(right + at);
-        even = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(one)), _mm256_cvtph_ps(_mm_loadu_si128(two)), even);
-        odd = _mm256_fmadd_ps(_mm256_cvtph_ps(_mm_loadu_si128(one + 1)), _mm256_cvtph_ps(_mm_loadu_si128(two + 1)),
-                              odd);
-    }
-    alignas(32) float sums[8];
-    _mm256_store_ps(sums, _mm256_add_ps(even, odd));
-    float total = 0;
-    for (float sum : sums)
-        total += sum;
-    for (; at < dimension; ++at)
-        total += from_half(left[at]) * from_half(right[at]);
+        total += from_half(left[at]) * value(right[at]);
     return total;
 }
 #endif
@@ -122,10 +95,10 @@ bool has_halves() {
 }
 
 #ifdef STRATARAG_DISPATCH
-__attribute__((target("avx2,f16c"))) void widen_avx2(const uint16_t *halves, float *floats, size_t dimension) {
+STRATARAG_HALVES void widen_avx2(const uint16_t *halves, float *floats, size_t dimension) {
     size_t at = 0;
     for (; at + 8 <= dimension; at += 8)
-        _mm256_storeu_ps(floats + at, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(halves + at))));
+        _mm256_storeu_ps(floats + at, eight(halves + at));
     for (; at < dimension; ++at)
         floats[at] = from_half(halves[at]);
 }
@@ -161,11 +134,11 @@ class HalfVectors {
         visit(slots, [&](size_t i, const uint16_t *vector, bool wide) {
 #ifdef STRATARAG_DISPATCH
             if (wide) {
-                scores.data()[i] = half_dot_avx2(vector, query.data(), dimension);
+                scores.data()[i] = dot_avx2(vector, query.data(), dimension);
                 return;
             }
 #endif
-            scores.data()[i] = half_dot(vector, query.data(), dimension);
+            scores.data()[i] = dot(vector, query.data(), dimension);
         });
     }
 
@@ -182,11 +155,11 @@ class HalfVectors {
             const uint16_t *other = at(two.data()[i]);
 #ifdef STRATARAG_DISPATCH
             if (wide) {
-                scores.data()[i] = pair_dot_avx2(vector, other, dimension);
+                scores.data()[i] = dot_avx2(vector, other, dimension);
                 return;
             }
 #endif
-            scores.data()[i] = pair_dot(vector, other, dimension);
+            scores.data()[i] = dot(vector, other, dimension);
         });
     }
 

@@ -7,19 +7,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "_dispatch.hpp"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
 using Code = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Distances = nb::ndarray<uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define STRATARAG_DISPATCH 1
-#define STRATARAG_INLINE inline __attribute__((always_inline))
-#else
-#define STRATARAG_INLINE inline
-#endif
 
 namespace {
 
@@ -34,7 +29,6 @@ STRATARAG_INLINE void distances(const uint64_t *query, const uint64_t *codes, si
 }
 
 #ifdef STRATARAG_DISPATCH
-// Wheels are built for any x86-64; the instruction is chosen where it exists.
 __attribute__((target("popcnt"))) void distances_popcnt(const uint64_t *query, const uint64_t *codes,
                                                         size_t count, size_t words, uint16_t *out) {
     distances(query, codes, count, words, out);

@@ -10,6 +10,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "_dispatch.hpp"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -19,14 +21,6 @@ using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 using Rows = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#include <immintrin.h>
-#define STRATARAG_DISPATCH 1
-#define STRATARAG_INLINE inline __attribute__((always_inline))
-#else
-#define STRATARAG_INLINE inline
-#endif
 
 namespace {
 
