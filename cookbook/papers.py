@@ -2,7 +2,8 @@
 
 usage: python cookbook/papers.py --list
        python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
-                                 [--extraction FILE] [--questions N] [--work FOLDER] [--estimate] [--dry-run]
+                                 [--extraction FILE] [--questions N] [--work FOLDER] [--small]
+                                 [--estimate] [--dry-run]
 
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
 it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FILE is looked for in their
@@ -10,7 +11,9 @@ folders too. Commands run one after the other; what each prints, and the time it
 one that ended well before, with nothing that failed, is not run again where data, code and command are the
 same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
 The exit code is 1 if a command failed, and 3 if rows of a table did, which it names.
---estimate tells what answers and verdicts would cost, and calls nothing; --dry-run only shows the commands.
+--small shows in a few minutes that a table runs, with two questions and scripts at a reduced size: its
+figures mean nothing. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run
+only shows the commands.
 --judge, --embedder, --questions and --estimate are for tables with a model.
 """
 
@@ -24,10 +27,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from papers_tables import TABLES, Step, Table
+from papers_steps import Step, Table
+from papers_tables import TABLES
 
 from stratarag.eval import load_dataset
 from stratarag.eval.kept import Kept, code, digest, digest_of_files
@@ -36,6 +41,7 @@ HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
 LEFT_OUT = 3
 """Exit code of `stratarag eval`, and of this program, where rows failed and the others stand."""
+SMALL_QUESTIONS = 2
 FOR_MODELS = ("judge", "embedder", "questions", "estimate")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
@@ -63,9 +69,17 @@ def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
     own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
     own += ["--cache", str(given.work / "cache")] if step.keeps_vectors else []
     own += ["--llm", given.llm] if step.takes_llm and given.llm else []
-    runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}
+    own += step.small if given.small else []
+    own += ["--libraries", *installed(step)] if step.libraries else []
+    beside = ["--texts", str(Path(given.data[0]).resolve().parent)] if step.corpora == "beside" else []
+    runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data], "beside": [beside]}
     for data in runs[step.corpora]:
         yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
+
+
+def installed(step: Step) -> list[str]:
+    """The libraries of a step that are here."""
+    return [name for name, module in step.libraries.items() if find_spec(module) is not None]
 
 
 def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
@@ -78,6 +92,8 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]
+    if given.small and given.questions is None:
+        parts += ["--questions", str(SMALL_QUESTIONS)]
     return [*parts, "--estimate"] if given.estimate else parts
 
 
@@ -152,7 +168,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--extraction", metavar="FILE", help="given entities and triples of the passages")
     parser.add_argument("--questions", type=int, metavar="N", help="ask only the first so many")
     parser.add_argument("--work", type=Path, default=Path("papers-work"), help="where all is kept")
-    for name in ("estimate", "dry-run", "list"):
+    for name in ("small", "estimate", "dry-run", "list"):
         parser.add_argument(f"--{name}", action="store_true")
     given = parser.parse_args()
     if given.list or given.table is None:
@@ -165,9 +181,13 @@ def arguments() -> argparse.Namespace:
             parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
         unused = [f"--{name}" for name in FOR_MODELS if getattr(given, name)]
         if unused and not table.needs_model and not (given.llm and table.with_model):
-            parser.error(f"{table.name} is measured by a script without a model, which takes no {unused[0]}")
+            parser.error(f"{table.name} is measured by a script, which takes no {unused[0]}")
+        for step in table.steps:
+            first = next(iter(step.libraries), "")
+            if first and first not in installed(step):
+                parser.error(f"{table.name} compares with {first}, which is not here: pip install {first}")
         if given.llm and not table.takes_model:
-            parser.error(f"{table.name} is measured by a script without a model, which takes no --llm")
+            parser.error(f"{table.name} is measured by a script, which takes no --llm")
     return given
 
 

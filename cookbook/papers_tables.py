@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+
+from papers_steps import Table, answered, compared, pairwise, script
 
 MULTIHOP = "MultiHop-RAG (folder), HotpotQA (file)"
 ARENA = "RAG-QA Arena (folder with corpus.jsonl), one for each domain or one for all"
@@ -16,118 +16,24 @@ LIGHTRAG = ("lightrag/nodes?mode=local", "lightrag/nodes?mode=global", "lightrag
 GRAPHRAG = ("graphrag_local/nodes", "graphrag_global")
 RAPTOR = "raptor/nodes"
 BALANCED = "raptor/nodes?clusters=balanced"
-Corpora = Literal["any", "texts", "short"]
-
-
-@dataclass(frozen=True)
-class Step:
-    """An evaluation of methods, or a script of `benchmarks/` with its arguments before the data.
-
-    Parameters
-    ----------
-    methods, arguments, config
-        Of an evaluation; `arguments` of a script too.
-    reference
-        Whose answers all others are compared with: on the data's own questions where their answers are texts,
-        else on questions about the corpus as a whole that the model thinks up. Empty: answers are scored.
-    only
-        The data that it is for: all, those whose answers are texts, or those whose answers are short.
-    corpora
-        Whether a script takes none, all at once, or each in a run of its own, as evaluations do.
-    takes_extraction, keeps_vectors, takes_llm
-        Further options of a script.
-    """
-
-    methods: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    reference: str = ""
-    only: Corpora = "any"
-    script: str = ""
-    corpora: Literal["none", "all", "each"] = "each"
-    takes_extraction: bool = False
-    keeps_vectors: bool = False
-    takes_llm: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table or figure: where it stands, what it shows, on which data, and how it is made.
-
-    `with_model` are steps that follow where there is a model, of tables whose other steps need none.
-    """
-
-    name: str
-    paper: str
-    label: str
-    title: str
-    steps: tuple[Step, ...]
-    data: str = ""
-    with_model: tuple[Step, ...] = ()
-
-    @property
-    def takes_model(self) -> bool:
-        """Whether there is something to do for a model."""
-        return self.needs_model or bool(self.with_model) or any(step.takes_llm for step in self.steps)
-
-    @property
-    def needs_data(self) -> bool:
-        """Whether a corpus has to be named."""
-        return any(step.corpora != "none" for step in self.steps)
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether it is about answers: what has only scripts, or rankings, is made without a model."""
-        return any(step.methods for step in self.steps)
-
-    @property
-    def needs(self) -> str:
-        """In words."""
-        model = "a chat model" if self.needs_model else "no model"
-        model += ", or a chat model for more" if self.takes_model and not self.needs_model else ""
-        parts = [self.data if self.needs_data else "", model]
-        return "; ".join(part for part in parts if part)
-
-
-def answered(
-    *methods: str,
-    arguments: tuple[str, ...] = (),
-    config: Mapping[str, Any] | None = None,
-    only: Corpora = "any",
-) -> Step:
-    """Answers and their metrics, tokens and times."""
-    return Step(methods, arguments, config or {}, only=only)
-
-
-def compared(reference: str, *methods: str, only: Corpora = "any") -> Step:
-    """Answers of methods against those of one."""
-    return Step(methods, reference=reference, only=only)
-
-
-def pairwise(*methods: str, only: Corpora = "any") -> tuple[Step, ...]:
-    """Every method compared with every other one: each is the reference once. Answers come from the cache."""
-    return tuple(compared(reference, *methods, only=only) for reference in methods)
-
-
-def script(
-    name: str,
-    *arguments: str,
-    corpora: Literal["none", "all", "each"] = "each",
-    extraction: bool = False,
-    vectors: bool = True,
-    llm: bool = False,
-) -> Step:
-    """A script of `benchmarks/`: whether it takes corpora, extractions, a folder of vectors, a model."""
-    options = {"takes_extraction": extraction, "keeps_vectors": vectors, "takes_llm": llm}
-    return Step((), arguments, script=name, corpora=corpora, **options)
-
+TEXTS = "a corpus with others beside it, of 91,200 texts and sentences together"
 
 CHNSW = script(
-    "chnsw.py", "--leaves", "25000", "--data", "clustered", "random", corpora="none", vectors=False
+    "chnsw.py",
+    *("--leaves", "90000", "--data", "real"),
+    corpora="beside",
+    small=("--small",),
+    libraries={
+        "hnswlib": "hnswlib",
+        "faiss_sq8": "faiss",
+        "usearch_i8": "usearch",
+        "svs": "svs",
+        "ngt": "ngtpy",
+    },
 )
-COMMUNITIES = script("communities.py", corpora="all")
-ABLATIONS = script("noderag.py", "tables", extraction=True)
-FIGURES = script("hirag.py", "figures", extraction=True)
+COMMUNITIES = script("communities.py", corpora="all", small=("--small",))
+ABLATIONS = script("noderag.py", "tables", extraction=True, small=("--small",))
+FIGURES = script("hirag.py", "figures", extraction=True, small=("--embedder", "hashing", "--questions", "10"))
 STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 
 
@@ -148,6 +54,32 @@ SUMMARIES = (
     "lightrag/nodes",
     "fastgraphrag/nodes",
     "kag",
+    "hirag?own_prompt=true",
+)
+VARIANTS = answered(
+    ARCHRAG,
+    "archrag?build.clustering=spectral&own_prompt=true",
+    "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
+    "archrag?build.augmentation=none&own_prompt=true",
+    "archrag?build.max_levels=1&own_prompt=true",
+    "archrag?levels=[0]&own_prompt=true",
+    "archrag?mode=direct&own_prompt=true",
+    arguments=("--reference", ARCHRAG),
+)
+WIN_RATES = compared(
+    SUMMARIES[-1],
+    *SUMMARIES,
+    "hirag?build.max_layers=0&own_prompt=true",
+    "hirag?mode=no_bridge&own_prompt=true",
+)
+CHAINS = answered(
+    "dense",
+    RAPTOR,
+    "graphrag_local/nodes",
+    "lightrag/nodes",
+    "fastgraphrag/nodes",
+    "hipporag",
+    "hipporag2",
     "hirag?own_prompt=true",
 )
 
@@ -184,13 +116,7 @@ _ALL = (
         (answered("hipporag", RAPTOR, "lightrag/nodes", "graphrag_local/nodes", ARCHRAG),),
         MULTIHOP,
     ),
-    Table(
-        "archrag-figure-6",
-        "ArchRAG",
-        "Figure 6",
-        "C-HNSW against Base-HNSW",
-        (CHNSW,),
-    ),
+    Table("archrag-figure-6", "ArchRAG", "Figure 6", "C-HNSW against Base-HNSW", (CHNSW,), TEXTS),
     Table(
         "archrag-figure-7",
         "ArchRAG",
@@ -212,18 +138,7 @@ _ALL = (
         "ArchRAG",
         "Table 4",
         "variants",
-        (
-            answered(
-                ARCHRAG,
-                "archrag?build.clustering=spectral&own_prompt=true",
-                "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
-                "archrag?build.augmentation=none&own_prompt=true",
-                "archrag?build.max_levels=1&own_prompt=true",
-                "archrag?levels=[0]&own_prompt=true",
-                "archrag?mode=direct&own_prompt=true",
-                arguments=("--reference", ARCHRAG),
-            ),
-        ),
+        (VARIANTS,),
         MULTIHOP,
     ),
     Table(
@@ -258,13 +173,7 @@ _ALL = (
         (answered("graphrag_global", "graphrag_global?communities=attributed", ARCHRAG),),
         MULTIHOP,
     ),
-    Table(
-        "archrag-figure-9",
-        "ArchRAG",
-        "Figure 9",
-        "C-HNSW on other vectors",
-        (CHNSW,),
-    ),
+    Table("archrag-figure-9", "ArchRAG", "Figure 9", "C-HNSW on other vectors", (CHNSW,), TEXTS),
     Table(
         "archrag-figure-10",
         "ArchRAG",
@@ -293,15 +202,7 @@ _ALL = (
         ),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
-    Table(
-        "noderag-table-2",
-        "NodeRAG",
-        "Table 2",
-        "ablations",
-        (ABLATIONS,),
-        MUSIQUE,
-        (NODERAG_PARTS,),
-    ),
+    Table("noderag-table-2", "NodeRAG", "Table 2", "ablations", (ABLATIONS,), MUSIQUE, (NODERAG_PARTS,)),
     Table(
         "noderag-figure-4",
         "NodeRAG",
@@ -319,14 +220,7 @@ _ALL = (
         (answered("graphrag_local/nodes", "graphrag_global", "lightrag/nodes", "noderag?own_prompt=true"),),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
-    Table(
-        "noderag-table-4",
-        "NodeRAG",
-        "Table 4",
-        "nodes and edges by type",
-        (ABLATIONS,),
-        MUSIQUE,
-    ),
+    Table("noderag-table-4", "NodeRAG", "Table 4", "nodes and edges by type", (ABLATIONS,), MUSIQUE),
     Table(
         "noderag-table-5",
         "NodeRAG",
@@ -348,14 +242,7 @@ _ALL = (
         "HiRAG",
         "Table 1",
         "win rates on summaries, and ablations",
-        (
-            compared(
-                SUMMARIES[-1],
-                *SUMMARIES,
-                "hirag?build.max_layers=0&own_prompt=true",
-                "hirag?mode=no_bridge&own_prompt=true",
-            ),
-        ),
+        (WIN_RATES,),
         ULTRA,
     ),
     Table(
@@ -363,18 +250,7 @@ _ALL = (
         "HiRAG",
         "Table 2",
         "EM and F1 of chains",
-        (
-            answered(
-                "dense",
-                RAPTOR,
-                "graphrag_local/nodes",
-                "lightrag/nodes",
-                "fastgraphrag/nodes",
-                "hipporag",
-                "hipporag2",
-                "hirag?own_prompt=true",
-            ),
-        ),
+        (CHAINS,),
         "2WikiMultiHopQA, HotpotQA (files)",
     ),
     Table("hirag-table-3", "HiRAG", "Table 3", "statistics of data", (STATISTICS,), ULTRA),
@@ -402,44 +278,16 @@ _ALL = (
         (compared(SUMMARIES[-1], *SUMMARIES),),
         ULTRA,
     ),
-    Table(
-        "hirag-table-7",
-        "HiRAG",
-        "Table 7",
-        "what the bridge covers",
-        (FIGURES,),
-        "a corpus",
-    ),
-    Table(
-        "hirag-figure-4",
-        "HiRAG",
-        "Figure 4",
-        "cluster sparsity",
-        (FIGURES,),
-        "a corpus",
-    ),
-    Table(
-        "hirag-figure-5",
-        "HiRAG",
-        "Figure 5",
-        "clustering coefficients",
-        (FIGURES,),
-        "a corpus",
-    ),
-    Table(
-        "hirag-figure-6",
-        "HiRAG",
-        "Figure 6",
-        "shortest paths with the hierarchy",
-        (FIGURES,),
-        "a corpus",
-    ),
+    Table("hirag-table-7", "HiRAG", "Table 7", "what the bridge covers", (FIGURES,), "a corpus"),
+    Table("hirag-figure-4", "HiRAG", "Figure 4", "cluster sparsity", (FIGURES,), "a corpus"),
+    Table("hirag-figure-5", "HiRAG", "Figure 5", "clustering coefficients", (FIGURES,), "a corpus"),
+    Table("hirag-figure-6", "HiRAG", "Figure 6", "shortest paths with the hierarchy", (FIGURES,), "a corpus"),
     Table(
         "lsh-table-1",
         "LSH tree",
         "Table 1",
         "construction times",
-        (script("construction.py", "--limit", "120", corpora="all"),),
+        (script("construction.py", "--limit", "120", corpora="all", small=("--small",)),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
         (answered("graphrag_local/nodes", RAPTOR, BALANCED, "lshtree?own_prompt=true"),),
     ),
@@ -472,7 +320,7 @@ _ALL = (
         "LSH tree",
         "Figure 5",
         "sizes of chunks",
-        (script("chunk_size.py", "--sizes", "200,400,800,1400", extraction=True),),
+        (script("chunk_size.py", "--sizes", "200,400,800,1400", extraction=True, small=("--small",)),),
         "a corpus of long documents",
         tuple(
             answered("lshtree?own_prompt=true", config={"chunking": {"size": size, "overlap": size // 10}})

@@ -158,7 +158,6 @@ SECTIONS = (
             "--cache",
             "CACHE",
         ),
-        small=(),
     ),
     script("noderag-speed", "NodeRAG at size", "noderag.py", "speed"),
     script(

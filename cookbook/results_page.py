@@ -7,7 +7,8 @@ from typing import Any
 
 from results_chnsw import searched
 from results_margins import conclusions, margins
-from results_systems import Comparison, in_short, told
+from results_short import in_short, searched_in_short
+from results_systems import Comparison, told
 from results_tables import day, machines, markdown, row_of, short
 
 Ranking = Mapping[str, Any]
@@ -92,7 +93,8 @@ def page(
     if any(each["small"] and name in titles for name, each in found.items()):
         parts.append("**Some data sets were asked a few questions only (`--small`): a smoke test.**\n")
     shown = [f"![{what}]({path})\n" for what, path in zip(PLOTS, plots, strict=False) if scored]
-    parts += ["## Conclusions\n", *in_short(scored, titles, methods, compared), *shown, LEGEND]
+    parts += ["## Conclusions\n", *in_short(scored, titles, methods, compared)]
+    parts += [*searched_in_short(found.get("chnsw")), "", *shown, LEGEND]
     parts += conclusions(scored, titles, methods)
     parts += told(scored, titles, methods, compared)
     parts += ["## Margins\n", *margins(scored, titles, methods)]

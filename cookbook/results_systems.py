@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results_margins import PLAIN, VERDICTS, best_of, gain, gains, signed, standing, verdict
+from results_margins import PLAIN, best_of, gain, signed, standing
 from results_tables import row_of
 
 Ranking = Mapping[str, Any]
-DOCUMENTS = "doc_recall@5"
 SPREAD = 0.7
 """Between the first and the last row of one data set, in rows."""
 
@@ -33,48 +32,6 @@ def comparisons(systems: Sequence[str], own_nodes: Sequence[str]) -> tuple[Compa
         Comparison("recall@5 of supporting passages", "", "recall@5", passages),
         Comparison("answer in the first 1,000 tokens", "/default", "answer@1000", shown),
         Comparison("answer in the first 2,000 tokens", "/default", "answer@2000", shown),
-    )
-
-
-def in_short(
-    scored: Mapping[str, Ranking],
-    titles: Mapping[str, str],
-    methods: Sequence[str],
-    compared: Sequence[Comparison],
-) -> Iterator[str]:
-    """On how many data sets all methods are ahead beyond noise: of plain rankings, and of other systems."""
-    counted = []
-    for each in compared:
-        plain, systems = (
-            [
-                verdict(found)
-                for scores in of
-                if (found := gains(scores, methods, each.view, each.metric, rivals))
-            ]
-            for of, rivals in ((scored.values(), PLAIN), (mostly(scored, each).values(), each.rivals))
-        )
-        counts = [f"{found.count(VERDICTS[0])} of {len(found)}" for found in (plain, systems)]
-        counted.append(f"by {each.title} on {' and '.join(counts)}")
-    if scored and counted:
-        yield (
-            "**In short**: all four methods are ahead beyond noise of the best plain ranking, and of the "
-            f"best other system, {'; '.join(counted)} data sets.{by_documents(scored, titles, methods)}\n"
-        )
-
-
-def by_documents(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]) -> str:
-    """What is left of the lead where a second passage of a document counts for nothing."""
-    found = {
-        titles[key]: verdict(each)
-        for key, scores in scored.items()
-        if (each := gains(scores, methods, "", DOCUMENTS, PLAIN))
-    }
-    if not found:
-        return ""
-    ahead = f"{list(found.values()).count(VERDICTS[0])} of {len(found)}"
-    return (
-        " Counted by documents, of which further passages bring nothing, they are ahead beyond noise of the "
-        f"best plain ranking on {ahead} (recorded for {', '.join(found)})."
     )
 
 

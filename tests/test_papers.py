@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -134,6 +135,33 @@ def test_answers_are_compared_on_the_questions_that_the_data_have_for_it(
     assert "--against-gold" in gold
     assert len(pairs) == 5
     assert all("--head-to-head" in line for line in pairs)
+
+
+def test_a_small_form_asks_two_questions_and_reduces_scripts(corpus: Path, tmp_path: Path) -> None:
+    work = ("--work", str(tmp_path / "work"), "--small")
+    (line,) = dry("archrag-table-8", str(corpus), "--llm", "m", *work)
+    assert line.endswith("--llm m --questions 2")
+    (line,) = dry("archrag-table-8", str(corpus), "--llm", "m", "--questions", "1", *work)
+    assert line.endswith("--questions 1")
+    (line,) = dry("archrag-figure-7", str(corpus), *work)
+    assert line.endswith("--small")
+    (line,) = dry("hirag-figure-5", str(corpus), *work)
+    assert line.endswith("--embedder hashing --questions 10")
+
+
+def test_the_search_is_compared_on_real_vectors_with_the_libraries_that_are_here(
+    corpus: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("hnswlib")
+    lines = {dry(f"archrag-figure-{number}", str(corpus))[0] for number in (6, 9)}
+    (line,) = lines
+    assert f"--leaves 90000 --data real --texts {corpus.parent} " in line
+    assert "--libraries hnswlib" in line
+
+
+def test_a_library_that_is_not_here_is_named(corpus: Path) -> None:
+    if importlib.util.find_spec("hnswlib") is None:
+        assert "pip install hnswlib" in papers("archrag-figure-6", str(corpus)).stderr
 
 
 def test_a_model_adds_what_needs_one(corpus: Path, tmp_path: Path) -> None:

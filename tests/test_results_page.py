@@ -190,6 +190,43 @@ def test_the_readme_tells_what_the_records_say(results: Any) -> None:
         assert cells == [tables.short(each) for each in (*recalls, sum(recalls) / len(recalls))]
 
 
+def test_a_corpus_that_is_measured_twice_counts_once(results: Any) -> None:
+    short = importlib.import_module("results_short")
+    rows = [{"name": name, "means": {"recall@5": 0.5}} for name in ("a", "b", "dense")]
+
+    def scored(is_noise: bool) -> dict[str, Any]:
+        gains = {name: {"dense": [0.1, 0.05, 0.15, is_noise]} for name in ("a", "b")}
+        return {"rows": rows, "pairs": {"recall@5": gains}}
+
+    titles = {"one": "One", "given": "One, given extraction", "two": "Two"}
+    each = importlib.import_module("results_systems").Comparison("recall@5", "", "recall@5", ("kag",))
+
+    def said(given_is_noise: bool) -> str:
+        found = {"one": scored(False), "given": scored(given_is_noise), "two": scored(False)}
+        return "\n".join(short.in_short(found, titles, ("a", "b"), (each,)))
+
+    assert "on two corpora (One, measured with facts extracted here and with given ones" in said(False)
+    assert "The two methods share one ranking of passages" in said(False)
+    assert "best plain ranking on 2 of 2 corpora" in said(False)
+    assert "best plain ranking on 1 of 2 corpora" in said(True), "ahead in both ways, or not ahead"
+
+
+def test_the_search_is_told_as_a_share_of_its_fastest_peer(results: Any) -> None:
+    short = importlib.import_module("results_short")
+    output = """real: layers [1000, 100] x 8, 4 queries, top 5
+Base-HNSW, hnswlib                  200 (   nan)   300 (   nan)   400 (   nan)   700 (   nan)
+Base-HNSW, svs, ef per layer        100 (   nan)   400 (   nan)   nan (   nan)   700 (   nan)
+C-HNSW, int8                         50 (   567)    60 (   774)   nan (   979)   176 ( 1,536)
+C-HNSW as printed                    80 (   542)   600 ( 1,167)   nan ( 2,018) 1,037 ( 3,748)
+"""
+    (line,) = short.searched_in_short({"output": output})
+    assert "1,000 real vectors" in line
+    assert "takes .50, .20, - of the time of the fastest of 2 peers (hnswlib, svs)" in line
+    assert line.endswith("as its paper prints it, .80, 2.00, -.")
+    assert not [*short.searched_in_short({"output": output, "earlier": True})]
+    assert not [*short.searched_in_short(None)]
+
+
 def test_what_the_search_benchmark_prints_is_shown_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """Quality of communities: Leiden alone against every augmentation with every clustering (paper 000, Table 7).
 
-usage: python cookbook/benchmarks/communities.py [FOLDER...] [--cache FOLDER] [--synthetic] [--large]
+usage: python cookbook/benchmarks/communities.py [FOLDER...] [--cache FOLDER] [--small]
+           [--synthetic] [--large]
 
 Each FOLDER holds a graph: entities.jsonl and relationships.jsonl, or openie.jsonl with triples. Entities are
 embedded by name by the local model. --synthetic clusters all levels of 40,000 entities, --large of 650,000.
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from kept import kept_embedder
 
+from stratarag import HashingEmbedder
 from stratarag.kernels.augment import augment
 from stratarag.kernels.leiden import leiden
 from stratarag.kernels.partition import attributed_communities, cluster, community_graph
@@ -127,6 +129,7 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path, help="keeps the vectors from run to run")
+    parser.add_argument("--small", action="store_true", help="hashed words instead of the local model")
     parser.add_argument("--synthetic", action="store_true", help="40,000 entities and 31,000 relations")
     parser.add_argument("--large", action="store_true", help="650,000 entities and 680,000 relations")
     given = parser.parse_args()
@@ -135,7 +138,7 @@ def main() -> None:
             parser.error(f"'{folder}' holds no graph: neither relationships.jsonl nor openie.jsonl is in it")
     for folder in given.folders:
         names, ends = read_graph(folder)
-        with kept_embedder(given.cache) as embedder:
+        with kept_embedder(given.cache, HashingEmbedder() if given.small else None) as embedder:
             vectors = embedder.documents(names)
         compare(folder.name, vectors, ends)
     if given.synthetic or not (given.folders or given.large):

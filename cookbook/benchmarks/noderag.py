@@ -1,6 +1,6 @@
 """NodeRAG: the paper's Table 2, Figure 4 and Table 4 on a corpus, and timings on a large heterograph.
 
-usage: python cookbook/benchmarks/noderag.py tables FOLDER [--extraction FILE] [--cache FOLDER]
+usage: python cookbook/benchmarks/noderag.py tables FOLDER [--extraction FILE] [--cache FOLDER] [--small]
        python cookbook/benchmarks/noderag.py speed [--small]
 
 `tables` asks all questions of a corpus folder (see `stratarag.eval.load_dataset`) and prints for each setting
@@ -37,9 +37,11 @@ NAMES = 60_000
 # Table 2, Table 4 and Figure 4
 
 
-def tables(folder: str, extraction: str | None, cache: str | None, k: int) -> None:
+def tables(folder: str, extraction: str | None, cache: str | None, k: int, *, small: bool) -> None:
     dataset = load_dataset(folder, extraction=extraction)
-    with tempfile.TemporaryDirectory() as path, kept_embedder(cache) as embedder:
+    dataset = dataset.head(10) if small else dataset
+    inner = sr.HashingEmbedder() if small else None
+    with tempfile.TemporaryDirectory() as path, kept_embedder(cache, inner) as embedder:
         index = sr.build_index(
             dataset.documents,
             method="noderag",
@@ -229,13 +231,15 @@ def main() -> None:
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--extraction", help="entities and triples of the passages, such as openie.jsonl")
     parser.add_argument("--cache", help="keeps the vectors from run to run")
-    parser.add_argument("--small", action="store_true", help="a tenth of the size")
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of the size; of tables 10 questions, hashed words"
+    )
     parser.add_argument("-k", type=int, default=30, help="hits per question")
     given = parser.parse_args()
     if given.what == "tables":
         if given.folder is None:
             parser.error("name the folder of a corpus")
-        tables(given.folder, given.extraction, given.cache, given.k)
+        tables(given.folder, given.extraction, given.cache, given.k, small=given.small)
         return
     scale = 10 if given.small else 1
     importance(200_000 // scale, 900_000 // scale)
