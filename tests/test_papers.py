@@ -15,6 +15,8 @@ pytest.importorskip("openai")
 pytest.importorskip("nltk")
 pytest.importorskip("rouge_score")
 
+from stratarag.config import as_config
+from stratarag.eval.checking import check_rows
 from tests.clients.server import ModelServer
 from tests.eval.replies import replies
 
@@ -53,6 +55,20 @@ def test_every_table_has_its_line() -> None:
     assert {paper: sum(f" {paper}, " in line for line in listed) for paper in PAPERS} == PAPERS
     page = (COOKBOOK / "papers.md").read_text("utf-8")
     assert re.findall(r"^\| `([a-z]+-(?:table|figure)-\d+)` \|", page, re.MULTILINE) == names
+
+
+def test_every_row_and_setting_of_a_table_is_one_that_can_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(COOKBOOK))
+    tables = importlib.import_module("papers_tables").TABLES.values()
+    checked = 0
+    for table in tables:
+        for step in (*table.steps, *table.with_model):
+            check_rows(step.methods, "chunks", as_config(step.config))
+            assert not step.script or (COOKBOOK / "benchmarks" / step.script).is_file()
+            checked += len(step.methods)
+    assert checked > 150
 
 
 def test_what_is_lacking_is_said() -> None:

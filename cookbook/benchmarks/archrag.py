@@ -23,6 +23,7 @@ import numpy as np
 
 from stratarag.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratarag.methods.base import Graph, Opened, Question
+from stratarag.pipeline.carryover import text_keys
 from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.reports import ReportSchema
@@ -45,6 +46,18 @@ class Stored:
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         return [self._nodes[row] for row in rows]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        return [self._nodes[row].text for row in rows]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        return [self._nodes[row].id for row in rows]
+
+    def keys(self, rows: Sequence[int]) -> np.ndarray:
+        return text_keys(self._nodes[row].id for row in rows)
+
+    def marks(self, rows: Sequence[int]) -> np.ndarray:
+        return text_keys(self._nodes[row].text for row in rows)
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         known = {node.id: row for row, node in enumerate(self._nodes)}
@@ -91,6 +104,9 @@ class StubGate:
             ReportSchema(title=item.item, summary=" ".join(re.findall(r"entity \d+", item.values["members"])))
             for item in items
         ]
+
+    async def compute(self, function: Any, items: Any, *, batch: int) -> list[Any]:
+        return function(list(items))
 
     async def embed(self, stage: str, texts: Sequence[str]) -> np.ndarray:
         found = np.zeros((len(texts), DIMENSION), np.float32)
@@ -178,9 +194,9 @@ def main() -> None:
         f"built in {time.perf_counter() - began:.1f} s ({time.process_time() - spent:.1f} CPU-seconds), "
         f"{gate.calls} reports asked for, peak {peak():.2f} GB"
     )
-    levels = np.unique([node.level for node in built.nodes], return_counts=True)
+    levels = np.unique([node.level for node in built.made], return_counts=True)
     print("communities by level:", dict(zip(*(part.tolist() for part in levels), strict=True)))
-    part = Stored(built.nodes, built.arrays, corpus.size)
+    part = Stored(built.made, built.arrays, corpus.size)
     passages = Nearest(corpus.vectors, Nearest.index(corpus.vectors, "chunks"), "chunks")
     searcher = METHOD.open(Opened(corpus, graph, passages, part))
     for k in (5, 10, 30):

@@ -3,11 +3,11 @@
 usage: python cookbook/benchmarks/indexing.py FOLDER [--methods A,B] [--extraction FILE] [--cache FOLDER]
            [--small]
 
-FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`). Each method is built alone, in a
-process of its own, once without a language model; vectors come from the cache if they are in it: run twice to
-time what is not embedding. Calls and tokens with a model are those of `stratarag.estimate`, which runs the
-build with a model that only counts; the graph's extraction, which all methods share, is among them unless
-one is given. Peak memory is of the whole process, libraries included.
+FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`). Each method is built alone, then all in
+one index, each time in a process of its own, without a language model; vectors come from the cache if
+they are in it: run twice to time what is not embedding. Calls and tokens with a model are those of
+`stratarag.estimate`, which runs the build with a model that only counts; the graph's extraction, which all
+methods share, is among them unless one is given. Peak memory is of the whole process, libraries included.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ from stratarag.methods import NAMES
 from stratarag.models.local import MiniLMEmbedder
 from stratarag.testing import ScriptedChatModel
 
+TOGETHER = "+"
+"""Joins methods that are built in one index."""
+WIDTH = len(TOGETHER.join(NAMES))
+
 
 def built(given: argparse.Namespace, method: str) -> None:
-    """Build one method and print what it took as JSON."""
+    """Build one method, or several in one index, and print what it took as JSON."""
+    methods = method.split(TOGETHER)
     dataset = load_dataset(given.folder, extraction=given.extraction)
     documents = dataset.documents[:200] if given.small else dataset.documents
     extraction = dataset.extractions or None
@@ -43,7 +48,7 @@ def built(given: argparse.Namespace, method: str) -> None:
         began, worked = time.perf_counter(), time.process_time()
         index = sr.build_index(
             documents,
-            method,
+            methods,
             path=Path(folder) / "index",
             embedder=embedder,
             extraction=extraction,
@@ -61,7 +66,7 @@ def built(given: argparse.Namespace, method: str) -> None:
                     if usage.seconds > 0.5
                 },
             }
-    estimate = sr.estimate(documents, method, llm=ScriptedChatModel("never asked"), extraction=extraction)
+    estimate = sr.estimate(documents, methods, llm=ScriptedChatModel("never asked"), extraction=extraction)
     found["with a model"] = [estimate.calls, estimate.input_tokens, estimate.output_tokens]
     print(json.dumps(found))
 
@@ -86,7 +91,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder")
-    parser.add_argument("--methods", default=",".join(NAMES))
+    parser.add_argument("--methods", default=",".join((*NAMES, TOGETHER.join(NAMES))))
     parser.add_argument("--extraction")
     parser.add_argument("--cache", help="keeps the vectors from run to run")
     parser.add_argument("--small", action="store_true", help="200 documents and hashed vectors")
@@ -95,20 +100,20 @@ def main() -> None:
     if given.alone:
         built(given, given.alone)
         return
-    print(f"{'':10} {'without a language model':>41}   {'with one, estimated':>31}")
+    print(f"{'':{WIDTH}} {'without a language model':>41}   {'with one, estimated':>31}")
     print(
-        f"{'method':10} {'seconds':>9} {'CPU-s':>9} {'MB on disk':>11} {'peak MB':>9}"
+        f"{'method':{WIDTH}} {'seconds':>9} {'CPU-s':>9} {'MB on disk':>11} {'peak MB':>9}"
         f"   {'calls':>7} {'tokens in':>11} {'tokens out':>11}  stages"
     )
     for method in given.methods.split(","):
         found = alone(method)
         if isinstance(found, str):
-            print(f"{method:10} failed: {found}", flush=True)
+            print(f"{method:{WIDTH}} failed: {found}", flush=True)
             continue
         calls, tokens_in, tokens_out = found["with a model"]
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found["stages"].items())
         print(
-            f"{method:10} {found['seconds']:9.1f} {found['cpu']:9.1f} {found['bytes'] / 1e6:11.1f} "
+            f"{method:{WIDTH}} {found['seconds']:9.1f} {found['cpu']:9.1f} {found['bytes'] / 1e6:11.1f} "
             f"{found['peak'] / 1e6:9.0f}   {calls:7,} {tokens_in:11,} {tokens_out:11,}  {stages}",
             flush=True,
         )

@@ -73,16 +73,16 @@ def report(index: sr.Index, questions: list[str], passages: int) -> None:
     passage_walk = reader._walk
     embedder = HashingEmbedder(384)
     vectors = {question: np.asarray(embedder.embed_query(question), np.float32) for question in questions}
-    graph = passage_walk._graph
+    ground = passage_walk._ground
     parts: dict[str, Callable[[str], Any]] = {
         "walk to passages": lambda q: passage_walk.rank(q, vectors[q], 10),
-        "of it: names": lambda q: linking.link(q, graph.names),
-        "of it: words": lambda q: graph.lexical.scores(q),
+        "of it: names": lambda q: linking.link(q, ground.names, frequency=ground.frequency),
+        "of it: words": lambda q: ground.lexical.scores(q),
         "of it: similar": lambda q: passage_walk._nearest.search(vectors[q], walk.SIMILAR_PASSAGES),
         "whole walk, unbounded": lambda q: unbounded(passage_walk, q, vectors[q]),
     }
-    edges = len(passage_walk._transition.indices)
-    print(f"{passages} passages, {passage_walk._transition.shape[0]} nodes, {edges} edges; CPU ms (p50, p95)")
+    nodes, edges = ground.matrix.shape[0], len(ground.matrix.indices)
+    print(f"{passages} passages, {nodes} nodes, {edges} edges; CPU ms (p50, p95)")
     for name, task in parts.items():
         median, slow = milliseconds(task, questions)
         print(f"  {name:24} {median:7.2f} {slow:7.2f}")

@@ -1,0 +1,35 @@
+"""Scripts of cookbook/benchmarks that reach behind the public API still run: their smallest forms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn")
+
+BENCHMARKS = Path(__file__).parents[1] / "cookbook" / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("archrag.py --entities 600 --relations 500", "query, k=30"),
+        ("archrag.py --entities 600 --relations 500 --extractive", "query, k=30"),
+        ("noderag.py tables demo --small", "PPR to convergence"),
+        ("hirag.py figures demo --embedder hashing --questions 2", "Table 7"),
+        ("indexing.py demo --small --methods lshtree,lshtree+hirag", "lshtree+hirag"),
+        ("walk.py demo --passages 60", "whole walk, unbounded"),
+        ("statistics_of_data.py demo", "demo"),
+        ("entity_errors.py demo", "demo"),
+    ],
+)
+def test_it_runs(command: str, printed: str) -> None:
+    name, *arguments = command.split()
+    parts = [sys.executable, str(BENCHMARKS / name), *arguments]
+    done = subprocess.run(parts, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
+    assert "failed" not in done.stdout
