@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels._chnsw_layer import Array, Layer, Matrix
+from stratarag.kernels.halves import Stored, blocks
 
 _BLOCK = 16_384
 LARGEST = np.float32(1e15)
@@ -19,13 +21,16 @@ def checked_vectors(
 ) -> Matrix:
     """Vectors in float32, row by row in memory, finite and below 1e15; copied only where they were not.
 
+    Those that lie elsewhere (`halves.Stored`) are read a block at a time, and stay there.
+
     `rows` are how the rows are called in errors, if not by their places.
     """
-    checked = np.ascontiguousarray(vectors, dtype=np.float32)
+    there = isinstance(vectors, Stored)
+    checked = cast(Matrix, vectors) if there else np.ascontiguousarray(vectors, dtype=np.float32)
     if checked.ndim != 2:
         raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
-    for at in range(0, len(checked), _BLOCK):
-        fits = (np.abs(checked[at : at + _BLOCK]) < LARGEST).all(axis=1)
+    for at, block in blocks(checked, _BLOCK):
+        fits = (np.abs(block) < LARGEST).all(axis=1)
         if not fits.all():
             row = at + int(np.argmin(fits))
             wrong = "larger than 1e15" if np.isfinite(checked[row]).all() else "that are not finite"

@@ -117,6 +117,17 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
     return cast(Matrix, Stacked(parts))
 
 
+def chosen(vectors: Matrix, rows: Rows) -> Matrix:
+    """Some rows of vectors, which passes for an array of numpy; they are read when they are asked for."""
+    return cast(Matrix, Chosen(vectors, rows))
+
+
+def nonzero_rows(vectors: Matrix | Stored) -> Rows:
+    """The rows that are not zero, ascending."""
+    found = [start + np.flatnonzero(np.any(block, axis=1)) for start, block in blocks(vectors)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
 def _multiplied(vectors: Matrix, one: Rows, two: Rows) -> Scores:
     found = np.empty(len(one), np.float32)
     for start in range(0, len(one), _PAIRS):
@@ -169,3 +180,37 @@ class Stacked:
         """Inner products of some rows with as many others; each of them is read once."""
         rows, places = np.unique(np.concatenate([one, two]), return_inverse=True)
         return _multiplied(self[rows], places[: len(one)], places[len(one) :])
+
+
+class Chosen:
+    """Some rows of vectors, in order, of which no more is read than is asked for."""
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, vectors: Matrix, rows: Rows) -> None:
+        self._vectors = vectors
+        self._rows = rows
+        self.shape = (len(rows), int(vectors.shape[1]))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Any) -> Matrix:
+        if isinstance(rows, tuple):
+            columns: Matrix = self[rows[0]][(..., *rows[1:])]
+            return columns
+        return np.asarray(self._vectors[self._rows[rows]], np.float32)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self[:]
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        for start in range(0, len(self), size):
+            yield start, self[start : start + size]
+
+    def pair_products(self, one: Rows, two: Rows) -> Scores:
+        """Inner products of some rows with as many others."""
+        return pair_products(self._vectors, self._rows[one], self._rows[two])

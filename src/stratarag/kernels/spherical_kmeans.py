@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratarag.kernels._blas import one_thread
-from stratarag.kernels.halves import blocks
+from stratarag.kernels.halves import blocks, chosen, nonzero_rows
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -24,7 +24,7 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     Parameters
     ----------
     vectors
-        Shape (n, dimension), of length 1 or zero.
+        Shape (n, dimension), of length 1 or zero; read a block at a time.
     count
         Number of clusters at most; at least 1.
 
@@ -40,18 +40,17 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     if count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
     labels = np.full(len(vectors), -1, np.int64)
-    rows = np.flatnonzero(np.any(vectors, axis=1))
+    rows = nonzero_rows(vectors)
     if not len(rows):
         return labels
-    points = vectors[rows]
+    points = chosen(vectors, rows)
     count = min(count, len(rows))
     centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
     found = np.full(len(rows), -1, np.int64)
     for _ in range(_ROUNDS):
-        before, found = found, _nearest(points, centres)
+        before, (found, centres) = found, _round(points, centres)
         if np.array_equal(before, found):
             break
-        centres = _centres(points, found, centres)
     labels[rows] = found
     return labels
 
@@ -69,25 +68,42 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
     centres = _centres(vectors, labels, np.zeros((count, vectors.shape[1]), np.float32))
     found = labels.copy()
     with one_thread():
-        found[new] = _nearest(vectors[new], centres)
+        for start, block in blocks(chosen(vectors, new), _BLOCK):
+            found[new[start : start + len(block)]] = _nearest(block, centres)
     return found
+
+
+def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
+    """The nearest centre of each point, and the centres that follow from that; each point is read once."""
+    found = np.empty(len(points), np.int64)
+    sums = np.zeros(centres.shape, np.float32)
+    for start, block in blocks(points, _BLOCK):
+        own = found[start : start + len(block)] = _nearest(block, centres)
+        sums += _sums(block, own, len(centres))
+    return found, _directions(sums, centres)
 
 
 def _nearest(points: Matrix, centres: Matrix) -> Labels:
-    found = np.empty(len(points), np.int64)
-    for start in range(0, len(points), _BLOCK):
-        block = points[start : start + _BLOCK]
-        found[start : start + _BLOCK] = np.argmax(block @ centres.T, axis=1)
-    return found
+    return np.argmax(points @ centres.T, axis=1)
 
 
 def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
-    """The directions of the clusters' sums; a cluster that lost all its members stays where it was."""
-    known = np.flatnonzero(labels >= 0)
-    ones = np.ones(len(known), np.float32)
-    member = csr_array((ones, (known, labels[known])), shape=(len(labels), len(before)))
+    """The directions of the clusters' sums; those of points without a cluster (-1) count for none."""
     sums = np.zeros(before.shape, np.float32)
     for start, block in blocks(points, _BLOCK):
-        sums += member[start : start + len(block)].T @ block
+        sums += _sums(block, labels[start : start + len(block)], len(before))
+    return _directions(sums, before)
+
+
+def _sums(points: Matrix, labels: Labels, count: int) -> Matrix:
+    known = np.flatnonzero(labels >= 0)
+    ones = np.ones(len(known), np.float32)
+    member = csr_array((ones, (known, labels[known])), shape=(len(labels), count))
+    found: Matrix = member.T @ points
+    return found
+
+
+def _directions(sums: Matrix, before: Matrix) -> Matrix:
+    """Of length 1; a cluster that lost all its members stays where it was."""
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

@@ -128,5 +128,5 @@ def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Ve
         The row there of each vector that is the same, or -1.
     """
     if previous is None or not (before >= 0).any():
-        return np.asarray(vectors)
+        return vectors
     return cast(Vectors, CarriedVectors(previous.arrays[name], before, vectors[np.flatnonzero(before < 0)]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.halves import stacked
+from stratarag.kernels.halves import chosen, stacked
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
 from stratarag.methods.noderag.communities import detect_communities, graph_drift, large_communities
@@ -170,7 +170,7 @@ async def _fresh_vectors(
     first, units = inputs.first_unit, inputs.graph.unit_vectors
     stage = "embed attributes and elements"
     rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
-    made = await group_vectors(attributes.fresh, members, units[rows], stage=stage, carry=carry)
+    made = await group_vectors(attributes.fresh, members, chosen(units, rows), stage=stage, carry=carry)
     rows, members = _distinct(
         [
             [
@@ -181,7 +181,7 @@ async def _fresh_vectors(
         ]
     )
     own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
-    below = np.concatenate([units[rows[rows < len(units)]], own])
+    below = stacked([chosen(units, rows[rows < len(units)]), own])
     nodes = [each.node for each in written]
     return made, await group_vectors(nodes, members, below, stage=stage, carry=carry)
 

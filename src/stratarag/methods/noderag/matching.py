@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.chnsw import CHNSW
+from stratarag.kernels.halves import chosen, nonzero_rows
 from stratarag.kernels.hamming import native_available
 from stratarag.kernels.knn import knn_graph, nearest_of, relinked
 from stratarag.kernels.ranges import ranges
@@ -65,7 +66,7 @@ class Moved:
 def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """The clusters of S, A and H by their vectors; what was in one stays there."""
     if moved is None:
-        return spherical_kmeans(np.asarray(entries), max(1, round(math.sqrt(len(entries)))), config.seed)
+        return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
     first = layout.first("S")
     origin = moved.origin[first : first + len(entries)] - moved.before.first("S")
     cells = np.where(origin >= 0, moved.arrays[CELLS][np.maximum(origin, 0)], -1)
@@ -75,7 +76,7 @@ def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: N
 def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
     if moved is None or not config.links:
-        return semantic_links(nodes, np.asarray(vectors), config.links, config.seed)
+        return semantic_links(nodes, vectors, config.links, config.seed)
     ends = similar_pairs(present_arrays(moved.arrays))
     pairs = moved.now[ends]
     place = np.full(len(moved.origin), -1, np.int64)
@@ -119,11 +120,10 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
     Zero vectors have none. Without the native kernels, which alone link, each node's nearest neighbours
     stand in.
     """
-    rows = np.flatnonzero(np.any(vectors, axis=1))
+    rows = nonzero_rows(vectors)
     if not links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
-    present = vectors if len(rows) == len(vectors) else vectors[rows]
-    neighbours = _level_0(np.ascontiguousarray(present), links, seed, threads)
+    neighbours = _level_0(chosen(vectors, rows), links, seed, threads)
     width, ends = neighbours.shape[1], neighbours.ravel()
     own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
     places = np.flatnonzero((ends >= 0) & (ends != own))
@@ -133,7 +133,7 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
 
 def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[np.int32]:
     if not native_available():
-        rows, _ = knn_graph(vectors, links, seed=seed, backend="numpy")
+        rows, _ = knn_graph(np.asarray(vectors), links, seed=seed, backend="numpy")
         return rows
     index = CHNSW.build(
         [vectors],
