@@ -51,6 +51,14 @@ def test_grouping_does_not_matter(corpus: list[tuple[int, Extraction]], one: int
     assert finish(left) == finish(right) == finish(merge(corpus))
 
 
+@given(corpora)
+def test_emptying_what_was_collected_gives_the_same_graph(corpus: list[tuple[int, Extraction]]) -> None:
+    collected = merge(corpus)
+    assert finish(collected, emptied=True) == finish(merge(corpus))
+    assert not collected.relations
+    assert not collected.units
+
+
 def marked(chunk: int, found: Extraction) -> Extraction:
     """The extraction with every text, type and some spellings its chunk's own."""
     mark = f" #{chunk}"

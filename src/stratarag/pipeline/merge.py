@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from stratarag.pipeline.names.index import canonical
 from stratarag.records import Extraction
@@ -42,16 +43,30 @@ class EntityFragments:
 
 @dataclass(slots=True)
 class RelationFragments:
-    """What chunks say of one pair. A fragment is (chunk, source, target, description) with its strength."""
+    """What chunks say of one pair, as (chunk, source, target, description, strength).
 
-    texts: dict[tuple[int, str, str, str], float] = field(default_factory=dict)
-    chunks: set[int] = field(default_factory=set)
+    A list of these takes a third of what a dictionary and a set would, and most pairs have one.
+    """
+
+    said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
 
     def add(self, chunk: int, source: str, target: str, text: str, strength: float) -> None:
         """Add a fragment; of one that is there already the larger strength holds."""
-        fragment = (chunk, source, target, text)
-        self.texts[fragment] = max(strength, self.texts.get(fragment, 0.0))
-        self.chunks.add(chunk)
+        self.said.append((chunk, source, target, text, strength))
+
+    @property
+    def texts(self) -> dict[tuple[int, str, str, str], float]:
+        """The strength of each fragment (chunk, source, target, description)."""
+        found: dict[tuple[int, str, str, str], float] = {}
+        for *each, strength in self.said:
+            fragment = cast(tuple[int, str, str, str], tuple(each))
+            found[fragment] = max(strength, found.get(fragment, 0.0))
+        return found
+
+    @property
+    def chunks(self) -> set[int]:
+        """The chunks that say something."""
+        return {chunk for chunk, *_ in self.said}
 
 
 class Merge:
@@ -98,8 +113,7 @@ class Merge:
             self.entities.setdefault(key, EntityFragments()).update(theirs)
         for pair, their_relation in other.relations.items():
             relation = self.relations.setdefault(pair, RelationFragments())
-            for fragment, strength in their_relation.texts.items():
-                relation.add(*fragment, strength)
+            relation.said += their_relation.said
         for unit, chunks in other.units.items():
             self.units.setdefault(unit, set()).update(chunks)
         for term, chunks in other.terms.items():
@@ -183,9 +197,10 @@ class Merge:
             return
         pair = (one, two) if one < two else (two, one)
         relation = self.relations.get(pair)
-        if relation is None:
-            relation = self.relations[pair] = RelationFragments()
-        relation.add(chunk, one, two, description, strength)
+        if relation is None:  # a list that is made of one fragment has no spare room
+            self.relations[pair] = RelationFragments([(chunk, one, two, description, strength)])
+        else:
+            relation.add(chunk, one, two, description, strength)
 
 
 def resolved(key: str, aliases: Mapping[str, str]) -> str:
@@ -252,17 +267,14 @@ def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
     return collected
 
 
-def finish(collected: Merge) -> Merged:
-    """The graph that was collected."""
+def finish(collected: Merge, *, emptied: bool = False) -> Merged:
+    """The graph that was collected; if it is `emptied`, its relations and units are there once, not twice."""
+    take = collected.relations.pop if emptied else collected.relations.__getitem__
+    take_unit = collected.units.pop if emptied else collected.units.__getitem__
     return Merged(
         entities=tuple(finished_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
-        relations=tuple(
-            finished_relation(pair, collected.relations[pair]) for pair in sorted(collected.relations)
-        ),
-        units=tuple(
-            Unit(text, keys, tuple(sorted(chunks)))
-            for (text, keys), chunks in sorted(collected.units.items())
-        ),
+        relations=tuple(finished_relation(pair, take(pair)) for pair in sorted(collected.relations)),
+        units=tuple(Unit(*unit, tuple(sorted(take_unit(unit)))) for unit in sorted(collected.units)),
         notes=dict(sorted(collected.notes.items())),
     )
 
@@ -288,11 +300,12 @@ def _most(counts: Counter[str]) -> str:
 
 def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
     """The relation that was collected of a pair of canonical names."""
-    ordered: Sequence[tuple[int, str, str, str]] = sorted(fragments.texts)
+    strengths = fragments.texts
+    ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
     source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
     texts = dict.fromkeys(text for _, first, _, text in ordered if text and first == source)
     others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
     opposite = tuple(text for text in others if text not in texts)
-    weight = sum(fragments.texts[fragment] for fragment in ordered)
+    weight = sum(strengths[fragment] for fragment in ordered)
     return Relation(source, target, tuple(texts), opposite, float(weight), tuple(sorted(fragments.chunks)))

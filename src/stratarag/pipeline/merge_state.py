@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,12 +102,11 @@ class Tables(NamedTuple):
         """Of extractions that were collected, and not yet settled."""
         found = collected.entities.items()
         names = ((key, row, row in each.certain) for key, each in found for row in each.chunks)
-        terms = [(term, row, 1) for term, rows in collected.terms.items() for row in rows]
-        lower = Counter((word, row) for term, row, _ in terms if (word := first_of_two(term)))
+        terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
         return cls(
             _postings(names),
             _postings(terms),
-            _postings((word, row, times) for (word, row), times in lower.items()),
+            _lower(collected.terms),
             tuple(sorted(filter(short_of, collected.entities))),
             Wider.of(collected.terms),
         )
@@ -160,10 +160,25 @@ def first_of_two(term: str) -> str:
 
 def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
     numbers: dict[str, int] = {}
-    flat = [(numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found]
-    table = np.array(flat, np.int64).reshape(-1, 3)
+    flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found)
+    table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 3)
     keys = hash_words(list(numbers))[table[:, 0]]
     return Postings.of(keys, table[:, 1], table[:, 2])
+
+
+def _lower(terms: Mapping[str, Collection[int]]) -> Postings:
+    """How many terms of two words begin with a word, by the chunks that have them."""
+    numbers: dict[str, int] = {}
+    firsts = (
+        (numbers.setdefault(word, len(numbers)), rows)
+        for term, rows in terms.items()
+        if (word := first_of_two(term))
+    )
+    flat = ((number, row) for number, rows in firsts for row in rows)
+    table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 2)
+    span = int(table[:, 1].max(initial=0)) + 1
+    pairs, times = np.unique(table[:, 0] * span + table[:, 1], return_counts=True)
+    return Postings.of(hash_words(list(numbers))[pairs // span], pairs % span, times)
 
 
 def closed(extraction: Extraction) -> bool:
