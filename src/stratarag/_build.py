@@ -34,6 +34,7 @@ from stratarag._documents import (
     take_in,
 )
 from stratarag._gates import Models
+from stratarag._memory import release
 from stratarag._origins import documents_of
 from stratarag._sync import entered, in_thread, stoppable
 from stratarag.config import Config, as_config
@@ -199,9 +200,11 @@ class _Update:
             await self._embed()
         with self._booked(GRAPH):
             await self._lay_out_graph()
+        await in_thread(release)
         for name in self._methods:
             with self._gate.independently():
                 await self._build_method(name)
+            await in_thread(release)
         self._gate.require_answers()
         self._tell_failures()
         self._note_unasked()
@@ -412,7 +415,9 @@ class _Update:
         self._notes.update(built.notes)
         self._complete[name] = built.complete
         with self._booked("store"):
-            await in_thread(self._staging.put_part, name, built.nodes, built.arrays, built.origins)
+            once = name == EXTRACTION  # the merger reads all of it, in order
+            put = partial(self._staging.put_part, read_once=once)
+            await in_thread(put, name, built.nodes, built.arrays, built.origins)
 
     def _publish(self) -> int:
         recorded = {} if self._before is None else self._before.manifest.prompts

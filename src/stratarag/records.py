@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,6 +225,26 @@ class Node:
     text: str
     sources: Sequence[int]
     extra: Metadata = field(default_factory=dict)
+
+
+class MadeLate(Sequence[Node]):
+    """Nodes that are made each time that they are asked for: all at once take more than what they say."""
+
+    @abstractmethod
+    def made(self, row: int) -> Node:
+        """The node at a row."""
+
+    @abstractmethod
+    def ids(self) -> Iterator[str]:
+        """The ids of all nodes, in order."""
+
+    @overload
+    def __getitem__(self, row: int) -> Node: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[Node]: ...
+    def __getitem__(self, row: int | slice) -> Node | Sequence[Node]:
+        places = range(len(self))[row]
+        return self.made(places) if isinstance(places, int) else [self.made(place) for place in places]
 
 
 @dataclass(frozen=True, slots=True)

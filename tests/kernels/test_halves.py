@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info
 
 from stratarag.kernels import halves
 from stratarag.kernels._blas import one_thread
-from stratarag.kernels.halves import Halves, blocks, pair_products, stacked
+from stratarag.kernels.halves import Halves, blocks, chosen, nonzero_rows, pair_products, stacked
 from stratarag.kernels.hamming import native_available
 
 
@@ -80,13 +80,36 @@ def test_stacked_vectors_are_as_one_array() -> None:
     assert (len(found), found.shape) == (47, (47, 5))
     assert np.array_equal(np.asarray(found), whole)
     rows = rng.integers(0, 47, 100)
-    for chosen in (rows, rows.tolist(), slice(38, 43), np.arange(47) % 2 == 0, (rows, slice(1, 3)), 41):
-        assert np.array_equal(found[chosen], whole[chosen])
+    for some in (rows, rows.tolist(), slice(38, 43), np.arange(47) % 2 == 0, (rows, slice(1, 3)), 41):
+        assert np.array_equal(found[some], whole[some])
     for start, block in blocks(found, 16):
         assert np.array_equal(block, whole[start : start + len(block)])
     assert sum(len(block) for _, block in blocks(found, 16)) == 47
     expected = (whole[rows] * whole[rows[::-1]]).sum(axis=1)
     np.testing.assert_allclose(pair_products(found, rows, rows[::-1]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_chosen_vectors_are_as_a_copy_of_these_rows() -> None:
+    rng = np.random.default_rng(7)
+    whole = rng.standard_normal((30, 5)).astype(np.float32)
+    rows = rng.integers(0, 30, 47)
+    expected, found = whole[rows], chosen(stacked([whole[:11], whole[11:]]), rows)
+    assert (len(found), found.shape) == (47, (47, 5))
+    assert np.array_equal(np.asarray(found), expected)
+    for some in (rng.integers(0, 47, 9), slice(38, 43), (slice(2, 9), slice(1, 3)), 41):
+        assert np.array_equal(found[some], expected[some])
+    assert np.array_equal(np.concatenate([block for _, block in blocks(found, 16)]), expected)
+    one, two = rng.integers(0, 47, (2, 20))
+    products = (expected[one] * expected[two]).sum(axis=1)
+    np.testing.assert_allclose(pair_products(found, one, two), products, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_not_zero_are_found_in_all_blocks() -> None:
+    vectors = np.zeros((2 * halves.BLOCK + 5, 2), np.float32)
+    there = [0, 3, halves.BLOCK, 2 * halves.BLOCK + 4]
+    vectors[there, 1] = 1
+    assert nonzero_rows(vectors).tolist() == there
+    assert nonzero_rows(vectors[:0]).tolist() == []
 
 
 def threads() -> list[int]:

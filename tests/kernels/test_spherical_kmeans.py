@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stratarag.kernels.halves import stacked
 from stratarag.kernels.spherical_kmeans import assigned, spherical_kmeans
 
 
@@ -20,6 +21,14 @@ def test_directions_apart_are_clusters_apart() -> None:
     for label in range(24):
         assert len(np.unique(groups[labels == label])) == 1
     assert np.array_equal(labels, spherical_kmeans(vectors, 24, seed=3))
+
+
+def test_vectors_that_are_read_in_blocks_are_clustered_as_an_array_is() -> None:
+    vectors = unit(np.random.default_rng(2).standard_normal((9000, 6)))
+    vectors[[4, 8500]] = 0
+    expected = spherical_kmeans(vectors, 30, seed=1)
+    assert expected[[4, 8500]].tolist() == [-1, -1]
+    assert np.array_equal(spherical_kmeans(stacked([vectors[:5000], vectors[5000:]]), 30, seed=1), expected)
 
 
 def test_every_vector_is_in_the_cluster_whose_direction_it_shares_most() -> None:

@@ -84,7 +84,8 @@ def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
 
 
 def _nearest(points: Matrix, centres: Matrix) -> Labels:
-    return np.argmax(points @ centres.T, axis=1)
+    found: Labels = np.argmax(points @ centres.T, axis=1)
+    return found
 
 
 def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:

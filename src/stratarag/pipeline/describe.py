@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from stratarag.models.gate import CallItem, Gate, Task
 from stratarag.models.structured import plain_text
@@ -12,8 +15,8 @@ from stratarag.pipeline.extraction.stage import ExtractionConfig
 from stratarag.pipeline.merge import Entity, Merged, Relation, Unit
 from stratarag.pipeline.prompts import load_prompt
 from stratarag.pipeline.summarize import extractive_summaries, extractive_summary
-from stratarag.protocols import Corpus, Stored
-from stratarag.records import Node, content_id
+from stratarag.protocols import Corpus, Rows, Stored
+from stratarag.records import MadeLate, Node, content_id
 from stratarag.results import clip
 
 PROMPT = load_prompt("stratarag.pipeline", "describe")
@@ -140,6 +143,75 @@ def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
     return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
 
 
+class MergedNodes(MadeLate):
+    """The nodes of what was merged, entities first, then relations and units."""
+
+    def __init__(
+        self,
+        merged: Merged,
+        rows: Mapping[str, int],
+        describer: Describer,
+        descriptions: Mapping[str, Description],
+    ) -> None:
+        self._merged = merged
+        self._rows = rows
+        self._describer = describer
+        self._descriptions = descriptions
+        self._starts = (len(merged.entities), len(merged.entities) + len(merged.relations))
+
+    def __len__(self) -> int:
+        return self._starts[1] + len(self._merged.units)
+
+    def made(self, row: int) -> Node:
+        """See `records.MadeLate`."""
+        merged, (relations, units) = self._merged, self._starts
+        if row < relations:
+            entity = merged.entities[row]
+            return entity_node(entity, self._descriptions[entity.key])
+        if row < units:
+            relation = merged.relations[row - relations]
+            return relation_node(relation, self._names(relation), self._describer.directed(relation))
+        return unit_node(merged.units[row - units])
+
+    def ids(self) -> Iterator[str]:
+        """See `records.MadeLate`."""
+        yield from (entity.key for entity in self._merged.entities)
+        yield from map(relation_id, self._merged.relations)
+        yield from map(unit_id, self._merged.units)
+
+    def sources(self) -> tuple[Rows, Rows]:
+        """The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`."""
+        counts = (len(each.chunks) for each in self._all())
+        indptr = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(np.fromiter(counts, np.int64, len(self)), out=indptr[1:])
+        rows = chain.from_iterable(each.chunks for each in self._all())
+        return indptr, np.fromiter(rows, np.int64, int(indptr[-1]))
+
+    def _all(self) -> Iterator[Entity | Relation | Unit]:
+        yield from self._merged.entities
+        yield from self._merged.relations
+        yield from self._merged.units
+
+    def _names(self, relation: Relation) -> dict[str, str]:
+        ends = relation.source, relation.target
+        return {key: self._merged.entities[self._rows[key]].name for key in ends}
+
+
+def entity_text(entity: Entity, description: Description) -> str:
+    """What stands for an entity."""
+    return f"{entity.name}: {description.text}" if description.text else entity.name
+
+
+def relation_id(relation: Relation) -> str:
+    """The id of a relation's node."""
+    return content_id("relation", *sorted((relation.source, relation.target)))
+
+
+def unit_id(unit: Unit) -> str:
+    """The id of a unit's node."""
+    return content_id("unit", unit.text, *unit.entities)
+
+
 def entity_node(entity: Entity, description: Description) -> Node:
     """The node of an entity."""
     extra = {
@@ -148,8 +220,7 @@ def entity_node(entity: Entity, description: Description) -> Node:
         "description": description.text,
         **description.extra(),
     }
-    text = f"{entity.name}: {description.text}" if description.text else entity.name
-    return Node(entity.key, "entity", 0, text, entity.chunks, extra)
+    return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
 
 
 def relation_node(relation: Relation, names: Mapping[str, str], directed: tuple[str, str]) -> Node:
@@ -160,10 +231,9 @@ def relation_node(relation: Relation, names: Mapping[str, str], directed: tuple[
     if opposite:
         text += f"\n{target} - {source}: {opposite}"
     extra = {"source": source, "target": target, "weight": relation.weight}
-    identity = content_id("relation", *sorted((relation.source, relation.target)))
-    return Node(identity, "relation", 0, text, relation.chunks, extra)
+    return Node(relation_id(relation), "relation", 0, text, relation.chunks, extra)
 
 
 def unit_node(unit: Unit) -> Node:
     """The node of a semantic unit."""
-    return Node(content_id("unit", unit.text, *unit.entities), "unit", 0, unit.text, unit.chunks)
+    return Node(unit_id(unit), "unit", 0, unit.text, unit.chunks)

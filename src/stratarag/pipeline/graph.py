@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._memory import release
 from stratarag.errors import Damaged
 from stratarag.kernels.ppr import transition_matrix
 from stratarag.models.gate import Gate
@@ -24,7 +25,9 @@ from stratarag.pipeline.describe import (
     MOST_UNITS,
     Describer,
     Description,
+    MergedNodes,
     entity_node,
+    entity_text,
     fragments_of,
     relation_node,
     unit_node,
@@ -98,7 +101,7 @@ async def build_graph(
     searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
     with gate.stage("merge"):
         collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
-        merged = await asyncio.to_thread(finish, collected)
+        merged = await asyncio.to_thread(finish, collected, emptied=not config.resolve)
         if not config.resolve and state:
             spelt = [collected.entities[entity.key] for entity in merged.entities]
             state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
@@ -107,6 +110,7 @@ async def build_graph(
     if config.resolve:
         merged, state = await _resolved(collected, merged, gate, rule), {}
     del collected  # of each passage what it said, which is more than the graph
+    await asyncio.to_thread(release)
     return await made.anew(merged, state, searched)
 
 
@@ -149,14 +153,9 @@ class _Maker:
     ) -> Built:
         """The graph of what was merged, and what `searched` made; `state` is what the next update needs."""
         rows = {entity.key: row for row, entity in enumerate(merged.entities)}
-        names = {entity.key: entity.name for entity in merged.entities}
         describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
         descriptions = await describer.all(merged.entities, fragments_of(merged), self.previous)
-        nodes = [
-            *(entity_node(entity, descriptions[entity.key]) for entity in merged.entities),
-            *(relation_node(each, names, describer.directed(each)) for each in merged.relations),
-            *map(unit_node, merged.units),
-        ]
+        nodes = MergedNodes(merged, rows, describer, descriptions)
         arrays = _arrays(merged, rows)
         condensed = np.array([_condensed(descriptions[each.key]) for each in merged.entities], np.uint8)
         if state:
@@ -171,13 +170,14 @@ class _Maker:
             arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
             origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
         if self.embed.entities:
-            texts = [node.text for node in nodes[: len(merged.entities)]]
+            texts = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
             members = transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
             said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], members)
             stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
             arrays |= await _entity_vectors(source, merged.entities, texts, said, stated)
         complete = not (condensed == _WITHOUT_MODEL).any()
-        return Built(nodes, arrays, merged.notes, complete=complete, origins=origins)
+        carried = Carried(np.full(len(nodes), -1, np.int64), nodes, *nodes.sources())
+        return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
 
     async def updated(self, change: Touched, laid: LaidOut) -> Built:
         """The graph before, with what was merged again."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag.kernels.halves import chosen, nonzero_rows
 from stratarag.kernels.topk import SCAN_LIMIT, Sketch, top_k
 from stratarag.protocols import Rows, Vectors
-
-_COLUMNS = 16  # of vectors that are looked at together for whether they are zero
 
 
 class Nearest:
@@ -75,9 +74,7 @@ def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]]
 
 
 def _zero_rows(vectors: Vectors, rows: Rows) -> Rows:
-    """Those of some rows that are zero: a few columns at a time, of rows that are zero in all before."""
-    for start in range(0, vectors.shape[1], _COLUMNS):
-        if not len(rows):
-            break
-        rows = rows[~np.any(vectors[rows, start : start + _COLUMNS], axis=1)]
-    return rows.astype(np.int64)
+    """Those of some rows that are zero."""
+    zeros = np.ones(len(rows), np.bool_)
+    zeros[nonzero_rows(chosen(vectors, rows))] = False
+    return rows[zeros].astype(np.int64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.protocols import Rows
-from stratarag.records import Node
+from stratarag.records import MadeLate, Node
 from stratarag.store.blocks import Records, encode, fields, leading, packed, write_segments
 from stratarag.store.checksums import FileEntry
 from stratarag.store.files import Directory
@@ -150,7 +150,7 @@ def written(
     ValueError
         If two nodes have the same id, or metadata have no JSON form.
     """
-    ids = keys_of_ids([node.id for node in nodes])
+    ids = keys_of_ids(_ids(nodes))
     before = 0 if base is None else len(base)
     found = _known(nodes, base)
     fresh = np.flatnonzero(found < 0)
@@ -203,7 +203,11 @@ def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
     if not (ordered[1:] == ordered[:-1]).any():
         return
     seen: set[str] = set()
-    for node in nodes:
-        if node.id in seen:
-            raise ValueError(f"two nodes of {name!r} have the same id {node.id!r}")
-        seen.add(node.id)
+    for identity in _ids(nodes):
+        if identity in seen:
+            raise ValueError(f"two nodes of {name!r} have the same id {identity!r}")
+        seen.add(identity)
+
+
+def _ids(nodes: Sequence[Node]) -> Iterable[str]:
+    return nodes.ids() if isinstance(nodes, MadeLate) else (node.id for node in nodes)

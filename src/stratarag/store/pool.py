@@ -210,7 +210,7 @@ class PoolWriter:
         self._before = 0 if self._base is None else len(self._base)
         self._index = None if self._base is None else KeyIndex(np.concatenate([_NONE, *self._base.hashes]))
         self._fresh = Pool((), (), dimension)
-        self._places: dict[int, int] = {}
+        self._known = KeyIndex(_NONE)
         self._order: list[Rows] = []
         self._slots: dict[tuple[str, str], Rows] = {}
         self.dimension = dimension
@@ -254,13 +254,16 @@ class PoolWriter:
         if self._index is not None:
             slots = self._index.find(hashes)
         missing = np.flatnonzero(slots < 0)
-        fresh: list[int] = []
-        count = len(self._fresh)
-        for row, key in zip(missing.tolist(), hashes[missing].tolist(), strict=True):
-            place = self._places.setdefault(key, count + len(fresh))
-            if place == count + len(fresh):
-                fresh.append(row)
-            slots[row] = self._before + place
+        places = self._known.find(hashes[missing])
+        new = missing[places < 0]
+        keys, firsts, which = np.unique(hashes[new], return_index=True, return_inverse=True)
+        count, order_of_keys = len(self._fresh), np.argsort(firsts)
+        of_keys = np.empty(len(keys), np.int64)
+        of_keys[order_of_keys] = count + np.arange(len(keys))
+        fresh = new[firsts[order_of_keys]]
+        places[places < 0] = of_keys[which]
+        slots[missing] = self._before + places
+        self._known.add(keys, of_keys)
         self._fresh.segments.append(halves[fresh])
         self._fresh.hashes.append(hashes[fresh])
         self._fresh.starts = np.append(self._fresh.starts, count + len(fresh))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +42,9 @@ def key_of(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def keys_of_ids(ids: Sequence[str]) -> Keys:
+def keys_of_ids(ids: Iterable[str]) -> Keys:
     """Keys of some ids."""
-    return np.fromiter((key_of(each.encode("utf-8", "surrogatepass")) for each in ids), np.uint64, len(ids))
+    return np.fromiter((key_of(each.encode("utf-8", "surrogatepass")) for each in ids), np.uint64)
 
 
 class KeyIndex:
@@ -60,6 +60,13 @@ class KeyIndex:
             return np.full(len(keys), -1, np.int64)
         at = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
         return np.where(self._sorted[at] == keys, self._order[at], -1).astype(np.int64)
+
+    def add(self, keys: Keys, places: Rows) -> None:
+        """Take in keys that are not there."""
+        order = np.argsort(keys)
+        at = np.searchsorted(self._sorted, keys[order])
+        self._sorted = np.insert(self._sorted, at, keys[order])
+        self._order = np.insert(self._order, at, places[order])
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,12 +270,15 @@ class Staging(CorpusView):
         nodes: Sequence[Node] | Carried,
         arrays: Mapping[str, NDArray[Any]],
         origins: Mapping[str, Rows] | None = None,
+        *,
+        read_once: bool = False,
     ) -> None:
         """Store a part: the extraction, the graph, or what a method built.
 
         The `sources` of nodes are rows of this generation. Arrays of vectors, whose names end in "vectors",
         are kept as float16, each vector once in a generation. `origins` tells of such an array to which chunk
-        each vector belongs, where its rows are not those of the first nodes.
+        each vector belongs, where its rows are not those of the first nodes. Of a part that the next stage
+        reads from end to end, and no other, nothing is kept open (`read_once`).
 
         Raises
         ------
@@ -300,7 +303,7 @@ class Staging(CorpusView):
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))
             placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
-        reader = self._reader(name, stored[NODE_SLOTS])
+        reader = self._reader(name, stored[NODE_SLOTS], {} if read_once else {"held": _HELD})
         self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
 
     def _loses_chunks(self) -> bool:
@@ -340,9 +343,9 @@ class Staging(CorpusView):
         slots[before >= 0] = reader.slots[before[before >= 0]]
         return slots
 
-    def _reader(self, name: str, slots: NDArray[Any]) -> NodeRecords:
+    def _reader(self, name: str, slots: NDArray[Any], held: Mapping[str, int]) -> NodeRecords:
         folder = f"{node_records.FOLDER}/{name}"
-        records = self._records(node_records.label(name), folder, node_records.COLUMNS, held=_HELD)
+        records = self._records(node_records.label(name), folder, node_records.COLUMNS, **held)
         return NodeRecords(records, slots)
 
     def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
