@@ -198,6 +198,7 @@ class _Update:
         else:  # the statements of passages are embedded with them
             await self._extract()
             await self._embed()
+        await in_thread(release)
         with self._booked(GRAPH):
             await self._lay_out_graph()
         await in_thread(release)

@@ -218,6 +218,8 @@ class PoolWriter:
     def put(self, part: str, name: str, vectors: Vectors, order: Rows) -> Vectors:
         """Take in an array of a part. `order` sorts its new vectors, so that they lie by what they belong to.
 
+        One of float16 is not copied, and must stay as it is.
+
         Returns
         -------
         The same vectors, as they will be read.
@@ -264,7 +266,7 @@ class PoolWriter:
         places[places < 0] = of_keys[which]
         slots[missing] = self._before + places
         self._known.add(keys, of_keys)
-        self._fresh.segments.append(halves[fresh])
+        self._fresh.segments.append(halves if len(fresh) == len(halves) else halves[fresh])
         self._fresh.hashes.append(hashes[fresh])
         self._fresh.starts = np.append(self._fresh.starts, count + len(fresh))
         self._order.append(order[fresh])

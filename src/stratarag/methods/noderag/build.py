@@ -258,6 +258,7 @@ def _arrays(
     nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
     links = entry_links(nodes, everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
+    del links
     parts = [contents.attributes, contents.elements.nodes]
     return {
         **edge_arrays(edges, layout),

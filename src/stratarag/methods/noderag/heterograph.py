@@ -112,8 +112,9 @@ class EdgeList:
         numbered = (_numbered(part, bits) << _KIND_BITS | kind for kind, part in parts)
         keys = np.concatenate([np.zeros(0, np.int64), *numbered])
         keys.sort()
-        differs = np.ones(len(keys) + 1, np.bool_)
-        differs[1:-1] = keys[1:] >> _KIND_BITS != keys[:-1] >> _KIND_BITS
+        differs, pairs = np.ones(len(keys) + 1, np.bool_), keys >> _KIND_BITS
+        np.not_equal(pairs[1:], pairs[:-1], out=differs[1:-1])
+        del pairs
         lasts = keys[differs[1:]] & _KINDS
         keys = keys[differs[:-1]]
         ends = np.empty((len(keys), 2), np.int64)
@@ -196,13 +197,13 @@ def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
     Shares of the walk's mass follow from that, and are made when they are asked for.
     """
     told = edges.kinds.astype(np.uint8) + SIMILAR * edges.semantic.astype(np.uint8)
-    near, far = edges.ends.T
+    near, far = edges.ends.T.astype(np.int32)
     both = np.concatenate([near, far]), np.concatenate([far, near])
     matrix = csr_array(coo_array((np.tile(told, 2), both), shape=(layout.size, layout.size)))
     return {
         "layout": layout.bounds,
-        "walk.indptr": matrix.indptr.astype(np.int32),
-        "walk.indices": matrix.indices.astype(np.int32),
+        "walk.indptr": matrix.indptr.astype(np.int32, copy=False),
+        "walk.indices": matrix.indices.astype(np.int32, copy=False),
         KINDS: matrix.data,
     }
 

@@ -124,10 +124,14 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
     if not links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
     neighbours = _level_0(chosen(vectors, rows), links, seed, threads)
-    width, ends = neighbours.shape[1], neighbours.ravel()
+    width, ends, numbers = neighbours.shape[1], neighbours.ravel(), nodes[rows]
     own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
     places = np.flatnonzero((ends >= 0) & (ends != own))
-    found: Rows = nodes[rows[np.column_stack([places // width, ends[places]])]]
+    del own
+    found = np.empty((len(places), 2), np.int64)
+    found[:, 1] = numbers[ends[places]]
+    places //= width
+    found[:, 0] = numbers[places]
     return found
 
 
