@@ -39,6 +39,8 @@ struct Arrays {
     Array<float, 1> centre;
 };
 
+constexpr size_t GROUP = 32;  // queries that one thread takes at a time
+
 class Graph {
   public:
     Graph(int metric, int kind, size_t dimension, size_t layers, size_t breadth, bool paper,
@@ -103,20 +105,22 @@ class Graph {
         float *how = scores.data();
         nb::gil_scoped_release release;
         std::shared_lock lock(mutex);
-        const size_t groups = (count + chnsw::LANES - 1) / chnsw::LANES;
+        const size_t groups = (count + GROUP - 1) / GROUP;
         const chnsw::Counters counters = chnsw::in_parallel(groups, threads, [&](size_t group, chnsw::Scratch &all) {
             thread_local chnsw::Lane lanes[chnsw::LANES];
-            const size_t from = group * chnsw::LANES, used = std::min(chnsw::LANES, count - from);
-            for (size_t i = 0; i < used; ++i) {
-                index.prepare(queries.data() + (from + i) * index.dimension, lanes[i].query);
-                lanes[i].scratch.counters = {1};
-            }
-            index.descend(lanes, used, k, ef.data(), lowest, [&](size_t level, size_t i) {
-                const size_t place = (level * count + from + i) * k;
-                write(level, lanes[i].query, lanes[i].scratch, k, found + place, how + place);
+            const size_t from = group * GROUP;
+            const auto load = [&](chnsw::Lane &lane) {
+                index.prepare(queries.data() + (from + lane.number) * index.dimension, lane.query);
+                ++all.counters.queries;
+            };
+            for (chnsw::Lane &lane : lanes)
+                lane.scratch.counters = {};
+            index.descend(lanes, std::min(GROUP, count - from), k, ef.data(), lowest, load, [&](chnsw::Lane &lane) {
+                const size_t place = (lane.level * count + from + lane.number) * k;
+                write(lane.level, lane.query, lane.scratch, k, found + place, how + place);
             });
-            for (size_t i = 0; i < used; ++i)
-                all.counters.add(lanes[i].scratch.counters);
+            for (const chnsw::Lane &lane : lanes)
+                all.counters.add(lane.scratch.counters);
         });
         index.add(counters);
     }
@@ -136,7 +140,9 @@ class Graph {
         if (!std::isfinite(lane.query.squares))
             throw nb::value_error("query 0 holds values that are not finite");
         lane.scratch.counters = {1};
-        index.descend(&lane, 1, k, ef.data(), 0, [&](size_t level, size_t) {
+        const auto loaded = [](const chnsw::Lane &) {};
+        index.descend(&lane, 1, k, ef.data(), 0, loaded, [&](chnsw::Lane &) {
+            const size_t level = lane.level;
             counts[level] = write(level, lane.query, lane.scratch, k, rows.data() + level * k, scores.data() + level * k);
         });
         index.add(lane.scratch.counters);

@@ -160,11 +160,13 @@ constexpr size_t MOST_POOLED = 16384;  // candidates kept in order while others 
 
 // Searches that one thread has under way at once: while the memory that one needs is on its way, the others
 // go on. What more of them ask for does not fit into the nearest cache.
-constexpr size_t LANES = 4;
+constexpr size_t LANES = 8;
 
 struct Lane {
     Prepared query;
     Scratch scratch;
+    size_t number = 0, level = 0;
+    bool searching = false;  // or to be ranked by exact scores
 };
 
 enum class Metric { inner_product, l2 };
@@ -206,9 +208,10 @@ class Index {
     void doubtful(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const;
     void rerank(const Layer &layer, const Prepared &query, Scratch &scratch) const;
     void enter(size_t layer, Scratch &scratch) const;
-    // From the top layer down to `lowest`, for up to LANES queries; `visit(layer, i)` sees the pool of lane i.
-    template <typename Visit>
-    void descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Visit visit) const;
+    // From the top layer down to `lowest`, for `count` queries, of which LANES are under way at once: `load(lane)`
+    // prepares that of lane.number, and `visit(lane)` sees the pool of lane.level.
+    template <typename Load, typename Visit>
+    void descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Load load, Visit visit) const;
 
     // Links rows (not linked before, no two alike) into a layer, a batch at a time.
     void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
@@ -237,6 +240,8 @@ class Index {
     // node that was not expanded, and scoring.
     void await(const Layer &layer, Scratch &scratch) const;
     void choose(const Layer &layer, Scratch &scratch) const;
+    // Begins the search of the layer below lane.level.
+    void sink(Lane &lane, size_t k, const int32_t *ef) const;
     void take(const Layer &layer, Scratch &scratch) const;
     void link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pairs, size_t links, int threads);
     void insert_as_printed(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef);
@@ -256,32 +261,46 @@ inline size_t links_of(const Layer &layer, int32_t node) {
     return count;
 }
 
-template <typename Visit>
-void Index::descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Visit visit) const {
-    for (size_t i = 0; i < count; ++i)
-        lanes[i].scratch.best.clear();
-    for (size_t level = layers.size(); level-- > lowest;) {
-        const Layer &layer = layers[level];
-        const auto pool = static_cast<size_t>(ef[level]);
-        if (layer.scanned || exhaustive(layer, pool)) {
-            for (size_t i = 0; i < count; ++i)
-                scan(layer, lanes[i].query, k, lanes[i].scratch);
-        } else {
-            for (size_t i = 0; i < count; ++i) {
-                enter(level, lanes[i].scratch);
-                begin(layer, lanes[i].query, k, pool, lanes[i].scratch);
-            }
-            finish(layer, lanes, count);
-        }
-        for (size_t i = 0; i < count; ++i)
-            doubtful(layer, lanes[i].query, k, lanes[i].scratch);
-        for (size_t i = 0; i < count; ++i) {
-            rerank(layer, lanes[i].query, lanes[i].scratch);
-            const std::vector<Candidate> &found = lanes[i].scratch.pool.items;
-            lanes[i].scratch.best.assign(found.begin(), found.begin() + std::min(found.size(), paper ? 1 : breadth));
-            visit(level, i);
-        }
+template <typename Load, typename Visit>
+void Index::descend(Lane *lanes, size_t count, size_t k, const int32_t *ef, size_t lowest, Load load,
+                    Visit visit) const {
+    Lane *running[LANES];
+    size_t used = std::min(count, LANES), next = 0;
+    const auto take_next = [&](Lane &lane) {
+        if (next == count)
+            return false;
+        lane.number = next++;
+        lane.level = layers.size();
+        lane.scratch.best.clear();
+        load(lane);
+        return true;
+    };
+    for (size_t i = 0; i < used; ++i) {
+        running[i] = lanes + i;
+        take_next(lanes[i]);
+        sink(lanes[i], k, ef);
     }
+    while (used > 0)
+        for (size_t i = 0; i < used;) {
+            Lane &lane = *running[i];
+            if (lane.searching) {
+                lane.searching = step(layers[lane.level], lane.scratch);
+                if (!lane.searching)
+                    doubtful(layers[lane.level], lane.query, k, lane.scratch);
+                ++i;
+                continue;
+            }
+            rerank(layers[lane.level], lane.query, lane.scratch);
+            const std::vector<Candidate> &found = lane.scratch.pool.items;
+            lane.scratch.best.assign(found.begin(), found.begin() + std::min(found.size(), paper ? 1 : breadth));
+            visit(lane);
+            if (lane.level > lowest || take_next(lane)) {
+                sink(lane, k, ef);
+                ++i;
+            } else {
+                running[i] = running[--used];
+            }
+        }
 }
 
 // Runs work(i, scratch) for every i; which thread does which i must not matter.

@@ -23,6 +23,20 @@ float bar(const Scratch &scratch) {
     return least;
 }
 
+// What is worse need not enter the pool: it is not worth looking at, nor among the best, which lead into the next layer.
+float threshold(const Scratch &scratch, size_t breadth) {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    const size_t best = std::min(breadth, items.size() + scratch.pool.missing());
+    return items.size() < best ? -FLT_MAX : std::min(bar(scratch), items[best - 1].score);
+}
+
+// How many are scored whatever their bounds are, since the pool has room.
+size_t unsifted(const Scratch &scratch, size_t breadth) {
+    const size_t have = scratch.pool.items.size(), room = scratch.pool.missing();
+    const size_t wanted = scratch.nearest ? std::max(scratch.nearest, breadth) : have + room;
+    return have < wanted ? std::min(room, wanted - have) : 0;
+}
+
 }  // namespace
 
 void Index::promise(const Layer &layer, Scratch &scratch) const {
@@ -65,7 +79,7 @@ void Index::begin(const Layer &layer, const Prepared &query, size_t k, size_t ef
 
 void Index::await(const Layer &layer, Scratch &scratch) const {
     const std::vector<int32_t> &fresh = scratch.fresh;
-    if (scratch.sketched && (fresh.size() > scratch.pool.missing() || bar(scratch) > -FLT_MAX)) {
+    if (scratch.sketched && fresh.size() > unsifted(scratch, breadth)) {
         for (int32_t row : fresh)
             fetch(layer.sketches.data + static_cast<size_t>(row) * layer.sketches.stride, layer.sketches.stride);
         scratch.next = Scratch::Next::bound;
@@ -78,9 +92,9 @@ void Index::await(const Layer &layer, Scratch &scratch) const {
 
 namespace {
 
-// Leaves of scratch.fresh what may be above the bar.
-void sift(Scratch &scratch) {
-    const float least = bar(scratch);
+// Leaves of scratch.fresh what may be above the threshold.
+void sift(Scratch &scratch, size_t breadth) {
+    const float least = threshold(scratch, breadth);
     size_t kept = 0;
     for (size_t i = 0; i < scratch.fresh.size(); ++i)
         if (scratch.bounds[i] >= least) {
@@ -91,11 +105,11 @@ void sift(Scratch &scratch) {
     scratch.due = kept;
 }
 
-// Puts what promises most first, as many as the pool has room for.
-void rank(Scratch &scratch) {
+// Puts what promises most first.
+void rank(Scratch &scratch, size_t most) {
     std::vector<float> &bounds = scratch.bounds, &order = scratch.scores;
     const size_t size = scratch.fresh.size();
-    scratch.due = scratch.pool.missing();
+    scratch.due = most;
     order.assign(bounds.begin(), bounds.begin() + static_cast<std::ptrdiff_t>(size));
     const auto last = order.begin() + static_cast<std::ptrdiff_t>(scratch.due) - 1;
     std::nth_element(order.begin(), last, order.end(), std::greater<>());
@@ -129,15 +143,19 @@ void Index::take(const Layer &layer, Scratch &scratch) const {
     scratch.scores.resize(std::max(scratch.scores.size(), due));
     score(layer, scratch.query, scratch.fresh.data(), due, scratch.scores.data());
     scratch.counters.distances += static_cast<int64_t>(due);
+    float least = threshold(scratch, breadth);
     for (size_t i = 0; i < due; ++i) {
-        const Candidate candidate{scratch.scores[i], static_cast<uint32_t>(scratch.fresh[i])};
-        scratch.at = std::min(scratch.at, scratch.pool.insert(candidate));
+        if (scratch.scores[i] < least)
+            continue;
+        scratch.at = std::min(scratch.at,
+                              scratch.pool.insert({scratch.scores[i], static_cast<uint32_t>(scratch.fresh[i])}));
+        least = threshold(scratch, breadth);
     }
     scratch.fresh.erase(scratch.fresh.begin(), scratch.fresh.begin() + static_cast<std::ptrdiff_t>(due));
     if (scratch.fresh.empty())
         return;
     scratch.bounds.erase(scratch.bounds.begin(), scratch.bounds.begin() + static_cast<std::ptrdiff_t>(due));
-    sift(scratch);
+    sift(scratch, breadth);
     fetch(layer.codes, scratch.fresh.data(), scratch.due);
 }
 
@@ -147,9 +165,9 @@ bool Index::step(const Layer &layer, Scratch &scratch) const {
     switch (scratch.next) {
     case Scratch::Next::bound:
         promise(layer, scratch);
-        sift(scratch);
-        if (scratch.pool.missing() && fresh.size() > scratch.pool.missing())
-            rank(scratch);
+        sift(scratch, breadth);
+        if (const size_t first = unsifted(scratch, breadth); first && fresh.size() > first)
+            rank(scratch, first);
         fetch(layer.codes, fresh.data(), scratch.due);
         scratch.next = Scratch::Next::score;
         if (scratch.due)

@@ -115,6 +115,7 @@ void Index::rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into
     rows.reserve(into.size());
     for (const Candidate &each : into)
         rows.push_back(each.id());
+    fetch(layer.codes, rows.data(), rows.size());
     score(layer, stored(layer, of, buffer), rows.data(), rows.size(), scores.data());
     counters.distances += static_cast<int64_t>(rows.size());
     for (size_t i = 0; i < rows.size(); ++i)

@@ -201,6 +201,19 @@ void Index::enter(size_t level, Scratch &scratch) const {
         scratch.meet(layer.pilots, std::min<size_t>(layer.pilot_count, few && !paper ? layer.pilot_count : 1));
 }
 
+void Index::sink(Lane &lane, size_t k, const int32_t *ef) const {
+    const Layer &layer = layers[--lane.level];
+    const auto pool = static_cast<size_t>(ef[lane.level]);
+    lane.searching = !layer.scanned && !exhaustive(layer, pool);
+    if (lane.searching) {
+        enter(lane.level, lane.scratch);
+        begin(layer, lane.query, k, pool, lane.scratch);
+        return;
+    }
+    scan(layer, lane.query, k, lane.scratch);
+    doubtful(layer, lane.query, k, lane.scratch);
+}
+
 void Index::add(const Counters &counters) {
     std::lock_guard guard(counting);
     spent.add(counters);

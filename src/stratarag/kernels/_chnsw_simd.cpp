@@ -17,8 +17,6 @@
 namespace chnsw {
 namespace {
 
-constexpr size_t AHEAD = 8;  // rows fetched before they are needed
-
 inline const char *row_at(const Codes &codes, const int32_t *rows, size_t i) {
     return codes.data + codes.stride * (rows ? static_cast<size_t>(rows[i]) : i);
 }
@@ -27,14 +25,8 @@ inline const char *row_at(const Codes &codes, const int32_t *rows, size_t i) {
 // of another target cannot be inlined into one.
 #define CHNSW_LOOP(NAME, TARGET, FOUR)                                                                         \
     TARGET void NAME(const Query &query, const Codes &codes, const int32_t *rows, size_t count, float *out) {   \
-        if (rows)                                                                                               \
-            for (size_t i = 0; i < count && i < AHEAD; ++i)                                                     \
-                fetch(row_at(codes, rows, i), codes.stride);                                                    \
         float last[4];                                                                                          \
         for (size_t i = 0; i < count; i += 4) {                                                                 \
-            if (rows)                                                                                           \
-                for (size_t j = i + AHEAD; j < i + AHEAD + 4 && j < count; ++j)                                 \
-                    fetch(row_at(codes, rows, j), codes.stride);                                                \
             const size_t end = count - 1;                                                                       \
             const char *a = row_at(codes, rows, i), *b = row_at(codes, rows, i + 1 < count ? i + 1 : end);      \
             const char *c = row_at(codes, rows, i + 2 < count ? i + 2 : end);                                   \
