@@ -173,12 +173,15 @@ def test_damage_is_named(index: CHNSW) -> None:
     spoil("layer0.alive", put(2))
     spoil("layer0.scales", lambda a: np.full_like(a, np.nan))
     spoil("options", lambda a: a[: len(a) // 2])
-    fewer = re.sub(rb'"ef": \[\d+, ', b'"ef": [', bytes(sound["options"]))
+    fewer = re.sub(rb'"(ef|changes)": \[\d+, ', rb'"\1": [', bytes(sound["options"]))
     spoil("options", lambda _: np.frombuffer(fewer, np.uint8), "tells of 1 layers")
+    for wrong in (b"[-1, ", b"7, [", b"[0.5, ", b"[0, 0, "):
+        changes = re.sub(rb'"changes": \[0, ', b'"changes": ' + wrong, bytes(sound["options"]))
+        spoil("options", lambda _, changes=changes: np.frombuffer(changes, np.uint8))
     if sound["layer0.links"].size:
         spoil("layer0.links", put(80))
         spoil("layer1.down", put(1000))
-    newer = bytes(sound["options"]).replace(b'"format": 2', b'"format": 9')
+    newer = bytes(sound["options"]).replace(b'"format": 3', b'"format": 9')
     with pytest.raises(FormatTooNew, match="format 9"):
         CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
 

@@ -43,6 +43,8 @@ class Linked:
         ]
         self._ef: list[int] = [options.pool or LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
+        # Nodes that each layer gained or lost since its `ef` was settled; None: the caller settled it.
+        self._changes: list[int | None] = [0] * layers
         self._writing = Lock()
         self._flat: list[Flat | None] = [None] * layers
         self._spent = np.zeros(5, np.int64)

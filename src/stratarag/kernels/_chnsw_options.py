@@ -15,8 +15,8 @@ from stratarag.kernels._chnsw_layer import Array, Kind
 Metric = Literal["ip", "cosine", "l2"]
 Mode = Literal["fast", "paper"]
 
-FORMAT = 2
-_FORMATS = (1, FORMAT)  # the first knows no `pool` and no sketches
+FORMAT = 3
+_FORMATS = (1, 2, FORMAT)  # the first knows no `pool` and no sketches, both no `changes`
 LEAST_EF, MOST_EF = 10, 100_000
 SCANNED: dict[Kind, int] = {"int8": 256, "float16": 128, "float32": 64}
 """Nodes that are scanned sooner than a graph is searched: as many as make 256 bytes for each dimension."""
@@ -80,14 +80,15 @@ class Options:
             raise ValueError(f"recall must be above 0 and at most 1, not {self.recall!r}")
 
 
-def written(options: Options, dimension: int, ef: list[int]) -> Array:
+def written(options: Options, dimension: int, ef: list[int], changes: list[int | None]) -> Array:
     """Options as an array of bytes."""
-    values = {**asdict(options), "dimension": dimension, "ef": ef, "format": FORMAT}
+    told = {"dimension": dimension, "ef": ef, "changes": changes, "format": FORMAT}
+    values = {**asdict(options), **told}
     return np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)
 
 
-def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], int]:
-    """Options, dimension, `ef` of each layer and the format from the array that `written` made."""
+def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], list[int | None], int]:
+    """Options, dimension, `ef` and changes of each layer, and the format, of what `written` made."""
     if "options" not in arrays:
         raise Damaged("array 'options' is missing: these are not the arrays of a C-HNSW index")
     try:
@@ -97,10 +98,14 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
             raise FormatTooNew(
                 f"the index has format {version}; this version of stratarag reads up to {FORMAT}"
             )
+        changes = read.pop("changes", [0] * len(ef) if isinstance(ef, list) else 0)
         options = Options(**read)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"array 'options' cannot be read: {error}") from error
     numbers = [dimension, *ef] if isinstance(ef, list) and len(ef) < 10_000 else [0]
     if version not in _FORMATS or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
-    return options, dimension, ef, version
+    known = isinstance(changes, list) and len(changes) == len(ef)
+    if not known or not all(each is None or (type(each) is int and 0 <= each < 2**62) for each in changes):
+        raise Damaged(f"array 'options' holds changes {changes!r} of {len(ef)} layers")
+    return options, dimension, ef, changes, version

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
+from stratarag.kernels._chnsw_calibration import CALIBRATED_K, EFS, SETTLED_FOR, blends
 from stratarag.kernels._chnsw_checks import (
     LARGEST,
     checked_children,
@@ -24,10 +25,6 @@ from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import SCANNED, Metric, Mode, Options, Stats, read_options, written
 from stratarag.kernels._chnsw_revision import revise
 from stratarag.kernels.topk import TopK
-
-_SAMPLE = 96
-_CALIBRATED_K = 10
-_EFS = [round(10 * 1.19**i) for i in range(25)]  # 10 to 650
 
 
 class CHNSW(Linked):
@@ -235,6 +232,7 @@ class CHNSW(Linked):
                 new = np.stack([above, rows], axis=1)[above >= 0]
                 over.set_children(np.concatenate([over.pairs(), new]))
             self._settle([level], threads, new={level: rows})
+            self._note_changes({level: n})
         return rows
 
     def delete(self, layer: int, rows: NDArray[np.integer], *, threads: int = 1) -> None:
@@ -247,14 +245,16 @@ class CHNSW(Linked):
         """
         level = self._level(layer)
         with self._writing:
-            self._remove(level, checked_gone(rows, level, self._layers[level]), threads)
+            gone = checked_gone(rows, level, self._layers[level])
+            self._remove(level, gone, threads)
+            self._note_changes({level: len(gone)})
 
     def arrays(self) -> dict[str, Array]:
         """Everything, as arrays by name, to be written to files and given to `from_arrays`.
 
         They share memory with the index: write them before the next change.
         """
-        named = {"options": written(self.options, self.dimension, self._ef)}
+        named = {"options": written(self.options, self.dimension, self._ef, self._changes)}
         for level, layer in enumerate(self._layers):
             named |= {f"layer{level}.{name}": array for name, array in layer.arrays().items()}
         return named
@@ -279,9 +279,9 @@ class CHNSW(Linked):
         FormatTooNew
             If a later version wrote them.
         """
-        options, dimension, ef, version = read_options(arrays)
+        options, dimension, ef, changes, version = read_options(arrays)
         index = cls(dimension, len(ef), options, backend, instructions)
-        index._ef = ef
+        index._ef, index._changes = ef, changes
         below: Array = np.zeros(0, np.uint8)
         for level, layer in enumerate(index._layers):
             prefix = f"layer{level}."
@@ -308,8 +308,9 @@ class CHNSW(Linked):
         """An index of other layers, made from this one, which has most of their vectors already.
 
         Vectors are recognised by what is kept of them, whatever their rows were; only the others are deleted
-        and added. Options and `ef` stay as they were, and this index stays as it is. So do stored arrays, but
-        for the rows of nodes that went or came, which are last, and for their numbers.
+        and added. Options stay as they were, and `ef` but where changes have become many; this index stays as
+        it is. So do stored arrays, but for the rows of nodes that went or came, which are last, and for their
+        numbers.
 
         Parameters
         ----------
@@ -334,12 +335,14 @@ class CHNSW(Linked):
         told = checked_children(children, [len(layer) for layer in layers])
         known = [np.full(len(layer), -1, np.int64) for layer in layers] if rows is None else rows
         index = CHNSW(self.dimension, len(self), self.options, self._backend, self._instructions)
-        index._ef = list(self._ef)
         with self._writing:
+            index._ef, index._changes = list(self._ef), list(self._changes)
             index._layers = [layer.copy() for layer in self._layers]
         index._settle(range(len(index)), threads)
         reads = [partial(index._read, layer, f"layer {i}") for i, layer in enumerate(layers)]
-        return index, revise(index, reads, known, told, threads)
+        changed = revise(index, reads, known, told, threads)
+        index._note_changes(dict(enumerate(changed)))
+        return index, changed
 
     def _read(self, layer: NDArray[np.floating], what: str, rows: NDArray[np.int64]) -> Matrix:
         return self._normalised(checked_vectors(layer[rows], what, rows))
@@ -354,6 +357,9 @@ class CHNSW(Linked):
     ) -> list[int]:
         """Settle the `ef` of each layer anew: the smallest that reaches a recall@10.
 
+        Changes do so by themselves, once a fifth as many nodes as a layer has were added to it and deleted,
+        but where `ef`, `queries` or `recall` were given.
+
         Parameters
         ----------
         queries
@@ -361,30 +367,45 @@ class CHNSW(Linked):
         recall
             None: as the index was built.
         """
+        given = queries is not None or recall is not None
         target = self.options.recall if recall is None else recall
-        graphs = [level for level, layer in enumerate(self._layers) if layer.linked]
-        if self._backend == "numpy" or not graphs:
-            return self.ef
-        sample = self._blends() if queries is None else self._normalised(checked_vectors(queries, "queries"))
-        for level in reversed(graphs):
-            truth = Flat(self._layers[level], self.options.metric).exact(sample, _CALIBRATED_K)
-            for ef in _EFS:
-                self._ef[level] = ef
-                self._pool_sizes.clear()
-                pools = [max(each, _CALIBRATED_K) for each in self._ef]
-                rows, _ = self._search(sample, _CALIBRATED_K, pools, level, 1)
-                found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
-                if sum(found) >= target * truth.size:
-                    break
+        sample = None if queries is None else self._normalised(checked_vectors(queries, "queries"))
+        self._calibrate(range(len(self)), sample, target)
+        self._changes = [None if given else 0] * len(self)
         return self.ef
 
-    def _blends(self) -> Matrix:
-        """Queries that are like the vectors, and like none of them too much."""
-        layer = next(layer for layer in self._layers if len(layer.rows))
-        rng = np.random.default_rng(self.options.seed)
-        one, other = (rng.choice(layer.rows, _SAMPLE) for _ in range(2))
-        mean = layer.floats(rng.choice(layer.rows, 1024)).mean(axis=0)
-        return self._normalised(layer.floats(one) + np.float32(0.5) * (layer.floats(other) - mean))
+    def _calibrate(self, levels: Iterable[int], queries: Matrix | None, recall: float) -> None:
+        """Settle the `ef` of some layers; searches meanwhile see what was settled before."""
+        graphs = [i for i in levels if self._layers[i].linked and self._layers[i].alive.any()]
+        if self._backend == "numpy" or not graphs:
+            return
+        sample = self._normalised(blends(self._layers, self.options.seed)) if queries is None else queries
+        ef = list(self._ef)
+        for level in sorted(graphs, reverse=True):
+            truth = Flat(self._layers[level], self.options.metric).exact(sample, CALIBRATED_K)
+            for ef[level] in EFS:
+                pools = [max(each, CALIBRATED_K) for each in ef]
+                rows, _ = self._search(sample, CALIBRATED_K, pools, level, 1)
+                found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
+                if sum(found) >= recall * truth.size:
+                    break
+        self._ef, self._pool_sizes = ef, {}
+
+    def _note_changes(self, changes: Mapping[int, int]) -> None:
+        """Count nodes that were added to layers and deleted, and settle `ef` where they have become many."""
+        self._changes = [
+            None if each is None else each + changes.get(level, 0) for level, each in enumerate(self._changes)
+        ]
+        if self.options.pool is not None or self._backend == "numpy":
+            return
+        stale = [
+            level
+            for level, each in enumerate(self._changes)
+            if each and each > SETTLED_FOR * len(self._layers[level].rows)
+        ]
+        self._calibrate(stale, None, self.options.recall)
+        for level in stale:
+            self._changes[level] = 0
 
     def _search(
         self, queries: Matrix, k: int, ef: int | Sequence[int] | None, lowest: int, threads: int
@@ -437,12 +458,11 @@ class CHNSW(Linked):
 
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
         if ef is None:
-            sizes = self._pool_sizes.get(k)
+            known = self._pool_sizes  # for good, since `ef` may be settled anew meanwhile
+            sizes = known.get(k)
             if sizes is None:
-                scaled = [
-                    max(k, math.ceil(each * max(k, _CALIBRATED_K) / _CALIBRATED_K)) for each in self._ef
-                ]
-                sizes = self._pool_sizes[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
+                scaled = [max(k, math.ceil(each * max(k, CALIBRATED_K) / CALIBRATED_K)) for each in self._ef]
+                sizes = known[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
             return sizes
         each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
         if len(each) != len(self._layers) or min(each, default=k) < k:
