@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ try:
     HashedWords: Any = _native.HashedWords
 except (ImportError, AttributeError):  # installed without a compiler, or not compiled since it was changed
     HashedWords = None
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 # What is not listed is part of a word: letters, digits, the marks that many scripts write vowels with, emoji.
 _WORD = re.compile(
@@ -78,12 +75,15 @@ class HashingEmbedder:
         vectors[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
         return vectors
 
-    def sparse(self, texts: Sequence[str]) -> csr_array:
-        """The same unit vectors as a sparse matrix, shape (len(texts), dimension)."""
-        from scipy.sparse import csr_array
+    def sparse(self, texts: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+        """The same unit vectors as the arrays of a compressed sparse matrix.
 
-        starts, places, values = _rows(texts, self.dimension)
-        return csr_array((values, places, starts), shape=(len(texts), self.dimension))
+        Returns
+        -------
+        Where each row begins and the last ends, shape (len(texts) + 1,), and the places, ascending in each row,
+        and values of what is not 0.
+        """
+        return _rows(texts, self.dimension)
 
     def embed_query(self, text: str) -> Any:
         """The unit vector of one text, shape (dimension,)."""
@@ -95,7 +95,9 @@ def _rows(texts: Sequence[str], dimension: int) -> tuple[Rows, Rows, Vectors]:
 
     Runs of texts in Latin letters by the native kernel, the others text by text.
     """
-    plain = (text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts)
+    plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
+    if all(map(_is_native, plain)):
+        return tuple(_native_words().rows(plain, dimension))
     counts, places, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for native, run in groupby(plain, _is_native):
         for count, place, value in _native_rows(run, dimension) if native else _each_row(run, dimension):

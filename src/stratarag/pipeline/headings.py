@@ -27,6 +27,10 @@ _PLACED = re.compile(
     r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",
     re.IGNORECASE,
 )
+_TELLING = re.compile(
+    r" (?:is|was|are|were|be|been|has|had|have|do|does|did|will|would|can|could|not|also|but|than|he|she|it|they"
+    r"|who|which|that|his|her|its|their) "
+)
 _SMALL = (
     frozenset(
         ["the", "a", "an", "by", "of", "at", "in", "on", "off", "from", "to", "for", "and", "near", "aged"]
@@ -68,8 +72,11 @@ def statements(
 
 @lru_cache(_BYLINES)
 def is_byline(text: str, start: int, end: int) -> bool:
-    """Whether a sentence is nothing but names, days and places, one after the other."""
-    if end - start > _LONGEST_BYLINE:
+    """Whether a sentence is nothing but names, days and places, one after the other.
+
+    One with a verb or a pronoun that is common (`_TELLING`) tells more; so most sentences are known at a glance.
+    """
+    if end - start > _LONGEST_BYLINE or _TELLING.search(text, start, end):
         return False
     bare = list(text[start:end])
     named = mentions(text, start, end, frozenset())

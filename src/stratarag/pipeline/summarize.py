@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stratarag.models.gate import CallItem, Gate, Prompt, Task
-from stratarag.models.local import HashingEmbedder
+from stratarag.models.hashing import DIMENSION, HashingEmbedder
 from stratarag.models.structured import plain_text
 from stratarag.models.task import block
 from stratarag.pipeline.headings import is_byline, statements
+from stratarag.protocols import Rows, Vectors
 from stratarag.results import CountTokens, clip
 
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
@@ -112,9 +113,9 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     candidates = _sentences(texts)
     if not candidates:
         return ""
-    vectors = _sentence_embedder().sparse(candidates)
-    centrality = vectors @ vectors.sum(axis=0)
-    alike = np.zeros(len(candidates), np.float32)  # to the most similar of the chosen
+    vectors = _Sentences.of(candidates)
+    centrality = vectors.products(vectors.sum())
+    alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
     spent = 0
     for index in np.argsort(-centrality, kind="stable").tolist():
@@ -125,7 +126,7 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
             continue
         chosen.append(index)
         spent += cost
-        alike = np.maximum(alike, vectors @ _dense(vectors, index))
+        alike = np.maximum(alike, vectors.products(vectors.dense(index)))
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
     return "\n".join(candidates[index] for index in sorted(chosen))
@@ -141,11 +142,34 @@ def _sentences(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
-def _dense(vectors: csr_array, row: int) -> NDArray[np.float32]:
-    places = slice(vectors.indptr[row], vectors.indptr[row + 1])
-    dense = np.zeros(vectors.shape[1], np.float32)
-    dense[vectors.indices[places]] = vectors.data[places]
-    return dense
+class _Sentences(NamedTuple):
+    """Unit vectors of sentences: the row, place and value of all that is not 0, and where each row begins.
+
+    They are too few and too short for what a sparse matrix costs to make.
+    """
+
+    starts: Rows
+    rows: Rows
+    places: Rows
+    values: Vectors
+
+    @classmethod
+    def of(cls, sentences: Sequence[str]) -> _Sentences:
+        starts, places, values = _sentence_embedder().sparse(sentences)
+        return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
+
+    def sum(self) -> NDArray[np.float64]:
+        """The sum of all vectors, shape (dimension,)."""
+        return np.bincount(self.places, self.values, DIMENSION)
+
+    def dense(self, row: int) -> NDArray[np.float64]:
+        """The vector of one sentence, shape (dimension,)."""
+        own = slice(self.starts[row], self.starts[row + 1])
+        return np.bincount(self.places[own], self.values[own], DIMENSION)
+
+    def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner product of each with a vector, shape (sentences,)."""
+        return np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
 
 
 @cache

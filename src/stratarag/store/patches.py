@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.alignment import Spans, aligned, shifts
+from stratarag.kernels.ranges import ranges
 from stratarag.store.arrays import Arrays, check_name
 
 LIST = "list"
@@ -54,11 +55,8 @@ class Splice:
     @classmethod
     def of(cls, before: NDArray[Any], now: NDArray[Any], spans: Spans, moves: NDArray[np.int64]) -> Splice:
         """From the runs that two flat arrays share, the first with its numbers moved."""
-        ends = np.cumsum(spans[:, 1] + spans[:, 2])
-        new = np.zeros(len(now) + 1, np.int64)
-        np.add.at(new, ends - spans[:, 2], 1)
-        np.add.at(new, ends, -1)
-        return cls(spans, now[np.cumsum(new[:-1]) > 0], moves)
+        added = spans[:, 2]
+        return cls(spans, now[ranges(np.cumsum(spans[:, 1] + added) - added, added)], moves)
 
     @property
     def bytes(self) -> int:
