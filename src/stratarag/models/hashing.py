@@ -80,8 +80,8 @@ class HashingEmbedder:
 
         Returns
         -------
-        Where each row begins and the last ends, shape (len(texts) + 1,), and the places, ascending in each row,
-        and values of what is not 0.
+        Where each row begins and the last ends, shape (len(texts) + 1,), and of what is not 0 the places,
+        ascending in each row, and the values.
         """
         return _rows(texts, self.dimension)
 

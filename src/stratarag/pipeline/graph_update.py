@@ -185,7 +185,7 @@ class _Update:
             wanted |= self._stayed(names.get(key), self._describing)
         if len(wanted) > max(MOST_READ, change.now.chunks // 2):
             return None
-        whole = change.whole(wanted)
+        whole = change.whole(wanted, set(described), pairs)
         for key in described:
             spelt[key].texts = whole.entities.get(key, EntityFragments()).texts
         if any(

@@ -28,8 +28,8 @@ _PLACED = re.compile(
     re.IGNORECASE,
 )
 _TELLING = re.compile(
-    r" (?:is|was|are|were|be|been|has|had|have|do|does|did|will|would|can|could|not|also|but|than|he|she|it|they"
-    r"|who|which|that|his|her|its|their) "
+    r" (?:is|was|are|were|be|been|has|had|have|do|does|did|will|would|can|could|not|also|but|than|he|she|it"
+    r"|they|who|which|that|his|her|its|their) "
 )
 _SMALL = (
     frozenset(
@@ -74,7 +74,7 @@ def statements(
 def is_byline(text: str, start: int, end: int) -> bool:
     """Whether a sentence is nothing but names, days and places, one after the other.
 
-    One with a verb or a pronoun that is common (`_TELLING`) tells more; so most sentences are known at a glance.
+    One with a common verb or pronoun (`_TELLING`) tells more; most sentences are known by that.
     """
     if end - start > _LONGEST_BYLINE or _TELLING.search(text, start, end):
         return False

@@ -167,7 +167,7 @@ class Merge:
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
         if key is None:
-            key = self._canonical[name] = canonical(name) if len(name) <= LONGEST_NAME else ""
+            key = self._canonical[name] = canonical_name(name)
         return key
 
     def _entity(self, chunk: int, name: str, kind: str, description: str) -> str:
@@ -201,6 +201,11 @@ class Merge:
             self.relations[pair] = RelationFragments([(chunk, one, two, description, strength)])
         else:
             relation.add(chunk, one, two, description, strength)
+
+
+def canonical_name(name: str) -> str:
+    """The canonical name under which a name is collected; empty if it is dropped (`Merge.add`)."""
+    return canonical(name) if len(name) <= LONGEST_NAME else ""
 
 
 def resolved(key: str, aliases: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from stratarag.pipeline.extraction.stage import extraction_of
 from stratarag.pipeline.extraction.support import ADDRESSES, COMMON, alias_of, by_short, short_of
 from stratarag.pipeline.extraction.terms import is_thing, most_common, parts_of
 from stratarag.pipeline.extraction.uncased import has_uncased
-from stratarag.pipeline.merge import EntityFragments, Merge, resolved
+from stratarag.pipeline.merge import EntityFragments, Merge, RelationFragments, canonical_name, resolved
 from stratarag.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
 from stratarag.pipeline.names.arrays import hash_words
 from stratarag.protocols import Rows, Stored
@@ -119,6 +119,15 @@ class Side:
         """Terms that this is part of, in a chunk that has it: one in as many chunks is in the same ones."""
         (found,) = self.read(self.rows_of_term(term)[:1]).values()
         return [longer for longer in found.terms if term in parts_of(longer)]
+
+    def ends(self, names: Iterable[str]) -> dict[str, str]:
+        """The canonical name under which each name goes in the graph, empty if under none."""
+        keys = {name: canonical_name(name) for name in names}
+        found = {key for key in keys.values() if key}
+        self._support(found)
+        targets = {key: target for key in found if (target := self.target(key)) is not None}
+        aliases = {key: target for key, target in targets.items() if target != key}
+        return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
 
     def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
         """What some chunks add to the graph, with those of some terms that are things."""
@@ -237,9 +246,32 @@ class Change:
         found.names, found.types = +found.names, +found.types
         return found
 
-    def whole(self, rows: Iterable[int]) -> Merge:
-        """All that some chunks add now, for what is derived from all of them."""
-        return self.now.collected({*rows, *self.came}, self.terms)
+    def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
+        """All that some chunks say now of some entities and between some pairs.
+
+        Of the entities there are the descriptions alone, which are derived from all of them.
+        """
+        extractions = self.now.read({*rows, *self.came})
+        ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
+        found = Merge()
+        for chunk, each in extractions.items():
+            for entity in each.entities:
+                if entity.description and (key := ends[entity.name]) in entities:
+                    found.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
+            for relation in each.relations:
+                one, two = ends[relation.source], ends[relation.target]
+                pair = (one, two) if one < two else (two, one)
+                if pair in pairs:
+                    fragments = found.relations.setdefault(pair, RelationFragments())
+                    fragments.add(chunk, one, two, relation.description, relation.strength)
+        return found
+
+
+def _named(extraction: Extraction) -> Iterator[str]:
+    """The names in an extraction of which it says something."""
+    yield from (entity.name for entity in extraction.entities if entity.description)
+    for relation in extraction.relations:
+        yield from (relation.source, relation.target)
 
 
 def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:

@@ -160,16 +160,17 @@ class _Sentences(NamedTuple):
 
     def sum(self) -> NDArray[np.float64]:
         """The sum of all vectors, shape (dimension,)."""
-        return np.bincount(self.places, self.values, DIMENSION)
+        return np.bincount(self.places, self.values, DIMENSION).astype(np.float64, copy=False)
 
     def dense(self, row: int) -> NDArray[np.float64]:
         """The vector of one sentence, shape (dimension,)."""
         own = slice(self.starts[row], self.starts[row + 1])
-        return np.bincount(self.places[own], self.values[own], DIMENSION)
+        return np.bincount(self.places[own], self.values[own], DIMENSION).astype(np.float64, copy=False)
 
     def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inner product of each with a vector, shape (sentences,)."""
-        return np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
+        found = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
+        return found.astype(np.float64, copy=False)
 
 
 @cache
