@@ -64,6 +64,7 @@ RESTORE = "restore vectors"
 NO_VECTOR = "texts without a vector, not found by similarity"
 NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
+_MANY = 1024  # new chunks, after whose stages memory is given back
 _NAMED = 10  # documents that a line of the log names
 
 
@@ -198,20 +199,25 @@ class _Update:
         else:  # the statements of passages are embedded with them
             await self._extract()
             await self._embed()
-        await in_thread(release)
+        await self._give_back()
         with self._booked(GRAPH):
             await self._lay_out_graph()
-        await in_thread(release)
+        await self._give_back()
         for name in self._methods:
             with self._gate.independently():
                 await self._build_method(name)
-            await in_thread(release)
+            await self._give_back()
         self._gate.require_answers()
         self._tell_failures()
         self._note_unasked()
         with self._booked("publish"):
             generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
+
+    async def _give_back(self) -> None:
+        """Give back what a stage freed; after few new chunks that is less than it costs to look for it."""
+        if self._staging.size - len(self._staging.known_rows()[0]) >= _MANY:
+            await in_thread(release)
 
     @contextmanager
     def _booked(self, name: str) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._memory import release
 from stratarag.kernels.augment import Known
 from stratarag.methods.archrag.clustering import Recipe
 from stratarag.methods.archrag.communities import CommunityWriter, Written
@@ -65,6 +66,8 @@ async def build(
         found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
         if found is None:
             break
+        if previous is None:
+            await asyncio.to_thread(release)
         warm_start.ascend(found.labels, found.count)
         with gate.stage(f"report level {level.number + 1}", found.joined):
             known = await asyncio.to_thread(unchanged.rows, level, found)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._memory import release
 from stratarag.kernels.halves import chosen, stacked
 from stratarag.methods.base import Built, Corpus, Graph, Stored
 from stratarag.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
@@ -101,6 +102,8 @@ async def build(
     fresh = await _fresh_vectors(attributes, of_attributes, written, inputs, carry)
     contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
     settled = None if measure else previous
+    if previous is None:
+        await asyncio.to_thread(release)
     with gate.stage("heterograph"):
         arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
     arrays |= {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
