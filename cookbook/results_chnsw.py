@@ -12,11 +12,14 @@ from results_tables import markdown
 ROW = re.compile(r"^(\S.*?)((?:\s+(?:[\d,]+|nan) \(\s*(?:[\d,]+|nan)\)){4})$")
 CELL = re.compile(r"([\d,]+|nan) \(\s*([\d,]+|nan)\)")
 BUILD = re.compile(r"^build (.+): ([\d.]+) CPU-seconds, ([\d,]+) MiB")
+MEASURED = "measured: "
 CURVE = re.compile(r"^  (.+): ((?:\d\.\d+ in [\d.]+(?:, )?)+)$")
+HOW = "CPU time, one thread; recall is the mean over the layers"  # of records that do not tell more
 OWN, MODES, PRINTED = ", ef per layer", (", fast", ", paper"), "C-HNSW as printed"
 HEAD = (
-    "microseconds (distance evaluations) a question",
-    *("recall .95", "recall .98", "recall .99", ".98 in the lowest layer", "build, CPU-s", "MiB"),
+    "CPU microseconds (distance evaluations) a question",
+    *("mean recall .95", "mean recall .98", "mean recall .99", ".98 in the lowest layer"),
+    *("build, CPU-s", "MiB"),
 )
 
 
@@ -55,21 +58,23 @@ def searched(record: Mapping[str, Any] | None, plot: str) -> Iterator[str]:
     if not record or not table:
         return
     made = builds(record["output"])
-    about = next(line for line in record["output"].splitlines() if " layers [" in line)
+    lines = record["output"].splitlines()
+    about = next(line for line in lines if " layers [" in line)
+    how = next((line.removeprefix(MEASURED) for line in lines if line.startswith(MEASURED)), HOW)
     yield "## Search over a hierarchy\n"
     yield (
         f"C-HNSW, which searches all layers in one descent, beside one index for each layer; {about}; one "
-        "process, one thread. `ef per layer`: with a pool of its own size for each layer. `as printed`: the "
+        f"process; {how}. `ef per layer`: with a pool of its own size for each layer. `as printed`: the "
         "paper's algorithm. Evaluations of the peers are not counted. MiB: what the process holds more, of "
         "C-HNSW its arrays, vectors included; peers that search codes need the vectors besides.\n"
     )
     if curves(record["output"]):
         yield f"![Mean recall and time of a question, C-HNSW and peers]({plot})\n"
-    lines = [list(HEAD)]
+    table_lines = [list(HEAD)]
     for name, cells in table.items():
         shown = [time if count == "nan" else f"{time} ({count})" for time, count in cells]
-        lines.append([name, *shown, *made.get(name, ("", ""))])
-    yield markdown(lines)
+        table_lines.append([name, *shown, *made.get(name, ("", ""))])
+    yield markdown(table_lines)
 
 
 def draw_search(record: Mapping[str, Any], path: Path) -> bool:
@@ -92,7 +97,7 @@ def draw_search(record: Mapping[str, Any], path: Path) -> bool:
         colours[index] = line.get_color()
     panel.set_yscale("log")
     panel.set_xlabel("mean recall of the best 5 over the layers")
-    panel.set_ylabel("microseconds a question, one thread")
+    panel.set_ylabel("CPU microseconds a question, one thread")
     panel.grid(alpha=0.3, which="both")
     panel.legend(fontsize=8)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -246,6 +246,7 @@ def test_what_the_search_benchmark_prints_is_shown_and_drawn(
     first = line.split()[2]  # microseconds at recall .95
     assert f"| C-HNSW, int8 | {first} (" in text
     assert "real: layers [800, 133, 22, 3] x 16, 20 queries, top 5" in text
+    assert f"the mean over 4 layers; C-HNSW in {benchmark._native.simd_levels()[0]} where" in text
     assert "(drawn.svg)" in text
     assert page.draw_search({"output": output}, tmp_path / "drawn.svg")
     assert "C-HNSW as printed" in (tmp_path / "drawn.svg").read_text()

@@ -24,16 +24,19 @@ that the wheel does not hold. glass is on no package index.
 Memory is what the process holds more once a peer is built, and of ours the bytes of all arrays; peers that
 search codes need the vectors besides.
 Peers that search codes rank three times as many results again by their vectors. C-HNSW is measured with each
-set of instructions that is named, as on a processor that has no others; its bounds from sketches, a word of
-bits each, are counted apart from evaluations.
+set of instructions that is named, as on a processor that has no others: with the widest that there is, and
+with AVX2, if none is. Peers choose theirs themselves, hnswlib when it is compiled; what its module tells of
+that is printed. C-HNSW's bounds from sketches, a word of bits each, are counted apart from evaluations.
 Growth, a million leaves and memory are in chnsw_scale.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import math
+import re
 import resource
 import tempfile
 import time
@@ -44,7 +47,7 @@ from typing import Any
 import numpy as np
 from chnsw_vectors import PART, chosen, vectors
 
-from stratarag.kernels import CHNSW
+from stratarag.kernels import CHNSW, _native
 from stratarag.kernels.knn import knn_graph
 
 K = 5
@@ -327,6 +330,11 @@ def compare(
     print(
         f"\n{name}: layers {[len(x) for x in layers]} x {layers[0].shape[1]}, {len(asked)} queries, top {K}"
     )
+    widest = _native.simd_levels()[0]
+    print(
+        f"measured: CPU time, one thread; recall is the mean over {len(layers)} layers; C-HNSW in {widest} "
+        f"where nothing else is named{compiled() if 'hnswlib' in libraries else ''}"
+    )
     spent = cpu(
         lambda: [np.argpartition(-(layer @ asked[:20].T), min(K, len(layer) - 1), 0) for layer in layers]
     )
@@ -380,7 +388,7 @@ def built(layers: list[np.ndarray], children: list[np.ndarray], kind: str, mode:
 def table(sweeps: dict[str, list[Run]]) -> None:
     targets = (0.95, 0.98, 0.99)
     print(
-        f"{'time us (evaluations) at recall':34}"
+        f"{'CPU us (evaluations) at recall':34}"
         + "".join(f"{t:>15} mean" for t in targets)
         + f"{0.98:>15} low"
     )
@@ -395,6 +403,17 @@ def table(sweeps: dict[str, list[Run]]) -> None:
     print("mean recall in us, pool by pool:")
     for label, runs in sweeps.items():
         print(f"  {label}: {', '.join(f'{run[0]:.4f} in {run[2]:.1f}' for run in runs)}")
+
+
+def compiled() -> str:
+    """How hnswlib was compiled, if its module holds that, as those with symbols do."""
+    found = importlib.util.find_spec("hnswlib")
+    module = Path(found.origin).read_bytes() if found and found.origin else b""
+    told = re.search(rb"-march=([\w-]+)([^\0]*)", module)
+    if not told:
+        return "; hnswlib's module does not tell how it was compiled"
+    wide = "with" if b"-mavx512f" in told[2] else "without"
+    return f"; hnswlib compiled for {told[1].decode()}, {wide} AVX-512"
 
 
 def threads(index: CHNSW, queries: np.ndarray) -> None:
@@ -455,7 +474,8 @@ def main() -> None:
     parser.add_argument("--queries", help="a file of real queries, .npy")
     parser.add_argument("--codes", nargs="*", default=["int8", "float32"])
     parser.add_argument("--libraries", nargs="*", default=["hnswlib", "faiss_sq8", "usearch_i8"])
-    parser.add_argument("--instructions", nargs="*", default=["auto"], help="such as: auto avx2")
+    both = ["auto", *(name for name in _native.simd_levels()[1:] if name == "avx2")]
+    parser.add_argument("--instructions", nargs="*", default=both, help="such as: auto avx2")
     parser.add_argument("--neighbours", action="store_true", help="time a kNN graph of the real leaves too")
     parser.add_argument("--data", nargs="*", default=["real", "clustered", "random"])
     arguments = parser.parse_args()
