@@ -29,8 +29,9 @@ interval (paired bootstrap over questions, 10,000 samples) holds 0. Rows that lo
   keywords of questions by rules, no recognition memory, extractive reports and summaries. `SYSTEM/nodes`:
   what they show a model beside passages. They were made for models; these figures are of retrieval alone.
 """
-LEGEND = """Behind each data set stand the best plain ranking on it, or the best other system, and the margins
-of the four methods over that, from the least to the greatest. Their own figures are in the tables below.
+LEGEND = """In brackets behind each data set: the ranking that does best there among those compared with, and
+by how much the four methods are ahead of it, from the least of them to the most. All figures are in the
+tables below.
 """
 COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
 the methods share (the graph of names) is paid by the one that is built first. Vectors of names, descriptions
