@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels._edges import number
+from stratarag.kernels.ranges import distinct, ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9))))
@@ -18,3 +19,14 @@ def test_runs_follow_one_another(runs: list[tuple[int, int]]) -> None:
 def test_borders_of_32_bits_do_not_overflow() -> None:
     starts, counts = np.array([2**31 - 3], np.int32), np.array([3], np.int32)
     assert ranges(starts, counts).tolist() == [2**31 - 3, 2**31 - 2, 2**31 - 1]
+
+
+@given(st.lists(st.integers(-5, 2**62), max_size=20) | st.lists(st.integers(0, 9), max_size=60))
+def test_distinct_values_ascend(values: list[int]) -> None:
+    assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))
+
+
+@given(st.lists(st.integers(-5, 2**62), max_size=20) | st.lists(st.integers(0, 90), max_size=60))
+def test_labels_are_numbered_by_their_smallest_member(labels: list[int]) -> None:
+    order = list(dict.fromkeys(labels))
+    assert number(np.array(labels, np.int64)).tolist() == [order.index(label) for label in labels]

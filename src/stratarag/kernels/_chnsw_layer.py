@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stratarag.errors import Damaged
 from stratarag.kernels.checks import check_borders, check_finite, check_layout, check_range
+from stratarag.kernels.ranges import distinct
 
 Matrix = NDArray[np.float32]
 Nodes = NDArray[np.int32]
@@ -323,7 +324,7 @@ class Layer:
         """Replace the links to children; a pair that is given twice counts once."""
         pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
         span = int(pairs[:, 1].max(initial=0)) + 1
-        keys = np.unique(pairs[:, 0] * span + pairs[:, 1])
+        keys = distinct(pairs[:, 0] * span + pairs[:, 1])
         counts = np.bincount(keys // span, minlength=self.count)
         self.child_from = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.children = (keys % span).astype(np.int32)

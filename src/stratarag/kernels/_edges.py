@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+_DENSE = 4
+"""Labels up to so many times the nodes are numbered by a table, others by sorting."""
+
 Labels = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
@@ -148,6 +151,13 @@ def parts(edges: Edges, labels: Labels | None = None) -> Labels:
 
 def number(labels: NDArray[np.integer]) -> Labels:
     """The same partition with labels 0, 1, ... in the order of each community's smallest member."""
+    if len(labels) and int(labels.min()) >= 0 and int(labels.max()) <= _DENSE * len(labels):
+        members = np.full(int(labels.max()) + 1, len(labels), dtype=np.int64)
+        members[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last one written is the smallest
+        firsts = np.zeros(len(labels), dtype=bool)
+        firsts[members[members < len(labels)]] = True
+        numbers: Labels = (np.cumsum(firsts) - 1)[members[labels]]
+        return numbers
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.empty(len(first), dtype=np.int64)
     order[np.argsort(first, kind="stable")] = np.arange(len(first))

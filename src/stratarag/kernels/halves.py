@@ -178,8 +178,10 @@ class Stacked:
 
     def pair_products(self, one: Rows, two: Rows) -> Scores:
         """Inner products of some rows with as many others; each of them is read once."""
-        rows, places = np.unique(np.concatenate([one, two]), return_inverse=True)
-        return _multiplied(self[rows], places[: len(one)], places[len(one) :])
+        wanted = np.zeros(len(self), np.bool_)
+        wanted[one] = wanted[two] = True
+        places = np.cumsum(wanted) - 1
+        return _multiplied(self[np.flatnonzero(wanted)], places[one], places[two])
 
 
 class Chosen:

@@ -11,7 +11,7 @@ from stratarag.kernels._chnsw_links import Backend
 from stratarag.kernels._chnsw_options import Metric
 from stratarag.kernels.chnsw import CHNSW
 from stratarag.kernels.halves import blocks, pair_products
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels.ranges import distinct, ranges
 from stratarag.kernels.topk import kth_largest
 
 _MANY = 4
@@ -103,12 +103,12 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
     """
     stays = now[ends] >= 0
     cut = np.concatenate([ends[stays[:, 0] & ~stays[:, 1]], ends[stays[:, 1] & ~stays[:, 0]][:, ::-1]])
-    went, owner = np.divmod(np.unique(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
+    went, owner = np.divmod(distinct(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
     few = np.arange(len(went)) - np.searchsorted(went, went) < _LINKED
     went, owner = went[few], now[owner[few]]
     left, right = (np.searchsorted(went, went, side) for side in ("left", "right"))
     one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
-    keys = np.unique((one * len(vectors) + two)[one != two])
+    keys = distinct((one * len(vectors) + two)[one != two])
     one, two = keys // max(len(vectors), 1), keys % max(len(vectors), 1)
     scores = pair_products(vectors, one, two)
     order = np.lexsort((two, -scores, one))

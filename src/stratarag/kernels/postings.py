@@ -82,21 +82,16 @@ class Postings:
         """
         moved = rows[self.rows]
         stays = moved >= 0
-        keys = np.union1d(self.keys, fresh.keys)
+        new = fresh.keys[self.places(fresh.keys) < 0]
+        keys = np.insert(self.keys, np.searchsorted(self.keys, new), new)
+        own = np.arange(len(self.keys)) + np.searchsorted(new, self.keys)
+        numbers = np.concatenate([self._each(own)[stays], fresh._each(np.searchsorted(keys, fresh.keys))])
+        found = np.concatenate([moved[stays], fresh.rows])
         # One number for key and row: two sorted runs, which a stable sort merges in linear time.
-        places = np.concatenate(
-            [each._numbered(keys)[kept] * size + at for each, kept, at in self._both(fresh, stays, moved)]
-        )
-        order = np.argsort(places, kind="stable")
-        values = np.concatenate([self.values[stays], fresh.values])[order]
-        numbers, found = np.divmod(places[order], max(size, 1))
-        return self._ordered(keys[numbers], found, values)
+        order = np.argsort(numbers * size + found, kind="stable")
+        values = np.concatenate([self.values[stays], fresh.values])
+        return self._ordered(keys[numbers[order]], found[order], values[order])
 
-    def _both(
-        self, fresh: Postings, stays: NDArray[np.bool_], moved: Rows
-    ) -> list[tuple[Postings, NDArray[np.bool_] | slice, NDArray[np.integer]]]:
-        return [(self, stays, moved[stays]), (fresh, slice(None), fresh.rows)]
-
-    def _numbered(self, keys: Keys) -> Rows:
-        """The place among `keys`, which have all of these, for each posting."""
-        return np.repeat(np.searchsorted(keys, self.keys), np.diff(self.starts)).astype(np.int64)
+    def _each(self, numbers: Rows) -> Rows:
+        """A number for each posting, from one for each key."""
+        return np.repeat(numbers, np.diff(self.starts)).astype(np.int64)

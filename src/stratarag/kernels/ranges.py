@@ -22,6 +22,14 @@ def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[
     return numbers
 
 
+def distinct(values: NDArray[T]) -> NDArray[T]:
+    """What `numpy.unique` gives of a flat array: its hash table takes ten times as long as sorting."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[T]]:
     """Consecutive parts of these sizes, as views; `numpy.split` takes four times as long for many."""
     borders = np.cumsum(sizes).tolist()

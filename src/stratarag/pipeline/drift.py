@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.quality import modularity
+from stratarag.kernels.ranges import distinct
 from stratarag.pipeline.checks import Checks
 
 T = TypeVar("T")
@@ -119,7 +120,7 @@ def communities_drifted(
     labels, anew
         Communities of the nodes in both partitions, shape (nodes,).
     """
-    if other_size(len(np.unique(labels)), len(np.unique(anew))):
+    if other_size(len(distinct(labels)), len(distinct(anew))):
         return True
     return worse(modularity(ends, weights, labels), modularity(ends, weights, anew))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ MEMBER_TOKENS = 8000
 REPEAT = 0.75
 """Cosine similarity from which a sentence is held to repeat one that was chosen."""
 _CANDIDATES = 400
+_LONG = 2000  # characters of a text of which no more than its share is split
+_REMEMBERED = 1 << 14  # texts
 _AT_ONCE = 32  # groups: some 10 ms of work
 
 
@@ -136,10 +139,22 @@ def _sentences(texts: Sequence[str]) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
-    found = (
-        " ".join(text[start:end].split()) for text in told for start, end in statements(text, most=share)
+    found = chain.from_iterable(
+        _split(text, share) if len(text) > _LONG else _remembered(text)[:share] for text in told
     )
-    return list(dict.fromkeys(sentence for sentence in found if sentence))
+    return list(dict.fromkeys(found))
+
+
+def _split(text: str, most: int | None) -> tuple[str, ...]:
+    """The first sentences of a text, each as one line."""
+    found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
+    return tuple(filter(None, found))
+
+
+@lru_cache(_REMEMBERED)
+def _remembered(text: str) -> tuple[str, ...]:
+    """All of them: what is said of an entity is in groups of several methods."""
+    return _split(text, None)
 
 
 class _Sentences(NamedTuple):

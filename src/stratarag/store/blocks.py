@@ -100,8 +100,13 @@ class Records:
         if 8 * len(slots) > len(self):
             every = self.column(name)[slots]
             return every
-        found = (self.segments[number][name][at] for number, at in map(self.place, slots.tolist()))
-        return np.fromiter(found, self._columns[name], len(slots))
+        numbers = np.searchsorted(self._begins, slots, "right") - 1
+        order = np.argsort(numbers, kind="stable")
+        found = np.empty(len(slots), self._columns[name])
+        for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+            number = int(numbers[places[0]])
+            found[places] = self.segments[number][name][slots[places] - self._begins[number]]
+        return found
 
     def place(self, slot: int) -> tuple[int, int]:
         """The segment that a slot is in, and its place there."""

@@ -50,6 +50,10 @@ class FileEntry:
         if self.blocks and len(self.blocks) != 8 * -(-self.bytes // BLOCK):
             raise ValueError(f"a file of {self.bytes} bytes cannot have {len(self.blocks) / 8} blocks")
 
+    def fields(self) -> dict[str, int | str]:
+        """What a manifest has of it; `dataclasses.asdict` takes ten times as long, and files are many."""
+        return {"bytes": self.bytes, "sha256": self.sha256, "blocks": self.blocks}
+
 
 class Digest:
     """The checksums of bytes that arrive one after the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -339,14 +339,15 @@ def open_contents(
 
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """What is wrong with the arrays that the store itself reads, each with its file's name first."""
-    yield from _segments(contents, manifest)
-    yield from _texts(contents, manifest)
-    yield from _corpus(contents, manifest)
+    folders = Counter(file.rpartition("/")[0] for file in manifest.files)
+    yield from _segments(contents, manifest, folders)
+    yield from _texts(contents, manifest, folders)
+    yield from _corpus(contents, manifest, folders)
     for name, nodes in manifest.nodes.items():
         yield from _sources(contents, name, nodes, manifest.chunks)
 
 
-def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
+def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
     """What is wrong with segments, and with what says where in them something is."""
     for file, arrays in contents.vectors.items():
         halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
@@ -358,7 +359,7 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
         elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
             yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"
         yield from _order(f"{pool.FOLDER}/{file}", file)
-    vectors = _count(contents.vectors, f"{pool.FOLDER}/", pool.HASHES, manifest)
+    vectors = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
     for part, slots in contents.slots.items():
         for name, array in slots.items():
             if array.dtype != np.uint32 or array.ndim != 1 or not _within(array, vectors):
@@ -368,7 +369,7 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
             if wrong := misfit(arrays, node_records.COLUMNS):
                 yield f"{node_records.FOLDER}/{part}/{file}: {wrong}"
             yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
-        records = _count(contents.nodes[part], f"{node_records.FOLDER}/{part}/", "lengths", manifest)
+        records = _count(contents.nodes[part], "lengths", folders[f"{node_records.FOLDER}/{part}"])
         places = contents.parts[part].get(node_records.SLOTS)
         if places is not None and (
             places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
@@ -377,7 +378,7 @@ def _segments(contents: Contents, manifest: Manifest) -> Iterator[str]:
             yield f"{file}: does not say which of {records} records its {nodes} nodes are"
 
 
-def _texts(contents: Contents, manifest: Manifest) -> Iterator[str]:
+def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
     """What is wrong with the texts of chunks and documents, and with what says where they are."""
     own = {
         corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
@@ -394,14 +395,17 @@ def _texts(contents: Contents, manifest: Manifest) -> Iterator[str]:
             if wrong is not None:
                 yield f"{folder}/{file}: {wrong}"
             yield from _order(f"{folder}/{file}", file)
-        count = _count(contents.texts[kind], f"{folder}/", "lengths", manifest)
+        count = _count(contents.texts[kind], "lengths", folders[folder])
         if slots is None or slots.dtype != np.uint32 or slots.shape != (size,) or not _within(slots, count):
             yield f"{CHUNK_ARRAYS}: does not say which of {count} records its {size} {kind} are"
 
 
-def _count(segments: Mapping[str, Named], folder: str, array: str, manifest: Manifest) -> int:
-    """How many things are in the segments of a folder; as many as can be if some could not be opened."""
-    if sum(file.startswith(folder) for file in manifest.files) != len(segments):
+def _count(segments: Mapping[str, Named], array: str, files: int) -> int:
+    """How many things are in the segments of a folder with so many files.
+
+    As many as can be if some could not be opened.
+    """
+    if files != len(segments):
         return 1 << 32
     return sum(len(arrays.get(array, ())) for arrays in segments.values())
 
@@ -413,12 +417,12 @@ def _order(path: str, file: str) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
-def _corpus(contents: Contents, manifest: Manifest) -> Iterator[str]:
+def _corpus(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
     vectors, documents = contents.corpus.get(VECTORS), contents.corpus.get(DOCUMENTS)
     shape = (manifest.chunks, manifest.dimension)
     slots = contents.corpus.get(VECTOR_SLOTS)
     if slots is not None:
-        count = _count(contents.vectors, f"{pool.FOLDER}/", pool.HASHES, manifest)
+        count = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
         if slots.dtype != np.uint32 or slots.shape != shape[:1] or not _within(slots, count):
             yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
     elif vectors is None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -122,9 +122,9 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of `manifest.json`; `checksum` covers everything else in it."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        fields["files"] = {name: asdict(entry) for name, entry in self.files.items()}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "files"}
         content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
+        content["files"] = {name: entry.fields() for name, entry in self.files.items()}
         content["checksum"] = _checksum(content)
         return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.leiden import hierarchical_leiden, leiden
-from stratarag.kernels.ranges import split
+from stratarag.kernels.ranges import distinct, split
 from stratarag.kernels.resize import resized
 from stratarag.methods.hirag.clusters import same_settings
 from stratarag.methods.hirag.config import HiRAGConfig
@@ -151,7 +151,7 @@ def _partition(context: BuildContext, entities: Entities, edges: Edges, compare:
     updated = partial(_updated, previous, edges, count, config)
 
     def as_many() -> list[Labels]:
-        return updated([len(np.unique(labels)) for labels in anew()])
+        return updated([len(distinct(labels)) for labels in anew()])
 
     return first_settled([updated, as_many], anew, partial(_drifted, edges), compare=compare)
 
@@ -390,5 +390,5 @@ def _groups(labels: Labels) -> list[Rows]:
 def _within(labels: Labels, finer: Labels) -> list[Labels]:
     """The finer communities in each community, ascending."""
     span = int(finer.max(initial=0)) + 1
-    pairs = np.unique(labels * span + finer)
+    pairs = distinct(labels * span + finer)
     return split(pairs % span, np.bincount(pairs // span))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stratarag.kernels.ranges import distinct
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.models.gate import CallItem, Gate
@@ -83,7 +84,7 @@ def _statements(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows
     about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
     rows = [inputs.first_unit + units, graph.entities + others, graph.entities + others]
     owner, row = place[np.concatenate(about)], np.concatenate(rows)
-    pairs = np.unique(owner[owner >= 0] * inputs.size + row[owner >= 0])
+    pairs = distinct(owner[owner >= 0] * inputs.size + row[owner >= 0])
     return pairs // max(inputs.size, 1), pairs % max(inputs.size, 1)
 
 
