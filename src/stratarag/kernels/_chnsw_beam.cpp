@@ -92,9 +92,9 @@ void Index::await(const Layer &layer, Scratch &scratch) const {
 
 namespace {
 
-// Leaves of scratch.fresh what may be above the threshold.
-void sift(Scratch &scratch, size_t breadth) {
-    const float least = threshold(scratch, breadth);
+// Leaves of scratch.fresh what may be above the bar.
+void sift(Scratch &scratch) {
+    const float least = bar(scratch);
     size_t kept = 0;
     for (size_t i = 0; i < scratch.fresh.size(); ++i)
         if (scratch.bounds[i] >= least) {
@@ -155,7 +155,7 @@ void Index::take(const Layer &layer, Scratch &scratch) const {
     if (scratch.fresh.empty())
         return;
     scratch.bounds.erase(scratch.bounds.begin(), scratch.bounds.begin() + static_cast<std::ptrdiff_t>(due));
-    sift(scratch, breadth);
+    sift(scratch);
     fetch(layer.codes, scratch.fresh.data(), scratch.due);
 }
 
@@ -165,7 +165,7 @@ bool Index::step(const Layer &layer, Scratch &scratch) const {
     switch (scratch.next) {
     case Scratch::Next::bound:
         promise(layer, scratch);
-        sift(scratch, breadth);
+        sift(scratch);
         if (const size_t first = unsifted(scratch, breadth); first && fresh.size() > first)
             rank(scratch, first);
         fetch(layer.codes, fresh.data(), scratch.due);
