@@ -28,6 +28,25 @@ def test_links_to_nodes_that_went_are_replaced_by_the_nearest_of_their_neighbour
     assert found == [[0, 1], [1, 0], [2, 3], [3, 2]]  # each lost one, and takes the nearest of the others
 
 
+def test_each_node_takes_as_many_of_the_nearest_as_it_lost() -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(40, 8)).astype(np.float32)
+    gone = [3, 11, 29]
+    now = np.full(43, -1, np.int64)
+    now[np.delete(np.arange(43), gone)] = np.arange(40)
+    links = np.array([[one, two] for one in range(43) for two in range(one) if rng.random() < 0.3])
+    found = relinked(links, now, vectors)
+    scores = vectors @ vectors.T
+    for row in range(40):
+        near, lost = set[int](), 0
+        for went in gone:
+            ends = {int(end) for link in links if went in link for end in now[link] if end >= 0}
+            if row in ends:
+                near, lost = near | ends - {row}, lost + 1
+        best = sorted(near, key=lambda other: -scores[row, other])[:lost]
+        assert set(found[found[:, 0] == row, 1].tolist()) == set(best)
+
+
 def test_without_lost_links_or_neighbours_nothing_is_linked_again() -> None:
     vectors = np.eye(3, dtype=np.float32)
     assert len(relinked(np.array([[0, 1], [1, 2]]), np.arange(3), vectors)) == 0

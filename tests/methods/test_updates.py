@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ import stratarag as sr
 from stratarag.kernels import augment
 from stratarag.methods import NAMES
 from stratarag.methods.archrag.build import ADDED_ABOVE
+from stratarag.methods.archrag.warm_start import EDGES_DRIFT
+from stratarag.pipeline.drift import DRIFT
 from stratarag.store import node_records
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents
@@ -123,6 +126,39 @@ def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch
     assert before < after
     came = now.keys() - rows.keys()
     assert all(edge & came for edge in after - before)  # others did not look for neighbours
+
+
+def test_edges_of_similarity_outlast_comparisons_until_a_tenth_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = meetings(110)
+    index = sr.build_index(everything[:90], "archrag", embedder=FakeEmbedder(), progress=False)
+    anew: list[bool] = []
+    offered = augment._offered
+
+    def watched(*given: Any) -> Any:
+        anew.append(given[-1] is None)
+        return offered(*given)
+
+    monkeypatch.setattr(augment, "_offered", watched)
+    seen = set()
+    for document in everything[90:]:
+        before, anew[:] = _changed(index), []
+        index.insert([document])
+        arrays = snapshot_of(index).part("archrag").arrays
+        compared = not arrays[DRIFT][0]
+        seen.add((compared, anew[0]))
+        if anew[0]:
+            assert compared
+            assert _changed(index) == 0
+        else:
+            assert _changed(index) >= before
+    assert seen == {(True, False), (True, True)}  # one of 90 documents is more than 2 %
+
+
+def _changed(index: sr.Index) -> int:
+    """The entities that changed since the edges of similarity were made anew."""
+    return int(snapshot_of(index).part("archrag").arrays[EDGES_DRIFT][0])
 
 
 def _edges_above(index: sr.Index) -> tuple[dict[str, int], set[frozenset[str]]]:

@@ -65,9 +65,10 @@ def nearest_of(
     own, asked = rows[directed], asked[directed]
     k = min(k, len(vectors) - 1)
     pairs = [np.zeros((0, 2), np.int64)]
+    room = np.empty((min(_COMPARED, len(own)), len(vectors)), np.float32)
     for start in range(0, len(own) if k > 0 else 0, _COMPARED):
         some, queries = own[start : start + _COMPARED], asked[start : start + _COMPARED]
-        scores = np.empty((len(some), len(vectors)), np.float32)
+        scores = room[: len(some)]
         with one_thread():
             for at, block in blocks(vectors):
                 np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
@@ -108,14 +109,29 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
     went, owner = went[few], now[owner[few]]
     left, right = (np.searchsorted(went, went, side) for side in ("left", "right"))
     one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
-    keys = distinct((one * len(vectors) + two)[one != two])
-    one, two = keys // max(len(vectors), 1), keys % max(len(vectors), 1)
+    one, two = np.divmod(distinct((one * len(vectors) + two)[one != two]), max(len(vectors), 1))
     scores = pair_products(vectors, one, two)
-    order = np.lexsort((two, -scores, one))
-    one, two, scores = one[order], two[order], scores[order]
-    rank = np.arange(len(one)) - np.searchsorted(one, one)
-    kept = (rank < np.bincount(owner, minlength=len(vectors))[one]) & (scores != 0)
-    return np.column_stack([one[kept], two[kept]])
+    lost = np.bincount(owner, minlength=len(vectors))
+    chosen = _largest_of_each(one, scores, lost[one])
+    chosen = chosen[scores[chosen] != 0]
+    return np.column_stack([one[chosen], two[chosen]])
+
+
+def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes64:
+    """Places of the largest scores in each group, as many as `counts` tells, of equals the first; ascending.
+
+    Groups ascend. Of most only one is wanted, which is found without putting them in order.
+    """
+    if not len(groups):
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    sizes = np.diff(starts, append=len(groups))
+    best = np.flatnonzero((scores == np.repeat(np.maximum.reduceat(scores, starts), sizes)) & (counts == 1))
+    best = best[np.diff(groups[best], prepend=-1) > 0]
+    several = np.flatnonzero(counts > 1)
+    order = several[np.lexsort((-scores[several], groups[several]))]
+    rank = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
+    return np.sort(np.concatenate([best, order[rank < counts[order]]]))
 
 
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from stratarag.kernels._edges import Edges, Labels, number
 from stratarag.kernels.leiden import leiden
+from stratarag.kernels.ranges import distinct
 
 
 def resized(
@@ -36,7 +37,7 @@ def resized(
     """
     edges = Edges.of(ends, weights, len(labels))
     found = number(labels)
-    count = len(np.unique(found))
+    count = len(distinct(found))
     if count < wanted:
         return _split(edges, found, wanted - count)
     return _joined(edges, found, count - wanted, max_size)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.hamming import native_available
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels.ranges import distinct, ranges
 
 if native_available():
     from stratarag.kernels import _native
@@ -60,12 +60,12 @@ def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
         raise ValueError("the statements of passages are damaged: one is out of bounds")
     starts = said[0][passages.values]
     counts = said[0][passages.values + 1] - starts
-    pairs = np.unique(np.repeat(owners, counts) * count + said[1][ranges(starts, counts)])
+    pairs = distinct(np.repeat(owners, counts) * count + said[1][ranges(starts, counts)])
     owners, found = np.divmod(pairs, max(count, 1))
     kept = _naming(named, found, entities[owners])
     owners, found = owners[kept], found[kept]
     borders = np.searchsorted(owners, np.arange(len(entities) + 1))
-    return Behind(found, borders, np.unique(found))
+    return Behind(found, borders, distinct(found))
 
 
 def most_telling(

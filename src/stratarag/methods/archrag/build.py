@@ -50,8 +50,8 @@ async def build(
     If a `previous` index was clustered by the same recipe, its communities are where the update starts:
     entities that are new, or linked with others than before, may move, and the rest stays. Where too much
     is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
-    (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Reports on the same members
-    and texts are taken over.
+    (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Edges of similarity stay until
+    much more changed (`warm_start.RELINK_SHARE`). Reports on the same members and texts are taken over.
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
@@ -62,7 +62,7 @@ async def build(
     unchanged = Unchanged(graph, gate, previous, config)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        edges = await asyncio.to_thread(_known_edges, graph, level, previous)
+        edges = None if warm_start.relinks else await asyncio.to_thread(_known_edges, graph, level, previous)
         found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
         if found is None:
             break
@@ -78,7 +78,7 @@ async def build(
     arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, previous, linked)
     arrays |= (
         entities.arrays(hierarchy.parents()[0])
-        | warm_start.drift.arrays()
+        | warm_start.arrays()
         | unchanged_arrays(hierarchy.by_model(), config)
         | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
     )

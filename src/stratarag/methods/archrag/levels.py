@@ -154,10 +154,10 @@ def partition(
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
     Where this is to `compare` itself with a partition made anew and has drifted from it, all nodes may move;
-    if that is not enough, the level is clustered anew (`pipeline.drift`). Until then, the edges of similarity
-    that are `known` stay.
+    if that is not enough, the level is clustered anew (`pipeline.drift`). The edges of similarity that are
+    `known` stay, unless there is no partition to go on from.
     """
-    known = None if compare or initial is None else known
+    known = None if initial is None else known
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)
 
     def anew() -> Labels:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratarag.kernels.halves import stacked
+from stratarag.kernels.ranges import distinct
 from stratarag.methods.base import Graph, Stored
 from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import Keys, Places, keys_of
@@ -179,7 +180,7 @@ class Entities:
             indices[indptr[row] : indptr[row + 1]] if row < self.graph.entities else self.node(row).sources
             for row in members
         ]
-        found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
+        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
         return found
 
     def rows_named(self, names: Keys) -> Rows:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratarag.kernels.ranges import ranges
+from stratarag.kernels.ranges import distinct, ranges
 from stratarag.methods.hirag.clusters import IDS
 from stratarag.methods.hirag.naming import Summary
 from stratarag.pipeline.before import mixed
@@ -157,7 +157,7 @@ class KnownProposals:
         if not len(proposals) or self._previous is None:
             return []
         owners = self.entities[proposals]
-        rows = np.unique(owners).tolist()
+        rows = distinct(owners).tolist()
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
         found: list[Summary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stratarag.kernels.ranges import distinct
 from stratarag.methods.base import Corpus, Graph, Stored
 from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import Keys, keys_of
@@ -73,7 +74,7 @@ class BuildInputs:
         """The chunks that any of some rows came from, ascending."""
         indptr, indices = self.graph.sources
         parts = [indices[indptr[row] : indptr[row + 1]] for row in rows]
-        found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
+        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
         return found
 
     def first_chunks_of_units(self) -> Rows:
