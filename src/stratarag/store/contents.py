@@ -48,7 +48,7 @@ SLOTS = "slots"
 VECTOR_SLOTS = "vectors.slots"
 """Name of the array with the slot of each chunk's vector."""
 
-LOOKED_INTO = 64
+LOOKED_INTO = 32
 """Segments of a folder that are held against their checksums where not everything is."""
 PIECES_LOOKED_INTO = 8
 """Likewise of pieces: they are larger."""
