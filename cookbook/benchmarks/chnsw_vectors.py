@@ -10,6 +10,7 @@ they are kept in parts, so that the same command goes on where it was stopped. N
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import re
@@ -73,15 +74,16 @@ def chosen(data: Path, count: int = COUNT) -> list[str]:
 
 
 def vectors(texts: Sequence[str], parts: Path) -> np.ndarray:
-    """Unit vectors, shape (texts, 384); parts that are there already are not made again."""
+    """Unit vectors, shape (texts, 384); parts of the same texts that are there already are not made again."""
     parts.mkdir(parents=True, exist_ok=True)
     embedder, made = MiniLMEmbedder(), []
     for at in range(0, len(texts), PART):
-        path = parts / f"{at // PART:04}.npy"
+        some = texts[at : at + PART]
+        known = hashlib.blake2b(json.dumps(some).encode(), digest_size=6).hexdigest()
+        path = parts / f"{at // PART:04}-{known}.npy"
         if not path.exists():
-            some = np.asarray(embedder.embed_documents(texts[at : at + PART]), np.float32)
             unfinished = path.with_suffix(".new.npy")
-            np.save(unfinished, some)
+            np.save(unfinished, np.asarray(embedder.embed_documents(some), np.float32))
             unfinished.replace(path)
         made.append(np.load(path))
     return np.concatenate(made)
