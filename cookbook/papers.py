@@ -200,4 +200,7 @@ def chosen(name: str) -> Sequence[Table]:
 
 if __name__ == "__main__":
     wanted = arguments()
-    sys.exit(run(chosen(wanted.table), wanted))
+    try:
+        sys.exit(run(chosen(wanted.table), wanted))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on where it was")
