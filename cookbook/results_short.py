@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_chnsw import OWN, PRINTED, rows
-from results_margins import PLAIN, VERDICTS, gains, verdict
+from results_margins import PLAIN, VERDICTS, best_of, gains, verdict
 from results_systems import Comparison, mostly
 
 Ranking = Mapping[str, Any]
@@ -32,11 +32,14 @@ def in_short(
             "several. They differ in their own nodes, their answers and their costs."
         )
     for each in compared:
-        plain = counted(scored, titles, methods, each, PLAIN)
-        systems = counted(mostly(scored, each), titles, methods, each, each.rivals)
+        known = mostly(scored, each)
+        plain, systems = (
+            count(ahead(of, titles, methods, each.view, each.metric, rivals))
+            for of, rivals in ((scored, PLAIN), (known, each.rivals))
+        )
         yield (
             f"- By {each.title}, all are ahead beyond noise of the best plain ranking on {plain} corpora, "
-            f"and of the best other system on {systems}."
+            f"and of the best other system on {systems}{incomplete(known, titles, each)}."
         )
     yield from by_documents(scored, titles, methods)
 
@@ -59,36 +62,46 @@ def over(titles: Iterator[str]) -> str:
     return f"on {NUMBERS.get(len(ways), len(ways))} corpora{once if many else ''}"
 
 
-def counted(
+def ahead(
     scored: Mapping[str, Ranking],
     titles: Mapping[str, str],
     methods: Sequence[str],
-    each: Comparison,
+    view: str,
+    metric: str,
     rivals: Sequence[str],
-) -> str:
-    """On how many corpora all methods are ahead of the best rival, in each way that it was measured."""
-    ahead: dict[str, bool] = {}
+) -> dict[str, bool]:
+    """Of each corpus, whether all methods are ahead of the best rival in each way that it was measured."""
+    found: dict[str, bool] = {}
     for key, scores in scored.items():
-        if found := gains(scores, methods, each.view, each.metric, rivals):
+        if each := gains(scores, methods, view, metric, rivals):
             name = corpus_of(titles[key])
-            ahead[name] = ahead.get(name, True) and verdict(found) == VERDICTS[0]
-    return f"{sum(ahead.values())} of {len(ahead)}"
+            found[name] = found.get(name, True) and verdict(each) == VERDICTS[0]
+    return found
+
+
+def count(found: Mapping[str, bool]) -> str:
+    """On how many corpora, of how many."""
+    return f"{sum(found.values())} of {len(found)}"
+
+
+def incomplete(scored: Mapping[str, Ranking], titles: Mapping[str, str], each: Comparison) -> str:
+    """The systems that were not measured everywhere: the best of the others says nothing of them."""
+    absent = {
+        titles[key]: [name for name in each.rivals if best_of(scores, (name,), each.metric) is None]
+        for key, scores in scored.items()
+    }
+    told = [f"on {title} without {', '.join(names)}" for title, names in absent.items() if names]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def by_documents(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
     """What is left of the lead where a second passage of a document counts for nothing."""
-    found = {
-        corpus_of(titles[key]): verdict(each)
-        for key, scores in scored.items()
-        if (each := gains(scores, methods, "", DOCUMENTS, PLAIN))
-    }
-    if found:
-        ahead = f"{list(found.values()).count(VERDICTS[0])} of {len(found)}"
+    if found := ahead(scored, titles, methods, "", DOCUMENTS, PLAIN):
         yield (
             "- Counted by documents, of which further passages bring nothing, all are ahead beyond noise of "
-            f"the best plain ranking on {ahead} (recorded for {', '.join(found)})."
+            f"the best plain ranking on {count(found)} (recorded for {', '.join(found)})."
         )
 
 
@@ -111,7 +124,7 @@ def searched_in_short(record: Mapping[str, Any] | None) -> Iterator[str]:
         f"- C-HNSW, ArchRAG's search of {int(vectors):,} real vectors and the layers over them: at mean "
         f"recall {', '.join(RECALLS)} it takes {shares(ours, peers)} of the time of the fastest of "
         f"{len(names)} peers ({', '.join(names)}), which have one index for each layer"
-        + (f"; as its paper prints it, {shares(printed, peers)}." if printed else ".")
+        + (f"; the algorithm as its paper prints it, {shares(printed, peers)}." if printed else ".")
     )
 
 

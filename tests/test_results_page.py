@@ -211,6 +211,28 @@ def test_a_corpus_that_is_measured_twice_counts_once(results: Any) -> None:
     assert "best plain ranking on 1 of 2 corpora" in said(True), "ahead in both ways, or not ahead"
 
 
+def test_documents_are_counted_in_each_way_that_a_corpus_was_measured(results: Any) -> None:
+    short = importlib.import_module("results_short")
+    rows = [{"name": name, "means": {"doc_recall@5": 0.5}} for name in ("a", "dense")]
+    found = {
+        key: {"rows": rows, "pairs": {"doc_recall@5": {"a": {"dense": [0.1, 0.05, 0.15, is_noise]}}}}
+        for key, is_noise in (("one", True), ("given", False))
+    }
+    (line,) = short.by_documents(found, {"one": "One", "given": "One, given extraction"}, ("a",))
+    assert "best plain ranking on 0 of 1 (recorded for One)" in line
+
+
+def test_systems_that_were_not_measured_everywhere_are_named_at_once(results: Any) -> None:
+    short, systems = (importlib.import_module(name) for name in ("results_short", "results_systems"))
+    each = systems.Comparison("recall@5", "", "recall@5", ("kag", "raptor", "hipporag2"))
+    names = ("a", "dense", "kag", "raptor")
+    rows = [{"name": name, "means": {"recall@5": 0.5}} for name in names]
+    against = {name: [0.1, 0.05, 0.15, False] for name in names[1:]}
+    found = {"one": {"rows": rows, "pairs": {"recall@5": {"a": against}}}}
+    told = "\n".join(short.in_short(found, {"one": "One"}, ("a",), (each,)))
+    assert "best other system on 1 of 1 (on One without hipporag2)." in told
+
+
 def test_the_search_is_told_as_a_share_of_its_fastest_peer(results: Any) -> None:
     short = importlib.import_module("results_short")
     output = """real: layers [1000, 100] x 8, 4 queries, top 5
