@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,18 @@ def address(folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+def test_the_server_ends_by_ctrl_c_without_complaint(folder: Path) -> None:
+    command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("page: ")
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=20)
+    assert (process.returncode, said[1]) == (0, "")
 
 
 def wait(page: Page, expression: str, seconds: float = 30) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -122,7 +122,7 @@ async def _told(_: Request, error: Exception) -> JSONResponse:
 
 
 def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -> None:
-    """Serve until interrupted; `started` is told the address once the server listens.
+    """Serve until interrupted (Ctrl-C), then return; `started` is told the address once the server listens.
 
     Port 0 takes a free one.
     """
@@ -143,4 +143,5 @@ def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -
             started(f"http://{f'[{shown}]' if ':' in shown else shown}:{at}/")
         await serving
 
-    asyncio.run(main())
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main())
