@@ -67,6 +67,14 @@ def demo() -> Evaluation:
     return evaluate("demo", embedder=HashingEmbedder(), resamples=500)
 
 
+def test_data_by_which_nothing_could_be_scored_are_refused() -> None:
+    data = Dataset("bare", DOCUMENTS, (Question("q", "When?"), Question("r", "What?")))
+    with pytest.raises(
+        ValueError, match=r"none of the 2 questions of 'bare' has an answer or gold documents"
+    ):
+        evaluate(data, [Fixed("mine", "ferry")], reference="", embedder=FakeEmbedder())
+
+
 def test_the_demo_corpus_with_all_methods(demo: Evaluation) -> None:
     assert [row.name for row in demo.rows] == [*NAMES, "dense", "bm25", "hybrid"]
     for row in demo.rows:

@@ -124,9 +124,15 @@ def evaluate(
     ------
     ValueError
         If a name is not known or comes twice, an option of a row is unknown or its value not valid, a cutoff
-        is not valid, or the dataset cannot be used: all before anything is measured.
+        is not valid, or the dataset cannot be used: all before anything is measured. Without an `llm`, that
+        includes data of which no question has an answer or gold documents.
     """
     data = checked(dataset) if isinstance(dataset, Dataset) else load_dataset(dataset)
+    if llm is None and not any(question.answers or question.supporting_ids for question in data.questions):
+        raise ValueError(
+            f"none of the {len(data.questions)} questions of {data.name!r} has an answer or gold documents: "
+            "nothing could be scored; name them, or give an llm whose answers are compared"
+        )
     if not split:
         data = _whole(data)
     cutoffs = Cutoffs(tuple(k), tuple(budgets))
