@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratarag._memory import release
 from stratarag.kernels.paths import Adjacency
 from stratarag.methods.base import Built, Corpus, Stored
 from stratarag.methods.hirag.clusters import arrays as cluster_arrays
@@ -50,6 +51,8 @@ async def build(
     layers = await build_layers(context, meta.extra["types"] if meta else config.meta_types or META_TYPES)
     edges = Edges.of(context, layers.entities)
     communities = await build_communities(context, layers.entities, edges, compare=layers.drift.due)
+    if previous is None:
+        await asyncio.to_thread(release)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
     metas = [meta] if meta else []
     parts = [layers.entities.nodes(), communities.nodes, _made(metas)]
