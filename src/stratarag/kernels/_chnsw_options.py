@@ -102,7 +102,7 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
         options = Options(**read)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"array 'options' cannot be read: {error}") from error
-    numbers = [dimension, *ef] if isinstance(ef, list) and len(ef) < 10_000 else [0]
+    numbers = [dimension, *ef] if isinstance(ef, list) and 0 < len(ef) < 10_000 else [0]
     if version not in _FORMATS or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
     known = isinstance(changes, list) and len(changes) == len(ef)
