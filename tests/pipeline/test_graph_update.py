@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.pipeline.support import Spans
 
 import stratarag as sr
 from stratarag.pipeline import graph
@@ -72,19 +73,29 @@ def documents(chance: random.Random, count: int) -> dict[str, sr.Document]:
     return {f"d{at:03}": sr.Document(f"d{at:03}", passage(chance)) for at in range(count)}
 
 
-def build(docs: dict[str, sr.Document], method: str, llm: CountingModel | None) -> sr.Index:
-    return sr.build_index(
-        list(docs.values()), method=method, llm=llm, embedder=FakeEmbedder(), progress=False
-    )
+def build(
+    docs: dict[str, sr.Document], method: str, llm: CountingModel | None, *, pooled: bool = False
+) -> sr.Index:
+    embedder = Spans() if pooled else FakeEmbedder()
+    return sr.build_index(list(docs.values()), method=method, llm=llm, embedder=embedder, progress=False)
 
 
-@pytest.mark.parametrize(("method", "with_model"), [("lshtree", False), ("hirag", False), ("noderag", True)])
+@pytest.mark.parametrize(
+    ("method", "with_model", "pooled"),
+    [
+        ("lshtree", False, False),
+        ("hirag", False, False),
+        ("noderag", True, False),
+        ("archrag", False, True),
+        ("hirag", True, True),
+    ],
+)
 def test_what_is_merged_again_gives_the_graph_of_a_build(
-    method: str, with_model: bool, monkeypatch: pytest.MonkeyPatch
+    method: str, with_model: bool, pooled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance, llm = random.Random(7), CountingModel() if with_model else None
     docs = documents(chance, 60)
-    with build(docs, method, llm) as index:
+    with build(docs, method, llm, pooled=pooled) as index:
         finish = graph.finish
         for step in range(8):
             if step % 4 == 1:
@@ -101,7 +112,7 @@ def test_what_is_merged_again_gives_the_graph_of_a_build(
                 index.delete(gone)
             index.insert(changed)
             monkeypatch.setattr(graph, "finish", finish)
-            with build(docs, method, llm) as fresh:
+            with build(docs, method, llm, pooled=pooled) as fresh:
                 found, wanted = state(index, method), state(fresh, method)
                 assert_equal_states(found["graph"], wanted["graph"])
                 assert index.last_report.notes == fresh.last_report.notes

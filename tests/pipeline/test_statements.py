@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.pipeline.support import Spans
 
 import stratarag as sr
 from stratarag.pipeline import statements
@@ -18,28 +19,6 @@ TEXTS = {
     "d": "Corin Vale painted the Span. Greta Coil paid him in maps.",
     "e": "Maps of Hathe were printed by Corin Vale. Perrow has a museum of maps.",
 }
-
-
-class Spans(FakeEmbedder):
-    """Vectors of parts depend on the passage around them, as pooled ones do."""
-
-    def __init__(self) -> None:
-        super().__init__(32)
-        self.alone: list[str] = []
-        self.passages: list[str] = []
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        self.alone += texts
-        return super().embed_documents(texts)
-
-    def embed_spans(self, texts: list[str], spans: list[Any]) -> tuple[Any, Any]:
-        self.passages += texts
-        parts = [
-            np.array(self.embed_query(text[start:end])) + 0.1 * np.array(self.embed_query(text))
-            for text, own in zip(texts, spans, strict=True)
-            for start, end in own
-        ]
-        return [self.embed_query(text) for text in texts], parts
 
 
 def documents(ids: str) -> list[sr.Document]:
@@ -178,3 +157,21 @@ def test_without_parts_distinct_units_are_embedded(tmp_path):
         stages = index.last_report.stages
         assert estimate.embedded_texts == sum(stage.embedded_texts for stage in stages.values())
         assert estimate.embedded_tokens == sum(stage.embedded_tokens for stage in stages.values()) > 0
+
+
+@pytest.mark.parametrize("method", ["hirag", "archrag"])
+def test_a_name_that_only_a_new_passage_makes_known_is_that_of_its_first_mention(spans, method):
+    """A name at the front of one sentence alone is not taken for one; said within another, it is."""
+    fillers = [sr.Document(f"f{at}", f"The {at}th ferry left late in {1900 + at}.") for at in range(30)]
+    older = [*fillers, sr.Document("m", "Lind sold the old boat.")]
+    new = sr.Document("n", "We saw Lind at the harbour.")
+    with (
+        sr.build_index(older, method, embedder=spans, progress=False) as index,
+        sr.build_index([*older, new], method, embedder=Spans(), progress=False) as whole,
+    ):
+        assert not graph_of(index)["mentions.keys"].any()
+        spans.passages.clear()
+        index.insert([new])
+        assert sorted(spans.passages) == ["Lind sold the old boat.", new.text]
+        for name, array in graph_of(whole).items():
+            np.testing.assert_array_equal(graph_of(index)[name], array, err_msg=name)

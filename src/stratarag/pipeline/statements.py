@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,13 +215,11 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
     if source.pooled is None:
         return await _codes_of_texts(source, [entity.name for entity in entities])
     names = _Mentions(source, source.pooled)
-    found = await asyncio.to_thread(names.find, entities)
-    waiting = await asyncio.to_thread(names.lost, entities, found)
+    found, waiting = await asyncio.to_thread(names.find, entities, range(len(entities)))
     while waiting:
-        again = {place: row for place, rows in waiting.items() for row in rows[:1]}
-        await source.embed_again(again.values())
-        found |= names.find_at(entities, again)
-        waiting = {place: rows[1:] for place, rows in waiting.items() if place not in found and rows[1:]}
+        await source.embed_again(waiting.values())
+        more, waiting = await asyncio.to_thread(names.find, entities, list(waiting))
+        found |= more
     codes = np.zeros((len(entities), -(-source.dimension // 8)), np.uint8)
     keys = np.zeros(len(entities), np.uint64)
     for place, (origin, code) in found.items():
@@ -230,58 +228,61 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
 
 
 class _Mentions:
-    """Looks for the first mention of each entity among new passages and in the previous graph."""
+    """Looks for the first mention of each entity among passages embedded now and in the previous graph.
+
+    The previous graph has one mention of each of its entities. Whether any other passage has a name is seen
+    in its text, so that no passage is embedded again but for a name that it is the first to have.
+    """
 
     def __init__(self, source: Source, pooled: Pooled) -> None:
         self._source = source
         self._pooled = pooled
         self._ids = source.corpus.ids(range(source.corpus.size))
+        self._written: dict[int, Collection[str]] = {}
         self._known: Mapping[int, int] = {}
         previous = source.previous
         if previous is not None and NAME_KEYS in previous.arrays:
             self._codes = previous.arrays[NAME_CODES]
             self._known = {each: row for row, each in enumerate(previous.arrays[NAME_KEYS].tolist()) if each}
-        self._previous = previous
 
-    def find(self, entities: Sequence[Entity]) -> dict[int, tuple[int, Codes]]:
-        """Keys and codes, by the places of the entities."""
-        found = {}
-        for place, entity in enumerate(entities):
-            for row in entity.chunks:
-                if one := self._at(entity, row):
+    def find(
+        self, entities: Sequence[Entity], places: Iterable[int]
+    ) -> tuple[dict[int, tuple[int, Codes]], dict[int, int]]:
+        """Keys and codes of the entities at some places, and passages to embed for the others; by places.
+
+        Entities that no passage has word for word are in neither.
+        """
+        found: dict[int, tuple[int, Codes]] = {}
+        waiting: dict[int, int] = {}
+        going = {place: iter(entities[place].chunks) for place in places}
+        while going:
+            ahead = {place: row for place, rows in going.items() if (row := next(rows, None)) is not None}
+            unread = {}
+            for place, row in ahead.items():
+                if (one := self._at(entities[place].key, row)) is not None:
                     found[place] = one
-                    break
-        return found
+                elif not self._pooled.has(self._ids[row]):
+                    unread[place] = row
+            self._read(unread.values())
+            waiting |= {
+                place: row for place, row in unread.items() if entities[place].key in self._written[row]
+            }
+            going = {place: going[place] for place in ahead if place not in found and place not in waiting}
+        return found, waiting
 
-    def find_at(self, entities: Sequence[Entity], rows: Mapping[int, int]) -> dict[int, tuple[int, Codes]]:
-        """The same of entities at some places, in one passage each."""
-        found = {place: self._at(entities[place], row) for place, row in rows.items()}
-        return {place: one for place, one in found.items() if one}
-
-    def _at(self, entity: Entity, row: int) -> tuple[int, Codes] | None:
-        origin = _named(self._ids[row], entity.key)
+    def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
+        origin = _named(self._ids[row], name)
         code = self._pooled.name(origin)
         if code is None and origin in self._known:
             code = self._codes[self._known[origin]]
         return None if code is None else (origin, code)
 
-    def lost(self, entities: Sequence[Entity], found: Mapping[int, object]) -> dict[int, list[int]]:
-        """Passages that may have a name and are not at hand, by the places of the entities."""
-        waiting = {
-            place: [row for row in entity.chunks if not self._pooled.has(self._ids[row])]
-            for place, entity in enumerate(entities)
-            if place not in found
-        }
-        waiting = {place: rows for place, rows in waiting.items() if rows}
-        nowhere = self._nowhere([entities[place].key for place in waiting])
-        return {place: rows for place, rows in waiting.items() if entities[place].key not in nowhere}
-
-    def _nowhere(self, ids: Sequence[str]) -> set[str]:
-        """Entities of the previous graph that no passage had word for word."""
-        if self._previous is None or NAME_KEYS not in self._previous.arrays:
-            return set()
-        keys = self._previous.arrays[NAME_KEYS]
-        return {identity for identity, row in self._previous.rows(ids).items() if not keys[row]}
+    def _read(self, rows: Iterable[int]) -> None:
+        """Look which names are word for word in passages."""
+        missing = sorted(set(rows) - self._written.keys())
+        texts, nodes = self._source.corpus.texts(missing), self._source.extracted.nodes(missing)
+        for row, text, node in zip(missing, texts, nodes, strict=True):
+            self._written[row] = _names(text, said_by(node)).keys()
 
 
 async def _codes_of_texts(source: Source, names: Sequence[str]) -> tuple[Codes, Keys]:
