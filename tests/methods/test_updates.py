@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from stratarag.store import node_records
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents
 from stratarag.testing.opened import snapshot_of
+
+building = import_module("stratarag.methods.archrag.build")  # as an attribute it is the function
 
 
 class RecordingEmbedder(FakeEmbedder):
@@ -118,7 +121,7 @@ def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch
     def of_all(*_: object) -> None:
         raise AssertionError("all nodes of a level looked for neighbours")
 
-    monkeypatch.setattr(augment, "_MANY", 1)  # else all would, on levels of a few dozen communities
+    monkeypatch.setattr(building, "_MANY", 1)  # else all would, on levels of a few dozen communities
     monkeypatch.setattr(augment, "_nearest", of_all)
     index.insert([sr.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
     now, after = _edges_above(index)

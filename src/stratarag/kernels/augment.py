@@ -21,8 +21,6 @@ CONTENT_NEIGHBOURS = 50
 
 _FLOOR = 1e-3
 _ROUNDING = 1e-6
-_MANY = 16
-"""Where more than one in so many nodes look for neighbours, all do."""
 
 
 def augment(
@@ -174,10 +172,8 @@ def _offered(
     """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
 
     Of those known, a node without edges of its own comes first: it was offered its nearest.
-
-    Where many nodes look for neighbours, all do: that is faster than to compare each of many with all.
     """
-    if known is None or _MANY * len(known.nodes) > len(attributes.lengths):
+    if known is None:
         return _nearest(attributes, k, seed, threads)
     pairs = known.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0

@@ -34,6 +34,8 @@ ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
 ADDED_ABOVE = "communities.added"
 """Name of the array of those between communities of one level, by their rows."""
+_MANY = 16
+"""Where more than one in so many nodes look for neighbours, all do: that is faster than one by one."""
 
 
 async def build(
@@ -64,6 +66,8 @@ async def build(
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         edges = None if warm_start.relinks else await asyncio.to_thread(_known_edges, graph, level, previous)
         found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
+        if level.number == 0 and (found is None or found.relinked):
+            warm_start.relinked()
         if found is None:
             break
         if previous is None:
@@ -118,19 +122,43 @@ def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
 
 
 def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
-    """The edges of similarity that the previous index added to a level, as far as both ends are there."""
+    """The edges of similarity that the previous index added to a level, as far as both ends are as they were.
+
+    Who looks for neighbours: what is new or has another vector, whoever had an edge with such a one or with
+    one that went, and who has lost all edges of its own and so must not fail for being unlike others.
+    None if there are no such edges, or if so many nodes look that it is faster if all do.
+    """
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, "entities.keys")
     if previous is None or graph.before is None or name not in previous.arrays:
         return None
-    origin = level.before.origin[: level.size]
+    origin, same = (each[: level.size] for each in (level.before.origin, level.before.same))
+    alike = same if level.number else graph.before.alike
+    kept = np.flatnonzero(alike & (origin >= 0))
     rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
-    rows[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+    rows[origin[kept]] = kept
     edges = rows[previous.arrays[name]]
     whole = (edges >= 0).all(axis=1)
-    looking = ~level.before.same[: level.size]
+    looking = ~(same & alike) | _unlinked(graph, level)
     left = edges[~whole].ravel()
-    looking[left[left >= 0]] = True  # their neighbours went
+    looking[left[left >= 0]] = True
+    if _MANY * np.count_nonzero(looking) > level.size:
+        return None
     return Known(edges[whole], np.flatnonzero(looking))
+
+
+def _unlinked(graph: Graph, level: Level) -> NDArray[np.bool_]:
+    """The nodes without edges that have lost some; above the entities, where it is not known, all without."""
+    alone: NDArray[np.bool_] = _degrees(level.ends, level.size) == 0
+    if level.number or graph.before is None:
+        return alone
+    before = graph.before.stored.arrays
+    degrees = _degrees(before["relations.ends"], int(before["counts"][0]))
+    origin = level.before.origin[: level.size]
+    return np.asarray(alone & (origin >= 0) & (degrees[origin] > 0))
+
+
+def _degrees(ends: Rows, count: int) -> NDArray[np.int64]:
+    return np.bincount(ends.ravel(), minlength=count)
 
 
 def _partitioned(

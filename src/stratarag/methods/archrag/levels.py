@@ -90,6 +90,8 @@ class Partition:
         The graph of the communities.
     added
         The edges of similarity that the level got, shape (edges, 2).
+    relinked
+        Whether all nodes looked for neighbours, so that none of these was known.
     """
 
     labels: Labels
@@ -98,6 +100,7 @@ class Partition:
     ends: Rows
     weights: Weights
     added: Rows
+    relinked: bool
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""
@@ -174,7 +177,8 @@ def partition(
         labels = first_settled(ways, anew, partial(communities_drifted, ends, weights), compare=compare)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
-    return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
+    similar = added(level.ends, ends, level.size)
+    return Partition(labels, count, joined, crossing, edges, similar, known is None)
 
 
 def community_sources(

@@ -99,12 +99,17 @@ class WarmStart:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
         self.drift = Drift(len(entities.keys))
         self._edges = 0
+        self._relinked = False
         self._initial = None if previous is None else self._of_entities(entities)
 
     @property
     def relinks(self) -> bool:
-        """Whether the edges of similarity are to be made anew (`RELINK_SHARE`)."""
-        return self.drift.due and self._edges > RELINK_SHARE * self.drift.members
+        """Whether the edges of similarity are to be made anew (`RELINK_SHARE`), here and above."""
+        return self._relinked or (self.drift.due and self._edges > RELINK_SHARE * self.drift.members)
+
+    def relinked(self) -> None:
+        """Those between entities were made anew, for whatever reason: so are those above, and none is old."""
+        self._relinked = True
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What the next update reads."""
