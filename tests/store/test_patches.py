@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from stratarag.store.part_arrays import tells_nothing
 from stratarag.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch, unused
 
 Named = dict[str, NDArray[Any]]
@@ -177,6 +178,34 @@ def test_what_says_something_of_a_row_is_told_from_numbers_of_rows() -> None:
     assert {name for name, kind in kinds.items() if are_numbers(kind)} == {
         *("ends", "parents", "indptr", "indices", "void")
     }
+
+
+def test_rows_of_bytes_that_are_much_alike_are_found_again() -> None:
+    random = np.random.default_rng(4)
+    rows = np.zeros((6000, 48), np.uint8)
+    rows[:, :6] = random.integers(1, 255, (6000, 6))
+    now = np.delete(rows, [17, 3000, 3001, 5900], axis=0)
+    before = {"codes": rows}
+    made = patch(before, {"codes": now}, numbers=False, apart=True)
+    assert made is not None
+    assert sum(array.nbytes for array in made.values()) < now.nbytes // 100
+    assert np.array_equal(Patched(before, made)["codes"], now)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "expected"),
+    [
+        ("lexical.counts", np.zeros(3, np.uint8), True),
+        ("walk.data", np.zeros(3, np.float32), True),
+        ("sources.indices", np.zeros(3, np.int32), True),
+        ("lexical.keys", np.zeros(3, np.uint64), False),
+        ("counts", np.zeros(3, np.uint64), False),
+        ("merge.values", np.zeros((3, 8), np.uint8), False),
+        ("spellings.bytes", np.zeros(3, np.uint8), False),
+    ],
+)
+def test_measures_are_told_from_what_rows_say(name: str, array: np.ndarray, expected: bool) -> None:
+    assert tells_nothing(name, array) is expected
 
 
 def _listed(change: Callable[[list[Any]], Any]) -> Callable[[Named], Named]:

@@ -241,7 +241,6 @@ def _written(
         used,
         np.arange(len(coming)),
         fewest=corpus.FEWEST,
-        most=corpus.MOST_SEGMENTS,
         compact=compact,
     )
     files = write_segments(directory, generation, plan, arrays, before)

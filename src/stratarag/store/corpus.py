@@ -36,8 +36,6 @@ NAMES, NAME_BOUNDS = "names", "names.bounds"
 """Arrays of a segment of documents: their ids, and where each begins."""
 FEWEST = 1024
 """Chunks or documents in a new segment, where there are as many."""
-MOST_SEGMENTS = 64
-"""Segments of either that a whole index is divided into, if they then have enough."""
 BLOCK = 1 << 9
 """Bytes of texts from which a block is closed: a search reads few texts, each in a block of its own."""
 

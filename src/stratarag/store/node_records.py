@@ -28,7 +28,7 @@ SLOTS = "nodes.slots"
 FOLDER = "nodes"
 COLUMNS = {"hashes": np.uint64, "ids": np.uint64}
 """Of each record 64 bits that stand for its JSON, and 64 that stand for its id."""
-FEWEST = 1024
+FEWEST = 256
 """Nodes in a new segment, where there are as many."""
 
 

@@ -1,4 +1,4 @@
-"""Writing the arrays of a part: numbers of rows, and what says something of rows, each by what changed."""
+"""Writing the arrays of a part: numbers and measures of rows, and what rows say, each by what changed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,30 @@ from stratarag.store.pieces import LEAST, Pieces, piece_file, write_piece, write
 if TYPE_CHECKING:
     from stratarag.store.snapshot import Snapshot
 
+MEASURES = frozenset(
+    {
+        "alive",
+        "bounds",
+        "by_model",
+        "condensed",
+        "counts",
+        "data",
+        "describing",
+        "gram_counts",
+        "kinds",
+        "lengths",
+        "levels",
+        "norms",
+        "scales",
+        "values",
+        "weights",
+    }
+)
+"""Last words in names of arrays that hold how many, how much or of which kind, with no word, key or vector.
+
+They are kept as numbers of rows are: nothing of them is erased. Only arrays of one dimension are, whose items
+take no more than four bytes, so that no key is among them.
+"""
 _ANEW = 2
 """If a patch and the pieces that it needs come to one part in so many of all, all is written anew."""
 
@@ -59,7 +83,7 @@ class ArrayWriter:
     def put(self, part: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
         """Write the arrays of a part; those that are given are returned, or those that were written."""
         plain = {name: as_plain(name, array) for name, array in arrays.items()}
-        numbers = {name: array for name, array in plain.items() if _is_number(name, array)}
+        numbers = {name: array for name, array in plain.items() if tells_nothing(name, array)}
         contents = {name: array for name, array in plain.items() if name not in numbers}
         return Layers(self._put_contents(part, contents), self._put_numbers(part, numbers))
 
@@ -85,7 +109,7 @@ class ArrayWriter:
         if self._base is None:
             return None
         numbers = self._base.groups.get((group[0], NUMBERS), {})
-        divided = bool(numbers) and all(_is_number(name, array) for name, array in numbers.items())
+        divided = bool(numbers) and all(tells_nothing(name, array) for name, array in numbers.items())
         return self._base.groups.get(group) if divided else None
 
     def _kept_contents(self, part: str, before: Arrays, made: Arrays) -> bool:
@@ -152,8 +176,11 @@ class ArrayWriter:
             return directory.make(last)
 
 
-def _is_number(name: str, array: NDArray[Any]) -> bool:
-    return name == SLOTS or are_numbers(array.dtype)
+def tells_nothing(name: str, array: NDArray[Any]) -> bool:
+    """Whether an array holds numbers of rows, or measures, and nothing of what any row says."""
+    if name == SLOTS or are_numbers(array.dtype):
+        return True
+    return array.ndim == 1 and array.itemsize <= 4 and name.rpartition(".")[2] in MEASURES
 
 
 def _ranges(pieces: Pieces, before: Arrays, made: Arrays) -> list[tuple[int, int]]:

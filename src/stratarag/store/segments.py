@@ -20,7 +20,7 @@ from stratarag.protocols import Rows
 
 Keys = NDArray[np.uint64]
 
-MOST_SEGMENTS = 128
+MOST_SEGMENTS = 64
 """Segments that a whole index is divided into, if they then have enough things."""
 _FILE = re.compile(r"([1-9][0-9]{0,17})-([0-9]{1,9})\.arrays")
 
