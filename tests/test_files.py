@@ -238,11 +238,14 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path) -> None:
         "wrong.json": b'{"a": ',
         "deep.json": b"[" * 100_000,
         "picture.html": b"\x89PNG\r\n\0\0",
+        "drawn.svg": b'<?xml version="1.0"?>\n<!-- a > b --><!DOCTYPE svg PUBLIC "x">\n<svg viewBox="0 0">',
+        "feed.xml": b'<?xml version="1.0"?><feed><title>On <svg> and others</title></feed>',
+        "comments.txt": b"<!-- -->" * 1000 + b"Text.",
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     read = Read(tmp_path)
-    assert set(read.documents) == {"really.txt", "plain.pdf"}
+    assert set(read.documents) == {"really.txt", "plain.pdf", "feed.xml", "comments.txt"}
     assert read["really.txt"].sections[0].metadata == {"page": 1}
     expected = {
         "locked.pdf": "encrypted",
@@ -257,6 +260,7 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path) -> None:
         "wrong.json": "not JSON",
         "deep.json": "JSON",
         "picture.html": "binary",
+        "drawn.svg": "a picture (SVG)",
     }
     assert {Path(name).name for name in read.skipped} == set(expected)
     for name, part in expected.items():

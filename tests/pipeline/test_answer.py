@@ -8,7 +8,7 @@ import pytest
 
 import stratarag as sr
 from stratarag.demo import documents, questions
-from stratarag.pipeline.evidence import answers
+from stratarag.pipeline.evidence import answers, telling
 from stratarag.pipeline.headings import is_byline, statements, title_line
 from stratarag.results import NOTHING_FOUND
 from stratarag.testing import FakeEmbedder
@@ -47,6 +47,33 @@ def test_titles_and_bylines_are_no_statements(heading: str) -> None:
 def test_a_sentence_that_says_something_is_no_byline(sentence: str) -> None:
     assert not is_byline(sentence, 0, len(sentence))
     assert said(sentence) == [sentence]
+
+
+def test_headings_and_code_of_markdown_are_no_statements() -> None:
+    text = "# Ferries\n\nThe Dunlin is a ferry.\n\n## Timetable\n\n"
+    text += "```python\nrun(ferry)\n\n# early\n```\nIt leaves at 7."
+    assert said(text) == ["The Dunlin is a ferry.", "It leaves at 7."]
+    assert said(text.replace("```", "~~~~")) == said(text)
+    cut = "run(ferry)\nrun(bus)\n```\n\nIt leaves at 7.\n```\nstop(ferry)"
+    assert said(cut) == ["It leaves at 7."]
+    assert said("It leaves at 7:\n\n```\nrun(ferry)\n```") == ["It leaves at 7:"]
+    assert " ".join(said("```\nrun(ferry)\n```")).split() == ["```", "run(ferry)", "```"]
+    assert said("The #1 ferry, C# and issue #4.") == ["The #1 ferry, C# and issue #4."]
+
+
+def test_of_a_long_text_the_part_that_tells_most_is_shown() -> None:
+    ferry = "The ferry to Ostra leaves at seven. "
+    text = "It rained on the whole island. " * 20 + ferry + "Nobody saw the sun. " * 20
+    shown = telling("When does the ferry to Ostra leave?", text, 100)
+    assert ferry.strip() in shown
+    assert shown.startswith("... It rained")
+    assert shown.endswith("...")
+    assert len(shown) <= 107
+    assert telling("ferry", ferry + text, 100).startswith(ferry)
+    assert telling("sled", text, 100) == text[:100] + "..."
+    assert telling("ferry", "Short,\n and whole.", 100) == "Short, and whole."
+    assert telling("ferry", "no end " * 50, 100) == ("no end " * 50)[:100] + "..."
+    assert telling("ferry", "# ferry", 3) == "# f..."
 
 
 def test_a_text_of_nothing_but_a_heading_keeps_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,7 @@ _PARTS: dict[str, Kind] = {
     "ppt/presentation.xml": "PPTX",
     "xl/workbook.xml": "XLSX",
 }
+_SVG = re.compile(rb"(?>\s|<\?.*?\?>|<!--.*?-->|<!doctype svg[^>]*>)*+<(?:\w+:)?svg[\s>]", re.DOTALL)
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -45,6 +47,8 @@ def kind_of(path: Path, head: bytes) -> Kind:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "HTML"
+    if _SVG.match(start):
+        raise Unreadable("a picture (SVG)")
     return _SUFFIXES.get(path.suffix.lower(), "text")
 
 

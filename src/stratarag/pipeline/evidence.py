@@ -68,6 +68,26 @@ def together(question: str, texts: Sequence[str]) -> float:
     )
 
 
+def telling(question: str, text: str, most: int) -> str:
+    """A text in one line; of one longer than `most` characters a part in which its best sentence is.
+
+    That is the one with most of the question's words. The part begins with the first sentence from which the
+    best one fits; "..." stands for what is left out.
+    """
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    spans = statements(text)
+    weighed = weights(question, said := [stems(text[start:end]) for start, end in spans])
+    scores = [sum(weighed.get(stem, 0.0) for stem in each) for each in said]
+    best = scores.index(max(scores))
+    starts = [0, *(start for start, _ in spans[: best + 1])]
+    parts = (" ".join(text[start : spans[best][1]].split()) for start in starts)
+    begin = next((start for start, part in zip(starts, parts, strict=True) if len(part) <= most), starts[-1])
+    rest = " ".join(text[begin:].split())
+    return f"{'... ' if begin else ''}{rest if len(rest) <= most else rest[:most] + '...'}"
+
+
 def asked_for(question: str) -> Callable[[str], bool]:
     """Tells of a byline whether the question has a word of it beside its names ("who signed", "signed")."""
     wanted = stems(question)

@@ -1,13 +1,14 @@
 """What stands above a text and says nothing of its own: its title and its byline.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
-Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer.
+Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer, nor are headings and fenced
+code of Markdown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -17,6 +18,8 @@ from stratarag.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
 
 LONGEST_TITLE = 100  # characters
 _MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_ATX = re.compile(r" {0,3}#{1,6}\s+\S")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
 )
@@ -60,14 +63,45 @@ def statements(
 ) -> list[tuple[int, int]]:
     """The sentences of a text, as `sentences` has them, without its title and the bylines not wanted.
 
-    Of a text that has nothing else, all sentences. `most`: the first so many of either.
+    Headings and fenced code of Markdown are no sentences. Of a text that has nothing else, all sentences.
+    `most`: the first so many of either.
     """
     begin = title_line(text)[1]
-    found = ((start + begin, end + begin) for start, end in each_sentence(text[begin:]))
+    found = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
     told = (
         (start, end) for start, end in found if not is_byline(text, start, end) or wanted(text[start:end])
     )
     return list(islice(told, most)) or list(islice(each_sentence(text), most))
+
+
+def _prose(text: str) -> str:
+    """The text with blanks, as many, in the place of Markdown's headings and fenced code."""
+    if "#" not in text and "```" not in text and "~~~" not in text:
+        return text
+    lines = text.split("\n")
+    fences = [(at, found[1]) for at, line in enumerate(lines) if (found := _FENCE.match(line))]
+    fence = _open_before(lines, fences)
+    marks = dict(fences)
+    for at, line in enumerate(lines):
+        mark = marks.get(at)
+        ends = mark is not None and (not fence or mark.startswith(fence))
+        if fence or ends or _ATX.match(line):
+            lines[at] = " " * len(line)
+        if ends and mark is not None:
+            fence = "" if fence else mark
+    return "\n".join(lines)
+
+
+def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str:
+    """The fence that a text begins within, if it was cut out of a longer one there; else nothing.
+
+    A fence that ends code has nothing behind it, and a blank line, or the end, below it.
+    """
+    if not fences:
+        return ""
+    at, mark = fences[0]
+    bare = lines[at].strip() == mark
+    return mark if bare and (at + 1 == len(lines) or not lines[at + 1].strip()) else ""
 
 
 @lru_cache(_BYLINES)
