@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -88,6 +89,31 @@ def test_query_answers_with_sources(index: str) -> None:
     assert "extractive" in result.stdout
     found = as_json("query", index, "Wann fährt die Fähre?", "--no-answer", *HASHING)
     assert found["hits"][0]["documents"] == [f"{NOTES}/Grüße.txt"]
+
+
+def test_query_lists_five_hits_and_those_that_the_answer_cites(index: str) -> None:
+    asked = ("query", index, "Which note is number 7?", *HASHING)
+    answered, lines = as_json(*asked), run(*asked).stdout.splitlines()
+    cited = {citation["number"] for citation in answered["citations"]}
+    listed = [int(found[1]) for line in lines if (found := re.match(r" ?(\d+)\. ", line))]
+    count = len(answered["retrieval"]["hits"])
+    assert count > 5
+    assert listed == sorted({1, 2, 3, 4, 5} | cited)
+    assert f"({count - len(listed)} more hits" in "\n".join(lines)
+    every = run(*asked, "-k", "9").stdout
+    assert " 9. " in every
+    assert "more hits" not in every
+
+
+def test_methods_are_named_with_commas(notes: str) -> None:
+    run("build", notes, "-o", "idx", "--method", "noderag, lshtree", *HASHING)
+    assert list(as_json("stats", "idx")["methods"]) == ["noderag", "lshtree"]
+
+
+def test_the_package_runs_as_a_module() -> None:
+    ran = subprocess.run([sys.executable, "-m", "stratarag", "--help"], capture_output=True, text=True)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("Usage: stratarag ")
 
 
 def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:

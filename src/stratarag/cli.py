@@ -45,6 +45,9 @@ from stratarag.question import LENGTHS, RANKS, Length, Rank
 
 __all__ = ["command", "main", "models_options"]
 
+LISTED = 5
+"""Hits that are listed if no number is given."""
+
 
 class Program(click.Group):
     """The commands. `eval` is imported when it is asked for, since it brings a second of imports."""
@@ -197,7 +200,8 @@ def build(
     "-k",
     "--k",
     type=click.IntRange(1),
-    help="Number of hits; if not given, 5 are listed, and an answer takes what suits it.",
+    help=f"Number of hits; if not given, {LISTED} are listed, and an answer takes what suits it and lists "
+    "those cited.",
 )
 @click.option(
     "--view",
@@ -281,15 +285,15 @@ def query(
         index, llm, embedder, budget=spend, cache=cache, partial=partial, cache_dir=cache_dir
     ) as opened:
         if only_estimate:
-            most = k or (None if answer else 5)
+            most = k or (None if answer else LISTED)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
             output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
         elif answer:
             answered = opened.answer(question, k, length=length, **options)
-            output.show(answered, lambda: answer_lines(answered))
+            output.show(answered, lambda: answer_lines(answered, LISTED if k is None else None))
         else:
-            found = opened.retrieve(question, k or 5, **options)
-            output.show(found, lambda: hit_lines(found.hits))
+            found = opened.retrieve(question, k or LISTED, **options)
+            output.show(found, lambda: hit_lines(found))
 
 
 @main.command()

@@ -12,6 +12,7 @@ import click
 import stratarag as sr
 from stratarag.demo.comparison import HITS, Shown, Way
 from stratarag.models.prices import money
+from stratarag.pipeline.evidence import telling
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
@@ -121,9 +122,17 @@ def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:
     yield f"index: {path} (generation {report.generation})"
 
 
-def answer_lines(answer: sr.Answer) -> Iterator[str]:
-    """The hits, the answer, and the documents behind its citations."""
-    yield from hit_lines(answer.retrieval.hits)
+def answer_lines(answer: sr.Answer, listed: int | None) -> Iterator[str]:
+    """The first hits, those cited, the answer, and the documents behind its citations.
+
+    `listed`: how many hits come first; all if not given.
+    """
+    found = answer.retrieval
+    cited = {citation.number for citation in answer.citations}
+    ranks = [rank for rank in range(1, len(found) + 1) if listed is None or rank <= listed or rank in cited]
+    yield from hit_lines(found, ranks)
+    if more := len(found) - len(ranks):
+        yield f"    ({more} more hits were searched for the answer; -k N lists N)"
     label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
     yield f"   {label}: {answer.text}"
     for citation in answer.citations:
@@ -142,14 +151,13 @@ def _place(metadata: Mapping[str, Any]) -> str:
     return f", {', '.join(told)}" if told else ""
 
 
-def hit_lines(hits: Sequence[sr.Hit]) -> Iterator[str]:
-    """Two lines for each hit."""
-    for rank, hit in enumerate(hits, 1):
-        text = " ".join(hit.text.split())
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+def hit_lines(found: sr.Retrieval, ranks: Sequence[int] | None = None) -> Iterator[str]:
+    """Two lines for each hit, or for those at some ranks, from 1."""
+    for rank in ranks or range(1, len(found) + 1):
+        hit = found.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
         yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}"
-        yield f"    {shown}"
+        yield f"    {telling(found.query, hit.text, _SHOWN)}"
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:

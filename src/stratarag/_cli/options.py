@@ -33,7 +33,15 @@ cache_dir_option = click.option(
     help="Keep here what was fetched of an INDEX that is a URL, for the next time.",
 )
 method_option = click.option(
-    "--method", "methods", multiple=True, default=("lshtree",), show_default=True, help="May be repeated."
+    "--method",
+    "methods",
+    multiple=True,
+    default=("lshtree",),
+    show_default=True,
+    callback=lambda _context, _option, given: tuple(
+        name.strip() for each in given for name in each.split(",")
+    ),
+    help="Several with commas, or repeated.",
 )
 cache_option = click.option(
     "--cache", type=click.Path(dir_okay=False), help="A file of model calls shared among indexes."
