@@ -99,7 +99,7 @@ def test_the_demo_is_a_dataset() -> None:
 def test_noise_is_counted_and_named(tmp_path: Path) -> None:
     corpus = [
         *CORPUS,
-        {"id": "a", "title": "Ada", "text": "Another Ada."},
+        {"id": "a", "title": "Ada", "text": "Ada kept the light."},
         {"id": "blank", "title": "Blank", "text": "  "},
     ]
     questions = [
@@ -124,6 +124,26 @@ def test_noise_is_counted_and_named(tmp_path: Path) -> None:
         wording.NO_GOLD: ("bare", "none"),
         wording.NO_ANSWER: ("bare", "none"),
     }
+
+
+def test_an_id_of_two_texts_is_refused_with_both_places(tmp_path: Path) -> None:
+    corpus = [*CORPUS, {"id": "a", "title": "Ada", "text": "Another Ada."}]
+    folder = folder_of(tmp_path, corpus, QUESTIONS)
+    with pytest.raises(ValueError, match="id 'a' and different texts") as caught:
+        load_dataset(folder)
+    path = folder / "corpus.jsonl"
+    assert f"{path}:1 and {path}:{len(corpus)}" in str(caught.value)
+
+
+def test_documents_made_by_hand_are_told_apart_by_their_places() -> None:
+    asked = (Question("q", "What?", supporting_ids=("a",)),)
+    same = (Document("a", "Ada."), Document("b", "Bee."), Document("a", "Ada.", {"year": 1}))
+    found = wording.checked(Dataset("made", same, asked))
+    assert found.documents == same[:2]
+    assert found.notes[wording.REPEATED_DOCUMENT] == ("a",)
+    other = (*same[:2], Document("a", "Another."))
+    with pytest.raises(ValueError, match=r"id 'a' .*: documents\[0\] and documents\[2\];"):
+        wording.checked(Dataset("made", other, asked))
 
 
 def test_gold_that_is_nowhere_in_the_corpus_is_an_error(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from stratarag.eval.answer_metrics import string_scores
 from stratarag.eval.datasets import (
     MISSING_GOLD,
-    REPEATED_DOCUMENT,
     REPEATED_QUESTION,
     Dataset,
     Question,
@@ -251,13 +250,20 @@ def test_half_an_emoji_is_replaced_in_every_layout(tmp_path: Path) -> None:
     assert load_dataset(path).questions[0].question == "Who ? kept the light?"
 
 
-def test_a_book_is_one_document_and_another_text_under_its_id_is_named(tmp_path: Path) -> None:
+def test_a_book_is_one_document_and_another_text_under_its_id_is_refused(tmp_path: Path) -> None:
     nameless = {key: value for key, value in ULTRA.items() if key != "context_id"}
-    records = [ULTRA, ULTRA | {"_id": "2", "context": "Another."}, nameless | {"_id": "3"}]
-    dataset = load_dataset(written(tmp_path / "cs.jsonl", records))
+    dataset = load_dataset(written(tmp_path / "cs.jsonl", [ULTRA, nameless | {"_id": "3"}]))
     assert ids(dataset) == ["b1"]
-    assert dataset.questions[2].supporting_ids == ("b1",)
-    assert dataset.notes[REPEATED_DOCUMENT] == ("b1",)
+    assert dataset.questions[1].supporting_ids == ("b1",)
+    other = written(tmp_path / "other.jsonl", [ULTRA, ULTRA | {"_id": "2", "context": "Another."}])
+    with pytest.raises(ValueError, match=r"id 'b1' and different texts: .*other.jsonl:1 and .*other.jsonl:2"):
+        load_dataset(other)
+
+
+def test_a_title_that_looks_numbered_keeps_its_paragraph(tmp_path: Path) -> None:
+    context = [["Ada", ["One."]], ["Ada", ["Two."]], ["Ada (2)", ["Three."]], ["Ada", ["Four."]]]
+    path = written(tmp_path / "x.json", [HOTPOT | {"context": context, "supporting_facts": [["Ada", 0]]}])
+    assert ids(load_dataset(path)) == ["Ada", "Ada (2)", "Ada (2) (2)", "Ada (3)"]
 
 
 def test_evidence_without_an_address_is_no_article_without_a_title(tmp_path: Path) -> None:

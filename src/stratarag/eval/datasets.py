@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import median
 
 from stratarag.eval.layouts import read_layout
-from stratarag.eval.layouts_base import Raw, text_of, texts_of
+from stratarag.eval.layouts_base import DocumentRecord, Raw, text_of, texts_of
 from stratarag.importing import read_openie
 from stratarag.importing.lines import json_lines
-from stratarag.records import Chunk, Document, Extraction, Metadata
+from stratarag.records import Chunk, Document, Extraction
 
 StrPath = str | os.PathLike[str]
 DEMO = "demo"
@@ -24,7 +24,7 @@ LONG = 20
 NO_GOLD = "questions without gold documents: left out of retrieval metrics"
 NO_ANSWER = "questions without an answer: left out of answer metrics"
 MISSING_GOLD = "gold documents that are not in the corpus: they count as not found"
-REPEATED_DOCUMENT = "documents with an id that came before: left out"
+REPEATED_DOCUMENT = "documents with an id and a text that came before: left out"
 REPEATED_QUESTION = "questions with an id that came before: left out"
 BLANK_DOCUMENT = "documents without text: left out"
 BLANK_QUESTION = "questions without text: left out"
@@ -141,11 +141,13 @@ def load_dataset(
     FileNotFoundError
         If there is no such path.
     ValueError
-        If the layout is not known, a line cannot be read, or no question's gold is in the corpus.
+        If the layout is not known, a line cannot be read, an id stands for two texts, or no question's gold
+        is in the corpus.
     """
     folder = Path(str(files("stratarag") / DEMO)) if path == DEMO else Path(path)
     raw = read_layout(folder, split)
-    dataset = checked(_assembled(raw, name or (folder.stem if folder.is_file() else folder.resolve().name)))
+    dataset = _assembled(raw, name or (folder.stem if folder.is_file() else folder.resolve().name))
+    dataset = _checked(dataset, [each.place for each in raw.documents])
     if extraction is not None:
         dataset = _with_extraction(dataset, _beside(folder, extraction))
     if query_entities is not None:
@@ -154,19 +156,20 @@ def load_dataset(
 
 
 def _assembled(raw: Raw, name: str) -> Dataset:
-    documents = tuple(_document(*record) for record in raw.documents)
+    documents = tuple(_document(each) for each in raw.documents)
     questions = tuple(Question(*record) for record in raw.questions)
     return Dataset(name, documents, questions)
 
 
-def _document(identity: str, title: str, text: str, metadata: Metadata) -> Document:
+def _document(given: DocumentRecord) -> Document:
+    title, text, metadata = given.title, given.text, given.metadata
     try:
         json.dumps(metadata, allow_nan=False)
     except ValueError as error:
-        raise ValueError(f"document {identity!r}: what stands beside its text is no JSON: {error}") from None
+        raise ValueError(f"document {given.id!r}: what stands beside its text is no JSON: {error}") from None
     if title and text.strip() and not text.startswith(f"{title}\n"):
         text = f"{title}\n{text}"
-    return Document(identity, text, {"title": title, **metadata} if title else metadata)
+    return Document(given.id, text, {"title": title, **metadata} if title else metadata)
 
 
 def checked(dataset: Dataset) -> Dataset:
@@ -175,11 +178,16 @@ def checked(dataset: Dataset) -> Dataset:
     Raises
     ------
     ValueError
-        If there are no documents or no questions, one of them has a blank id, or there is gold and none of it
-        is in the corpus.
+        If there are no documents or no questions, one of them has a blank id, two documents of one id have
+        different texts, or there is gold and none of it is in the corpus.
     """
+    return _checked(dataset, [f"documents[{number}]" for number in range(len(dataset.documents))])
+
+
+def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
+    """See `checked`; messages name a document's place."""
     notes: dict[str, tuple[str, ...]] = dict(dataset.notes)
-    documents = _distinct_documents(dataset.documents, notes)
+    documents = _distinct_documents(dataset.documents, places, notes)
     questions = _distinct_questions(dataset.questions, notes)
     known = {_document_id(item) for item in documents}
     for what, ids in (("document", known), ("question", {question.id for question in questions})):
@@ -214,23 +222,28 @@ def _document_id(item: Document | Chunk) -> str:
 
 
 def _distinct_documents(
-    items: Sequence[Document | Chunk], notes: dict[str, tuple[str, ...]]
+    items: Sequence[Document | Chunk], places: Sequence[str], notes: dict[str, tuple[str, ...]]
 ) -> tuple[Document | Chunk, ...]:
-    """Without blank ones, and without a second document of the same id. A document may be several chunks."""
-    kept: dict[tuple[str, ...], Document | Chunk] = {}
+    """Without blank ones, and without what comes again. A document may be several chunks."""
+    kept: dict[tuple[str, ...], tuple[Document | Chunk, str]] = {}
     blank, repeated = [], []
-    for item in items:
+    for item, place in zip(items, places, strict=True):
         identity = _document_id(item)
         key = (identity, str(item.ordinal), item.ref, item.text) if isinstance(item, Chunk) else (identity,)
         if not item.text.strip():
             blank.append(identity)
-        elif key in kept:
+            continue
+        first, its_place = kept.setdefault(key, (item, place))
+        if first.text != item.text:
+            raise ValueError(
+                f"two documents have the id {identity!r} and different texts: {its_place} and {place}; give "
+                "each an id of its own, since answers and gold documents name them by it"
+            )
+        if its_place != place:
             repeated.append(identity)
-        else:
-            kept[key] = item
     _note(notes, BLANK_DOCUMENT, blank)
     _note(notes, REPEATED_DOCUMENT, repeated)
-    return tuple(kept.values())
+    return tuple(item for item, _ in kept.values())
 
 
 def _distinct_questions(

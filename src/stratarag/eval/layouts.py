@@ -84,8 +84,14 @@ def _of_file(path: Path) -> Raw:
 
 
 def _plain(folder: Path) -> Raw:
-    documents: list[DocumentRecord] = [
-        (text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), _rest(record))
+    documents = [
+        DocumentRecord(
+            text_of(record, "id", place),
+            title_of(record, place),
+            text_of(record, "text", place),
+            _rest(record),
+            place,
+        )
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     questions = [
@@ -108,8 +114,10 @@ def _rest(record: Mapping[str, Any]) -> Metadata:
 def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
-    documents: list[DocumentRecord] = [
-        (text_of(record, "_id", place), title_of(record, place), text_of(record, "text", place), {})
+    documents = [
+        DocumentRecord(
+            text_of(record, "_id", place), title_of(record, place), text_of(record, "text", place), {}, place
+        )
         for place, record in json_lines(folder / "corpus.jsonl")
     ]
     queries = [
@@ -156,7 +164,7 @@ def _multihop(folder: Path) -> Raw:
             ids.setdefault(title, identity)
         ids[identity] = identity
         extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
-        documents.append((identity, title, word_of(article, place, "body"), extra))
+        documents.append(DocumentRecord(identity, title, word_of(article, place, "body"), extra, place))
     questions: list[QuestionRecord] = []
     for number, (place, record) in enumerate(json_objects(folder / "MultiHopRAG.json")):
         gold = []
@@ -191,7 +199,10 @@ def _hipporag(path: Path) -> Raw:
         # MuSiQue tells the number of hops in its ids alone.
         kind = word_of(record, place, "type") or (identity.partition("__")[0] if "__" in identity else "")
         questions.append((identity, text_of(record, "question", place), answers, gold, kind))
-    return Raw([(each["id"], each["title"], each["text"], {}) for each in passages], questions)
+    documents = [
+        DocumentRecord(each["id"], each["title"], each["text"], {}, each["place"]) for each in passages
+    ]
+    return Raw(documents, questions)
 
 
 def _passages(path: Path) -> list[dict[str, str]]:
@@ -208,6 +219,7 @@ def _passages(path: Path) -> list[dict[str, str]]:
                 "id": word_of(each, place, "idx", "id") or f"p{number:05}",
                 "title": title_of(each, place),
                 "text": word_of(each, place, "text", "paragraph_text"),
+                "place": place,
             }
         )
     return found

@@ -11,11 +11,19 @@ from typing import Any, NamedTuple, TextIO
 
 from stratarag.records import Metadata
 
-DocumentRecord = tuple[str, str, str, Metadata]
-"""Id, title, text, metadata."""
 _Asked = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
 QuestionRecord = _Asked | tuple[str, str, tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, ...], ...]]
 """Id, question, answers, ids of gold documents, type; and where an answer has parts, the wordings of each."""
+
+
+class DocumentRecord(NamedTuple):
+    """A document, unchecked, and where it stands, as `file:line`, for messages."""
+
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+    place: str
 
 
 class Raw(NamedTuple):

@@ -7,6 +7,7 @@ path is where the user put the files.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,20 +62,24 @@ class _Paragraphs:
     """The paragraphs of all questions as one corpus; those with one title and text are one document."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, str], str] = {}
-        self._titles: dict[str, int] = {}
+        self._found: dict[tuple[str, str], DocumentRecord] = {}
+        self._taken: set[str] = set()
+        self._titles: Counter[str] = Counter()
 
-    def add(self, title: str, text: str) -> str:
-        """The id of a paragraph: its title, with a number where several texts have that title."""
-        title = title or "untitled"
-        key = (title, " ".join(text.split()))
-        if key not in self._ids:
-            count = self._titles[title] = self._titles.get(title, 0) + 1
-            self._ids[key] = title if count == 1 else f"{title} ({count})"
-        return self._ids[key]
+    def add(self, title: str, text: str, place: str) -> str:
+        """The id of a paragraph: its title, with a number where another text has that name."""
+        key = title, text = title or "untitled", " ".join(text.split())
+        if key not in self._found:
+            identity = title
+            while identity in self._taken or not self._titles[title]:
+                self._titles[title] += 1
+                identity = title if self._titles[title] == 1 else f"{title} ({self._titles[title]})"
+            self._taken.add(identity)
+            self._found[key] = DocumentRecord(identity, title, text, {}, place)
+        return self._found[key].id
 
     def documents(self) -> list[DocumentRecord]:
-        return [(identity, title, text, {}) for (title, text), identity in self._ids.items()]
+        return list(self._found.values())
 
 
 def _hotpotqa(records: Records) -> Raw:
@@ -83,7 +88,7 @@ def _hotpotqa(records: Records) -> Raw:
     for place, record in records:
         of_title: dict[str, str] = {}
         for title, sentences in pairs_of(record, "context", place):
-            of_title[title] = corpus.add(title, sentences_of(sentences, place))
+            of_title[title] = corpus.add(title, sentences_of(sentences, place), place)
         gold = dict.fromkeys(title for title, _ in pairs_of(record, "supporting_facts", place))
         questions.append(
             _question(record, place, gold=[of_title.get(title, title) for title in gold], kind="type")
@@ -97,7 +102,7 @@ def _musique(records: Records) -> Raw:
         gold = []
         for paragraph in objects_of(record, "paragraphs", place):
             text = word_of(paragraph, place, "paragraph_text")
-            identity = corpus.add(title_of(paragraph, place), text)
+            identity = corpus.add(title_of(paragraph, place), text, place)
             if flag_of(paragraph, "is_supporting", place, default=False):
                 gold.append(identity)
         identity, question, answers, _, _ = _question(record, place, gold=gold)[:5]
@@ -116,7 +121,7 @@ def _ultradomain(records: Records) -> Raw:
         title = title_of(meta, place) if isinstance(meta, dict) else ""
         if text not in ids:
             ids[text] = word_of(record, place, "context_id") or f"book {len(documents):04}"
-            documents.append((ids[text], title, text, {}))
+            documents.append(DocumentRecord(ids[text], title, text, {}, place))
         identity = ids[text]
         question = text_of(record, "input", place)
         kind = word_of(record, place, "label", "dataset")
@@ -130,7 +135,7 @@ def _alce(records: Records) -> Raw:
     corpus, questions = _Paragraphs(), []
     for place, record in records:
         for passage in objects_of(record, "docs", place):
-            corpus.add(title_of(passage, place), word_of(passage, place, "text"))
+            corpus.add(title_of(passage, place), word_of(passage, place, "text"), place)
         pairs = objects_of(record, "qa_pairs", place) if record.get("qa_pairs") else []
         parts: tuple[tuple[str, ...], ...] = tuple(_short_answers(pair, place) for pair in pairs)
         parts = parts or tuple(
@@ -162,7 +167,8 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
         found = next((path for at in ("tmp", ".") if (path := folder / at / name).is_file()), None)
         if row["set"] == split and found is not None:
             title = row.get("wiki_title") or ""
-            documents.append((row["document_id"], title, found.read_text("utf-8", errors="replace"), {}))
+            text = found.read_text("utf-8", errors="replace")
+            documents.append(DocumentRecord(row["document_id"], title, text, {}, str(found)))
     if not documents:
         raise ValueError(
             f"{str(folder)!r} has no story of the split {split!r}: NarrativeQA's script downloads them as "
@@ -185,8 +191,10 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             f"{str(folder)!r} has the annotations of RAG-QA Arena but no corpus.jsonl: its documents are "
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
-    documents: list[DocumentRecord] = [
-        (text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), {})
+    documents = [
+        DocumentRecord(
+            text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), {}, place
+        )
         for place, record in json_lines(path)
     ]
     questions: list[QuestionRecord] = []
