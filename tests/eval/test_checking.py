@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from stratarag.errors import MissingExtra
 from stratarag.eval import evaluate
+from stratarag.models.hashing import HashingEmbedder
+from stratarag.testing import ScriptedChatModel
 
 
 class Untouched:
@@ -74,3 +79,42 @@ def test_what_is_allowed_passes() -> None:
         "graphrag_global?communities=attributed&own_prompt=false",
     ]
     check_rows(names, "chunks", Config())
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("bm25", "bm25s", "eval"),
+        ("hybrid", "nltk", "eval"),
+        ("raptor", "sklearn", "eval"),
+        ("archrag?build.clustering=cpm", "leidenalg", "leidenalg"),
+        ("hirag/nodes?build.reduction=umap", "umap", "umap"),
+    ],
+)
+def test_a_named_row_that_lacks_a_package_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    for rows, reference in (["dense", name], "dense"), (["dense"], name):
+        with pytest.raises(MissingExtra, match=rf"pip install 'stratarag\[{extra}\]'"):
+            evaluate("demo", rows, reference=reference, embedder=Untouched())
+
+
+def test_answers_that_could_not_be_scored_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    model = ScriptedChatModel("Salt.")
+    with pytest.raises(MissingExtra, match=r"rouge-score .*stratarag\[eval\]"):
+        evaluate("demo", ["dense"], llm=model, embedder=Untouched())
+    assert model.calls == 0
+
+
+def test_of_the_rows_that_nobody_named_those_that_lack_a_package_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    found = evaluate("demo", embedder=HashingEmbedder())
+    lacking = {row.name: row.error for row in found.rows if row.error}
+    assert list(lacking) == ["bm25", "hybrid"]
+    assert "pip install 'stratarag[eval]'" in lacking["bm25"]
+    with pytest.raises(MissingExtra):
+        evaluate("demo", reference="hybrid", embedder=Untouched())

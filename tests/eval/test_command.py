@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -44,6 +45,30 @@ def test_a_row_that_failed_is_left_out_and_the_others_stand() -> None:
     as_json = run("demo", *rows, "--json")
     assert as_json.exit_code == 3
     assert [bool(row["error"]) for row in json.loads(as_json.stdout)["rows"]] == [True, False]
+
+
+def test_what_is_lacking_is_said_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("demo", "--questions", "1", "--embedder", "hashing")
+    assert result.exit_code == 3
+    first, second, *_ = result.stderr.splitlines()
+    install = "bm25s is not installed. Install it with: pip install 'stratarag[eval]'"
+    assert first == f"bm25 will be left out: {install}"
+    assert second == f"hybrid will be left out: {install}"
+    assert "left out: bm25 on demo" in result.stderr
+    plotted = run("demo", "--plot", str(tmp_path / "plot.svg"), "--cache", str(tmp_path / "cache"))
+    assert plotted.exit_code == 1
+    assert "pip install 'stratarag[viz]'" in plotted.stderr
+    assert not (tmp_path / "cache").exists(), "nothing ran"
+
+
+def test_all_data_are_read_before_anything_runs(tmp_path: Path) -> None:
+    result = run("demo", str(tmp_path / "nowhere"), "--cache", str(tmp_path / "cache"))
+    assert result.exit_code == 1
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize(

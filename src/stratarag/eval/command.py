@@ -215,11 +215,13 @@ def _evaluated(
     **options: Any,
 ) -> list[Evaluation]:
     from stratarag.eval import AnswerConfig, evaluate, load_dataset
-    from stratarag.eval.harness import DEFAULT
+    from stratarag.eval.lacking import PLOTS, lacking
     from stratarag.eval.results import save_csv, save_json
 
     if plot is not None and len(data) > 1:
         raise ValueError("--plot draws one corpus; give one DATA")
+    if plot is not None and (missing := lacking(PLOTS)):
+        raise missing
     if abstract and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
     if judge is not None and llm is None:
@@ -228,14 +230,16 @@ def _evaluated(
     config = AnswerConfig(
         style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
     )
+    if methods is None:
+        _say_left_out(options["view"], options["config"])
+    datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
     found = []
-    for each in data:
-        dataset = load_dataset(each, extraction=extraction, query_entities=query_entities)
+    for dataset in datasets:
         if abstract:
             dataset = _abstract(dataset, llm, options.get("cache"))
         if questions is not None:
             dataset = dataset.head(questions)
-        found.append(evaluate(dataset, methods or DEFAULT, llm=llm, answers=config, **options))
+        found.append(evaluate(dataset, methods, llm=llm, answers=config, **options))
     if out is not None:
         save_json(found[0].to_dict() if len(found) == 1 else _all(found, _overview(found)), out)
     if table is not None:
@@ -243,6 +247,16 @@ def _evaluated(
     if plot is not None:
         found[0].save_plot(plot)
     return found
+
+
+def _say_left_out(view: str, config: Any) -> None:
+    """Tell, before anything runs, which of the rows that are measured by themselves lack a package."""
+    from stratarag.config import as_config
+    from stratarag.eval.harness import DEFAULT
+    from stratarag.eval.lacking import lacking_rows
+
+    for name, why in lacking_rows(DEFAULT, view, as_config(config)).items():
+        click.echo(f"{name} will be left out: {why}", err=True)
 
 
 def _abstract(dataset: Dataset, llm: Any, cache: str | None) -> Dataset:

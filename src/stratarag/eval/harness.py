@@ -22,10 +22,11 @@ from stratarag.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratarag.eval.embedding import SharedEmbedder
 from stratarag.eval.kept import Kept
 from stratarag.eval.kept_rows import KeptRows, identity_of_run
+from stratarag.eval.lacking import ANSWERS, lacking, lacking_rows
 from stratarag.eval.methods import MethodIndex
 from stratarag.eval.names import EVAL_VIEWS, RowName
 from stratarag.eval.rankers import Ranker, Workbench
-from stratarag.eval.results import Evaluation
+from stratarag.eval.results import Evaluation, Row
 from stratarag.eval.running import Run, Settings, compared
 from stratarag.eval.scoring import Cutoffs
 from stratarag.methods import NAMES
@@ -42,7 +43,7 @@ from stratarag.store.files import Directory
 from stratarag.store.journal import Journal
 
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
-"""Every method of the package, and the baselines that cost nothing."""
+"""Every method of the package, and the baselines that cost nothing: what is measured if nothing is named."""
 REFERENCE = "dense"
 
 CALLS = "calls.sqlite"
@@ -52,7 +53,7 @@ ROWS = "rows"
 
 def evaluate(
     dataset: Dataset | StrPath,
-    methods: Sequence[str | Ranker] = DEFAULT,
+    methods: Sequence[str | Ranker] | None = None,
     *,
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
@@ -86,7 +87,8 @@ def evaluate(
         `lightrag?mode=local` is one of that baseline's modes; `archrag?build.max_levels=1` has an index of
         its own, with that setting. With `own_prompt=true` answers are made by the
         method's own prompts from its own nodes, instead of one prompt for all; `graphrag_global`, which does
-        so by itself, takes `own_prompt=false`.
+        so by itself, takes `own_prompt=false`. None: `DEFAULT`; of these, rows that lack a package are
+        left out and say so.
     k
         Cutoffs in passages.
     budgets
@@ -126,6 +128,9 @@ def evaluate(
         If a name is not known or comes twice, an option of a row is unknown or its value not valid, a cutoff
         is not valid, or the dataset cannot be used: all before anything is measured. Without an `llm`, that
         includes data of which no question has an answer or gold documents.
+    MissingExtra
+        If a row that was named, or the scores of answers, need a package that is not installed: likewise
+        before anything is measured.
     """
     data = checked(dataset) if isinstance(dataset, Dataset) else load_dataset(dataset)
     if llm is None and not any(question.answers or question.supporting_ids for question in data.questions):
@@ -139,8 +144,15 @@ def evaluate(
     if view not in EVAL_VIEWS:
         raise ValueError(f"view must be one of {', '.join(EVAL_VIEWS)}, not {view!r}")
     settled = as_config(config)
-    wanted = _wanted(methods, reference, view, settled)
+    wanted = _wanted(DEFAULT if methods is None else methods, reference, view, settled)
+    names = [each for each in wanted if isinstance(each, str)]
+    missing = lacking_rows(names, view, settled)
+    for name, why in missing.items():
+        if methods is not None or name == reference:
+            raise why
     answering = (answers or AnswerConfig()).of(data) if llm is not None else None
+    if answering is not None and (unscored := lacking(ANSWERS)):
+        raise unscored
     settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = LineProgress() if progress is True else progress or NoProgress()
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
@@ -157,7 +169,12 @@ def evaluate(
             kept = KeptRows(Kept(folder / ROWS), identity, again)
         run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown, kept)
         try:
-            rows = [run.row(each) for each in wanted]
+            rows = [
+                Row(each, "", error=f"MissingExtra: {missing[each]}")
+                if isinstance(each, str) and each in missing
+                else run.row(each)
+                for each in wanted
+            ]
         finally:
             run.index.close()
         rows = run.duelled(rows)
