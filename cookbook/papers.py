@@ -10,7 +10,8 @@ it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FI
 folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
 one that ended well before, with nothing that failed, is not run again where data, code and command are the
 same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
-The exit code is 1 if a command failed, and 3 if rows of a table did, which it names.
+The exit code is 1 if a command failed, and 3 if rows of a table did, which it names, or if `no-model` left a
+table out for want of a package, which it says first.
 --small shows in a few minutes that a table runs, with two questions and scripts at a reduced size: its
 figures mean nothing. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run
 only shows the commands.
@@ -29,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from papers_steps import Step, Table
 from papers_tables import TABLES
@@ -46,7 +47,14 @@ FOR_MODELS = ("judge", "embedder", "questions", "estimate")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
 
-def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
+class Command(NamedTuple):
+    """What is run, and the files that it reads beside those that the command line names."""
+
+    words: list[str]
+    reads: tuple[Path, ...] = ()
+
+
+def commands(table: Table, given: argparse.Namespace) -> Iterator[Command]:
     """What is run for a table: its steps for each corpus, or once where a step takes all of them or none."""
     for step in (*table.steps, *(table.with_model if given.llm else ())):
         if step.script:
@@ -56,7 +64,7 @@ def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
             continue
         for data in given.data:
             if step.only in ("any", "texts" if wants_texts(data) else "short"):
-                yield _evaluation(step, data, given)
+                yield Command(_evaluation(step, data, given))
 
 
 @cache
@@ -65,16 +73,19 @@ def wants_texts(data: str) -> bool:
     return bool(load_dataset(data).wants_texts)
 
 
-def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
+def _measurements(step: Step, given: argparse.Namespace) -> Iterator[Command]:
     own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
     own += ["--cache", str(given.work / "cache")] if step.keeps_vectors else []
     own += ["--llm", given.llm] if step.takes_llm and given.llm else []
     own += step.small if given.small else []
     own += ["--libraries", *installed(step)] if step.libraries else []
-    beside = ["--texts", str(Path(given.data[0]).resolve().parent)] if step.corpora == "beside" else []
-    runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data], "beside": [beside]}
+    runs, reads = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}, ()
+    if step.corpora == "beside":
+        folder = Path(given.data[0]).resolve().parent
+        runs["beside"], reads = [["--texts", str(folder)]], tuple(sorted(folder.glob("*/*.jsonl")))
     for data in runs[step.corpora]:
-        yield [sys.executable, str(HERE / "benchmarks" / step.script), *step.arguments, *data, *own]
+        script = str(HERE / "benchmarks" / step.script)
+        yield Command([sys.executable, script, *step.arguments, *data, *own], reads)
 
 
 def installed(step: Step) -> list[str]:
@@ -109,28 +120,45 @@ def _written(step: Step, work: Path) -> Path:
 def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
     """Run what was not run before; show all of it. 1 if a command failed, 3 if only rows of one did."""
     failed, kept, made_of = 0, Kept(given.work / "done"), sources(given)
-    wanted = {shlex.join(command): command for table in tables for command in commands(table, given)}
+    wanted = {shlex.join(command.words): command for table in tables for command in commands(table, given)}
     for line, command in wanted.items():
         print(f"$ {line}", flush=True)
         if given.dry_run:
             continue
         identity = {"command": line, **made_of}  # tables share commands
+        if command.reads:
+            identity["beside"] = digest_of_files(command.reads)
         if (printed := kept.get(identity)) is not None:
             print(printed, flush=True)
             continue
         before = os.times()
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        done.stdout += _took(before, os.times())
-        print(done.stdout, flush=True)
-        if done.returncode == LEFT_OUT:
+        exit_code, printed = shown(command.words)
+        took = _took(before, os.times())
+        print(took, flush=True)
+        if exit_code == LEFT_OUT:
             print("rows failed and were left out; the same command tries them again", flush=True)
             failed = failed or LEFT_OUT
-        elif done.returncode:
-            print(f"failed with exit code {done.returncode}", flush=True)
+        elif exit_code:
+            print(f"failed with exit code {exit_code}", flush=True)
             failed = 1
-        elif not any(line.startswith("failed: ") for line in done.stdout.splitlines()):
-            kept.put(identity, done.stdout)
+        elif not any(line.startswith("failed: ") for line in printed.splitlines()):
+            kept.put(identity, printed + took)
     return failed
+
+
+def shown(command: Sequence[str]) -> tuple[int, str]:
+    """Run a command, showing what it prints as it prints it; its exit code, and all that it printed."""
+    printed = []
+    unbuffered = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=unbuffered) as process:
+        try:
+            for line in process.stdout or ():
+                print(line, end="", flush=True)
+                printed.append(line)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, "".join(printed)
 
 
 def sources(given: argparse.Namespace) -> dict[str, Any]:
@@ -182,10 +210,8 @@ def arguments() -> argparse.Namespace:
         unused = [f"--{name}" for name in FOR_MODELS if getattr(given, name)]
         if unused and not table.needs_model and not (given.llm and table.with_model):
             parser.error(f"{table.name} is measured by a script, which takes no {unused[0]}")
-        for step in table.steps:
-            first = next(iter(step.libraries), "")
-            if first and first not in installed(step):
-                parser.error(f"{table.name} compares with {first}, which is not here: pip install {first}")
+        if given.table != WITHOUT_MODEL and (missing := lacks(table)):
+            parser.error(f"{table.name} needs what is not installed: pip install {missing}")
         if given.llm and not table.takes_model:
             parser.error(f"{table.name} is measured by a script, which takes no --llm")
     return given
@@ -198,9 +224,23 @@ def chosen(name: str) -> Sequence[Table]:
     return [TABLES[name]]
 
 
+def lacks(table: Table) -> str | None:
+    """What `pip install` has to bring before a table can be run; None if nothing."""
+    return next((step.lacks for step in table.steps if step.lacks), None)
+
+
+def main() -> int:
+    """Run what was asked for, but for the tables of a group that cannot be run here; the exit code."""
+    given = arguments()
+    left_out = {table.name: missing for table in chosen(given.table) if (missing := lacks(table))}
+    for name, missing in left_out.items():
+        print(f"left out: {name}: not installed: pip install {missing}", file=sys.stderr, flush=True)
+    failed = run([table for table in chosen(given.table) if table.name not in left_out], given)
+    return failed or (LEFT_OUT if left_out else 0)
+
+
 if __name__ == "__main__":
-    wanted = arguments()
     try:
-        sys.exit(run(chosen(wanted.table), wanted))
+        sys.exit(main())
     except KeyboardInterrupt:
         sys.exit("stopped; the same command goes on where it was")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal
 
 Corpora = Literal["any", "texts", "short"]
@@ -31,8 +32,9 @@ class Step:
     small
         What a script takes besides for a smoke test; an evaluation asks two questions then.
     libraries
-        Names that a script takes behind its arguments, each where the module that it needs is installed; the
-        first is needed.
+        Names that a script takes behind its arguments, each where the module that it needs is installed.
+    needs
+        Modules without which a script cannot run, by what `pip install` takes.
     """
 
     methods: tuple[str, ...] = ()
@@ -47,6 +49,12 @@ class Step:
     takes_llm: bool = False
     small: tuple[str, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lacks(self) -> str | None:
+        """What `pip install` has to bring before the script can run; None if nothing."""
+        return next((name for name, module in self.needs.items() if find_spec(module) is None), None)
 
 
 @dataclass(frozen=True)
@@ -117,9 +125,17 @@ def script(
     llm: bool = False,
     small: tuple[str, ...] = (),
     libraries: Mapping[str, str] | None = None,
+    needs: Mapping[str, str] | None = None,
 ) -> Step:
     """A script of `benchmarks/`: whether it takes corpora, extractions, a folder of vectors, a model."""
     options = {"takes_extraction": extraction, "keeps_vectors": vectors, "takes_llm": llm}
     return Step(
-        (), arguments, script=name, corpora=corpora, small=small, libraries=libraries or {}, **options
+        (),
+        arguments,
+        script=name,
+        corpora=corpora,
+        small=small,
+        libraries=libraries or {},
+        needs=needs or {},
+        **options,
     )

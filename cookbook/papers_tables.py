@@ -30,10 +30,18 @@ CHNSW = script(
         "svs": "svs",
         "ngt": "ngtpy",
     },
+    needs={"hnswlib": "hnswlib", "'stratarag[local]'": "onnxruntime"},
 )
 COMMUNITIES = script("communities.py", corpora="all", small=("--small",))
 ABLATIONS = script("noderag.py", "tables", extraction=True, small=("--small",))
 FIGURES = script("hirag.py", "figures", extraction=True, small=("--embedder", "hashing", "--questions", "10"))
+CONSTRUCTION = script(
+    "construction.py",
+    *("--limit", "120"),
+    corpora="all",
+    small=("--small",),
+    needs={"'stratarag[eval]'": "sklearn"},
+)
 STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 
 
@@ -287,7 +295,7 @@ _ALL = (
         "LSH tree",
         "Table 1",
         "construction times",
-        (script("construction.py", "--limit", "120", corpora="all", small=("--small",)),),
+        (CONSTRUCTION,),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
         (answered("graphrag_local/nodes", RAPTOR, BALANCED, "lshtree?own_prompt=true"),),
     ),

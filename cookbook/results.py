@@ -5,7 +5,8 @@ usage: python cookbook/results.py DATA --work FOLDER [--only SECTION ...] [--sma
 DATA holds corpora with questions, one folder each, as README.md names them: musique_train100,
 hotpotqa_train100, 2wiki_dev164, lihua_world, multihop_rag_dev. Each section runs in a process of its own and
 leaves a record in FOLDER (results_record.py), with its date and code; one that fails leaves its log alone
-(exit code 1), and one in which rows failed has a record without them, which are named (exit code 3).
+(exit code 1), and one in which rows failed has a record without them, which are named (exit code 3). One
+that lacks a package is left out, which is said first (exit code 3); named by --only, it is an error.
 The rows of a corpus are kept as each ends: a section that was stopped goes on by the same command.
 RESULTS.md, its plots, tables and logs are always assembled from the latest record of each section, of those
 in FOLDER and those that are kept in measured/ beside RESULTS.md; the ones used are kept there. So
@@ -24,9 +25,10 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,8 @@ KEPT = "measured"
 class Section:
     """Something that is measured: a corpus, if `corpus` is named, else a benchmark script.
 
-    `without`: rows that are left out there, for what they would take.
+    `without`: rows that are left out there, for what they would take. `needs`: modules that it cannot do
+    without, by the packages that have them.
     """
 
     name: str
@@ -69,6 +72,12 @@ class Section:
     corpus: str = ""
     extraction: str = ""
     without: tuple[str, ...] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lacks(self) -> list[str]:
+        """The packages that have to be installed before it can run."""
+        return [name for name, module in self.needs.items() if find_spec(module) is None]
 
     @property
     def rows(self) -> str:
@@ -82,8 +91,14 @@ def corpus(
     return Section(name, title, corpus=folder, extraction=extraction, without=without)
 
 
-def script(name: str, title: str, *command: str, small: tuple[str, ...] = ("--small",)) -> Section:
-    return Section(name, title, command, small)
+def script(
+    name: str,
+    title: str,
+    *command: str,
+    small: tuple[str, ...] = ("--small",),
+    needs: Mapping[str, str] | None = None,
+) -> Section:
+    return Section(name, title, command, small, needs=needs or {})
 
 
 SECTIONS = (
@@ -134,6 +149,13 @@ SECTIONS = (
         "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)",
         *("chnsw.py", "--leaves", "90000", "--texts", "DATA", "--cache", "CACHE", "--data", "real"),
         *("--libraries", "hnswlib", "faiss_sq8", "usearch_i8", "svs", "ngt"),
+        needs={
+            "hnswlib": "hnswlib",
+            "faiss-cpu": "faiss",
+            "usearch": "usearch",
+            "scalable-vs": "svs",
+            "ngt": "ngtpy",
+        },
     ),
     script(
         "communities",
@@ -341,7 +363,7 @@ def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="where sections leave records")
     parser.add_argument("--cache", type=Path, help="keeps vectors and rows; WORK/cache if not given")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="SECTION")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="SECTION")
     parser.add_argument("--small", action="store_true", help="a smoke test of every section")
     parser.add_argument("--again", action="store_true", help="measure rows anew that the cache has")
     parser.add_argument("--assemble", action="store_true", help="run nothing")
@@ -357,20 +379,34 @@ def main() -> int:
     if given.list:
         print("\n".join(f"{section.name:14} {shown(section)}" for section in SECTIONS))
         return 0
-    failed = 0
-    for section in () if given.assemble else SECTIONS:
-        if section.name in given.only:
-            try:
-                record, left_out = run(section, given)
-                print(f"{section.name}: {record['seconds']:.0f} s", flush=True)
-                if left_out:
-                    failed = failed or LEFT_OUT
-                    print("\n".join(left_out), file=sys.stderr, flush=True)
-            except Failed as error:
-                failed = 1
-                print(f"{section.name}: failed: {error}", file=sys.stderr, flush=True)
+    wanted = [section for section in SECTIONS if section.name in (given.only or names)]
+    for section in wanted:
+        if section.lacks and not given.assemble:
+            why = f"not installed: pip install {' '.join(section.lacks)}"
+            if given.only:
+                parser.error(f"{section.name}: {why}")
+            print(f"left out: {section.name}: {why}", file=sys.stderr, flush=True)
+    failed = 0 if given.assemble else measured(wanted, given)
     out = given.out or (given.work / "cookbook" if given.small else HERE) / "RESULTS.md"
     write(out, collected(given.work, out.parent / KEPT))
+    return failed
+
+
+def measured(wanted: Sequence[Section], given: argparse.Namespace) -> int:
+    """Run sections, but for those that lack a package; the exit code."""
+    failed = LEFT_OUT if any(section.lacks for section in wanted) else 0
+    for section in wanted:
+        if section.lacks:
+            continue
+        try:
+            record, left_out = run(section, given)
+            print(f"{section.name}: {record['seconds']:.0f} s", flush=True)
+            if left_out:
+                failed = failed or LEFT_OUT
+                print("\n".join(left_out), file=sys.stderr, flush=True)
+        except Failed as error:
+            failed = 1
+            print(f"{section.name}: failed: {error}", file=sys.stderr, flush=True)
     return failed
 
 

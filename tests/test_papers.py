@@ -175,9 +175,69 @@ def test_the_search_is_compared_on_real_vectors_with_the_libraries_that_are_here
     assert "--libraries hnswlib" in line
 
 
-def test_a_library_that_is_not_here_is_named(corpus: Path) -> None:
-    if importlib.util.find_spec("hnswlib") is None:
-        assert "pip install hnswlib" in papers("archrag-figure-6", str(corpus)).stderr
+@pytest.fixture
+def without_hnswlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody installed hnswlib."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['hnswlib'] = None\n", "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.usefixtures("without_hnswlib")
+def test_a_table_that_lacks_a_package_is_refused_and_left_out_of_a_group(corpus: Path) -> None:
+    named = papers("archrag-figure-6", str(corpus), "--dry-run")
+    assert named.returncode == 2
+    assert "pip install hnswlib" in named.stderr
+    group = papers("no-model", str(corpus), "--dry-run")
+    assert group.returncode == 3
+    lines = [line for line in group.stderr.splitlines() if line.startswith("left out: ")]
+    assert [line.split()[2] for line in lines] == ["archrag-figure-6:", "archrag-figure-9:"]
+    assert all(line.endswith("pip install hnswlib") for line in lines)
+    assert "communities.py" in group.stdout
+    assert "chnsw.py" not in group.stdout
+
+
+def test_what_a_command_prints_is_shown_as_it_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(COOKBOOK))
+    shown = importlib.import_module("papers").shown
+    mark = tmp_path / "seen"
+    code = f"""
+import pathlib, time
+print("first")
+for _ in range(600):
+    if pathlib.Path({str(mark)!r}).exists():
+        break
+    time.sleep(0.05)
+else:
+    raise SystemExit(7)
+print("second")
+"""
+
+    def told(text: str, **_: object) -> None:
+        if text.startswith("first"):
+            mark.touch()
+
+    monkeypatch.setattr("builtins.print", told)
+    assert shown([sys.executable, "-c", code]) == (0, "first\nsecond\n")
+
+
+def test_what_a_script_reads_beside_its_data_is_part_of_what_is_kept(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(COOKBOOK))
+    module = importlib.import_module("papers")
+    monkeypatch.setattr(sys, "argv", ["papers.py", "archrag-figure-7", str(corpus)])
+    given = module.arguments()
+    beside = corpus.parent / "other" / "corpus.jsonl"
+    beside.parent.mkdir()
+    beside.write_text("{}", "utf-8")
+    (command,) = module.commands(module.TABLES["archrag-figure-6"], given)
+    assert beside in command.reads
+    (other,) = module.commands(module.TABLES["archrag-figure-7"], given)
+    assert not other.reads
 
 
 def test_a_model_adds_what_needs_one(corpus: Path, tmp_path: Path) -> None:
