@@ -485,3 +485,18 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     assert "   pip install 'stratarag[server]'   for the page in a browser:" in lines
     assert "   stratarag build my-folder --out idx" in lines
     assert opened == ["http://127.0.0.1:1/"]
+
+
+def test_a_stopped_build_says_that_it_resumes_and_a_stopped_question_does_not(
+    index: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stratarag.build_index", stopped)
+    monkeypatch.setattr("stratarag.Index.answer", stopped)
+    (here / "a.txt").write_text("Ada repaired the bridge.", "utf-8")
+    built = run("build", "a.txt", "--out", "other", *HASHING)
+    assert (built.exit_code, built.stderr.strip()) == (130, "interrupted; the same command resumes")
+    asked = run("query", index, "Who?", *HASHING)
+    assert (asked.exit_code, asked.stderr.strip()) == (130, "interrupted")

@@ -166,6 +166,7 @@ def build(
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
     """
+    output.resumes = True
     settings = load_config(config, chunk_size, chunk_overlap, concurrency)
     imported = None if extraction is None else sr.read_openie(extraction)
     if shards is not None and by is not None:
@@ -340,6 +341,7 @@ def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Ou
     from stratarag import demo as world
     from stratarag.demo.comparison import shown
 
+    output.resumes = path is not None
     began = time.perf_counter()
     documents = world.documents()
     with sr.build_index(

@@ -65,6 +65,22 @@ def test_what_is_lacking_is_said_before_anything_runs(
     assert not (tmp_path / "cache").exists(), "nothing ran"
 
 
+@pytest.mark.parametrize(
+    ("cached", "said"), [(True, "interrupted; the same command resumes"), (False, "interrupted")]
+)
+def test_what_is_said_of_resuming_is_true(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cached: bool, said: str
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stratarag.eval.evaluate", stopped)
+    cache = ("--cache", str(tmp_path / "cache")) if cached else ()
+    result = run("demo", "--methods", "dense", "--embedder", "hashing", *cache)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines() == [said]
+
+
 def test_all_data_are_read_before_anything_runs(tmp_path: Path) -> None:
     result = run("demo", str(tmp_path / "nowhere"), "--cache", str(tmp_path / "cache"))
     assert result.exit_code == 1

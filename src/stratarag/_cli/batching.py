@@ -73,6 +73,7 @@ def write_(
     """Write what a build of INPUTS in INDEX has to ask first; over an index, what an insert has to."""
     if llm is None:
         raise WrongOption("--llm is needed: whom do the requests ask? As in --llm openai:gpt-4o-mini")
+    output.resumes = True
     imported = None if extraction is None else sr.read_openie(extraction)
     pending = sr.batch.write(
         read(inputs, output, index, config, extraction, requests, cache=cache),
@@ -105,5 +106,6 @@ def read_(
     output: Output,
 ) -> None:
     """Take RESULTS into INDEX, and write what is to be asked next; or build the index if nothing is."""
+    output.resumes = True
     pending = sr.batch.read(results, requests, path=index, llm=llm, embedder=embedder, cache=cache)
     output.show(pending, lambda: iter(str(pending).splitlines()))

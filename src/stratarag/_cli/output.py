@@ -37,11 +37,13 @@ class Output:
     """Where results go: JSON for machines, or lines for people.
 
     `skip` and `warn` take what `read_documents` says of files. It goes into the JSON of the result as
-    `skipped_files` and `warnings`, and to standard error when the command is done (`close`).
+    `skipped_files` and `warnings`, and to standard error when the command is done (`close`). `resumes` tells
+    whether the same command would go on where this one is stopped: commands that keep their work set it.
     """
 
     def __init__(self, as_json: bool, *, strict: bool = False) -> None:
         self.as_json = as_json
+        self.resumes = False
         self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
@@ -95,15 +97,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @wraps(function)
     def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        output = Output(as_json, strict=kwargs.pop("strict", False))
         try:
             for kind in ("llm", "embedder"):
                 if isinstance(kwargs.get(kind), str):
                     kwargs[kind] = load_model(kind, kwargs[kind])
-            output = Output(as_json, strict=kwargs.pop("strict", False))
             function(*args, output=output, **kwargs)
             output.close()
         except KeyboardInterrupt:
-            click.echo("interrupted; the same command resumes", err=True)
+            click.echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
             sys.exit(130)
         except EXPECTED as error:
             if debug:

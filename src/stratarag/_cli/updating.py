@@ -63,6 +63,7 @@ def insert(
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratarag --help`.
     """
+    output.resumes = True
     imported = None if extraction is None else sr.read_openie(extraction)
     spend, where = budget(max_calls, max_tokens), mapper_of(mapper, workers)
     with sr.open_index(
@@ -103,6 +104,7 @@ def delete(
 
     The id of a file is its path as it was typed when it was added; see `stratarag --help`.
     """
+    output.resumes = True
     spend = budget(max_calls, max_tokens)
     with sr.open_index(
         index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
@@ -137,6 +139,7 @@ def regroup(
     with new ones stands under `changed` in `stratarag stats`. Reports on other members than before are
     written again, which costs model calls.
     """
+    output.resumes = True
     spend = budget(max_calls, max_tokens)
     with sr.open_index(
         index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json

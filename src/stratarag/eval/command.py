@@ -122,6 +122,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         margin of each method over plain rankings is told too, and its margin on every fold. A row that failed
         says so, and the others stand: the exit code is then 3.
         """
+        output.resumes = options["cache"] is not None and not estimate
         if estimate:
             bills = _estimated(**options)
             output.show(

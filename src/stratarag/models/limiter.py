@@ -209,7 +209,7 @@ class Limiter:
         if asked > self._longest_wait:
             raise CallFailed(
                 f"nothing was sent: the service asks to wait for {asked:.0f} s, which is more than "
-                f"longest_wait={self._longest_wait:g}; the same command goes on then"
+                f"longest_wait={self._longest_wait:g}; try again then"
             )
         takes = [(self._requests, 1), (self._tokens, tokens)]
         delay = max((bucket.take(amount) for bucket, amount in takes if bucket is not None), default=0.0)

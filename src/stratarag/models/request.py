@@ -282,8 +282,9 @@ class Requests:
         return BudgetExceeded(
             f"the budget of {bound} is reached at stage {scope.stage!r}, {scope.progress()}; spent: "
             f"{spent.calls:,} calls, {spent.input_tokens:,} tokens in, {spent.output_tokens:,} out{cost}. "
-            "What was paid for is kept: the same command resumes here and repeats no call (its budget "
-            f"counts anew); a larger Budget({bound.split('=')[0]}=...) raises the limit"
+            "In an index folder or a cache, what was paid for is kept: the same command resumes here and "
+            "repeats no call (its budget counts anew); a larger "
+            f"Budget({bound.split('=')[0]}=...) raises the limit"
         )
 
     def _check_outage(self, task: Task[Any]) -> None:
@@ -297,7 +298,8 @@ class Requests:
         hint = " Give it more time with Limits(timeout=...)." if slow else ""
         return kind(
             f"{self._who} does not answer{slow}: the last {self._outage.length} requests failed, of several "
-            f"calls.{hint} What was answered is kept; once it is back, the same command goes on from there"
+            f"calls.{hint} Once it is back, the same command goes on with what an index folder or a cache "
+            "kept"
         )
 
     async def _with_retries(

@@ -363,7 +363,7 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
         path = _PATH if _no_such_path(error) else ""
         return ModelError(
             f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings{path}; "
-            "what was paid for is kept, and the same command goes on from there"
+            "the same command then goes on with what an index folder or a cache kept"
         )
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     if _no_answer(error):
@@ -393,5 +393,6 @@ def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooMany
     )
     return TooManyFailures(
         f"{len(failures)} of {units} units failed so far, more than max_failures={allowed:g} allows; nothing "
-        f"is published. First: {shown}. What succeeded is kept: the same command asks again for the rest only"
+        f"is published. First: {shown}. In an index folder or a cache, what succeeded is kept: the same "
+        "command asks again for the rest only"
     )
