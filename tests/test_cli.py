@@ -500,3 +500,16 @@ def test_a_stopped_build_says_that_it_resumes_and_a_stopped_question_does_not(
     assert (built.exit_code, built.stderr.strip()) == (130, "interrupted; the same command resumes")
     asked = run("query", index, "Who?", *HASHING)
     assert (asked.exit_code, asked.stderr.strip()) == (130, "interrupted")
+
+
+def test_one_sentence_makes_an_index_that_says_why_it_has_no_groups(here: Path) -> None:
+    (here / "a.txt").write_text("Ada repaired the bridge.", "utf-8")
+    methods = ("--method", "lshtree", "--method", "archrag")
+    built = run("build", "a.txt", "-o", "small", *methods, *HASHING)
+    assert built.exit_code == 0, built.output
+    said = "build: 1 document, 1 chunk; lshtree: too little to group, archrag: too little to group, graph: "
+    assert said in built.stdout
+    stats = run("stats", "small")
+    assert "None" not in stats.stdout
+    assert not [line for line in stats.stdout.splitlines() if line.startswith(("vectors:", "interrupted:"))]
+    assert as_json("stats", "small")["vectors"] is None

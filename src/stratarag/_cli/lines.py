@@ -100,8 +100,12 @@ def _around(sentence: str, way: Way) -> str:
 def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:
     """What an update did, what it cost, and what did not go smoothly."""
     usage = report.usage
-    nodes = ", ".join(f"{name}: {count} nodes" for name, count in report.nodes.items())
-    yield f"{report.operation}: {report.documents} documents, {report.chunks} chunks; {nodes}"
+    nodes = ", ".join(
+        f"{name}: {_counted(count, 'node')}" if count or name == "graph" else f"{name}: too little to group"
+        for name, count in report.nodes.items()
+    )
+    held = f"{_counted(report.documents, 'document')}, {_counted(report.chunks, 'chunk')}"
+    yield f"{report.operation}: {held}; {nodes}"
     yield (
         f"model calls: {usage.calls} ({usage.cached_calls} cached), "
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.seconds:.1f} s"
@@ -120,6 +124,10 @@ def report_lines(report: sr.BuildReport, path: str) -> Iterator[str]:
     if len(report.failures) > _NAMES:
         yield f"failed: {len(report.failures) - _NAMES} more; --json lists all"
     yield f"index: {path} (generation {report.generation})"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def answer_lines(answer: sr.Answer, listed: int | None) -> Iterator[str]:
@@ -161,8 +169,10 @@ def hit_lines(found: sr.Retrieval, ranks: Sequence[int] | None = None) -> Iterat
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """A nested mapping, indented."""
+    """A nested mapping, indented, without what is None or an empty mapping."""
     for key, item in value.items():
+        if item is None or item == {}:
+            continue
         if isinstance(item, Mapping):
             yield f"{indent}{key}:"
             yield from tree_lines(item, indent + "  ")

@@ -106,7 +106,7 @@ class ApartMapper(abc.ABC):
         job.fail(
             MapperError(
                 f"{job.deaths} workers died one after the other over the same batch ({why}). If the system "
-                "ended them for want of memory, use fewer workers; the same command resumes a build that has a "
+                "ended them for want of memory, use fewer workers; the same command resumes a build in a "
                 "folder"
             )
         )
