@@ -58,6 +58,8 @@ def test_headings_and_code_of_markdown_are_no_statements() -> None:
     assert said(cut) == ["It leaves at 7."]
     assert said("It leaves at 7:\n\n```\nrun(ferry)\n```") == ["It leaves at 7:"]
     assert " ".join(said("```\nrun(ferry)\n```")).split() == ["```", "run(ferry)", "```"]
+    table = "It leaves at 7.\n\n| name | pier |\n|---|:-:|\n| Dunlin | 4 |\n| - | - |"
+    assert said(table) == ["It leaves at 7.", "| Dunlin | 4 |", "| - | - |"]
     assert said("The #1 ferry, C# and issue #4.") == ["The #1 ferry, C# and issue #4."]
 
 

@@ -1,8 +1,8 @@
 """What stands above a text and says nothing of its own: its title and its byline.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
-Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer, nor are headings and fenced
-code of Markdown.
+Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer, nor are headings, of
+tables too, and fenced code of Markdown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from stratarag.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
 
 LONGEST_TITLE = 100  # characters
 _MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
 _ATX = re.compile(r" {0,3}#{1,6}\s+\S")
+_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
@@ -75,21 +77,24 @@ def statements(
 
 
 def _prose(text: str) -> str:
-    """The text with blanks, as many, in the place of Markdown's headings and fenced code."""
-    if "#" not in text and "```" not in text and "~~~" not in text:
+    """The text with blanks, as many, in the place of Markdown's headings, also of tables, and fenced code."""
+    if not any(mark in text for mark in _MARKS):
         return text
     lines = text.split("\n")
     fences = [(at, found[1]) for at, line in enumerate(lines) if (found := _FENCE.match(line))]
     fence = _open_before(lines, fences)
     marks = dict(fences)
+    silent: set[int] = set()
     for at, line in enumerate(lines):
         mark = marks.get(at)
         ends = mark is not None and (not fence or mark.startswith(fence))
         if fence or ends or _ATX.match(line):
-            lines[at] = " " * len(line)
+            silent.add(at)
+        elif _RULE.fullmatch(line) and not (at > 1 and lines[at - 2].lstrip().startswith("|")):
+            silent |= {at - 1, at}
         if ends and mark is not None:
             fence = "" if fence else mark
-    return "\n".join(lines)
+    return "\n".join(" " * len(line) if at in silent else line for at, line in enumerate(lines))
 
 
 def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str:
