@@ -13,6 +13,7 @@ from stratarag.methods.hirag import HiRAGConfig
 from stratarag.methods.hirag.clusters import Clusters, cluster
 from stratarag.methods.hirag.layers import _settled
 from stratarag.methods.hirag.naming import cluster_name, members_named
+from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.names.headings import telling
 from stratarag.testing import FakeEmbedder
 from stratarag.testing.contract import CountingModel, documents, state
@@ -188,11 +189,11 @@ def test_clusters_last_and_grow():
     vectors = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
     keys = np.arange(100, 130, dtype=np.uint64)
     config = HiRAGConfig(cluster_size=6, max_cluster=8)
-    first = cluster(vectors, keys, None, config)
+    first = cluster(vectors, keys, None, config, Drift(30), 0)
     apart = np.eye(16, dtype=np.float32)[9:10] + 0.1 * np.eye(16, dtype=np.float32)[10:12]
     grown = np.concatenate([vectors, np.eye(16, dtype=np.float32)[:1], apart])
     more = np.arange(100, 133, dtype=np.uint64)
-    after = cluster(grown, more, Clusters(first.members, first.lineages), config)
+    after = cluster(grown, more, Clusters(first.members, first.lineages), config, Drift(33), 0)
     kept = dict(zip(after.lineages.tolist(), after.members, strict=True))
     changed = 0
     for rows, lineage in zip(first.members, first.lineages.tolist(), strict=True):

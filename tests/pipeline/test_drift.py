@@ -12,9 +12,11 @@ from stratarag.pipeline.drift import (
     COMPARE_SHARE,
     DRIFT,
     MOST_DRIFT,
+    STALE,
     Drift,
-    communities_drifted,
-    first_settled,
+    Measures,
+    communities_measured,
+    drifted,
     other_size,
 )
 
@@ -41,29 +43,74 @@ def test_an_index_that_never_counted_is_compared_at_once():
     assert Drift.since({}, 100, 1).due
 
 
-def test_nothing_is_made_anew_unless_it_is_to_be_compared():
-    def anew() -> int:
-        raise AssertionError
+def parts(count: int) -> Measures:
+    return np.array([[count, 0.5]])
 
-    assert first_settled([lambda: 1], anew, lambda found, best: True, compare=False) == 1
+
+def unwanted() -> int:
+    raise AssertionError("made anew")
+
+
+def compared(members: int, counted: Drift, changed: int) -> Drift:
+    return Drift.since(counted.arrays(), members, changed)
+
+
+def test_nothing_is_made_anew_unless_a_comparison_is_due():
+    first = Drift(1000)
+    assert first.anew("a", 1000, lambda: 100, parts) == 100
+    drift = compared(1000, first, 20)
+    assert drift.settled("a", 1000, [lambda: 7], unwanted, parts) == 7
+    assert compared(1000, drift, 1).settled("a", 1000, [lambda: 7], lambda: 100, parts) == 100
+
+
+def test_nothing_is_made_anew_while_it_is_like_what_was_made_last():
+    drift = Drift(1000)
+    drift.anew("a", 1000, lambda: 100, parts)
+    for _ in range(3):
+        drift = compared(1000, drift, 30)
+        assert drift.due
+        assert not drift.lapsed
+        assert drift.settled("a", 1000, [lambda: 104], unwanted, parts) == 104
+    drift = compared(1000, drift, 30)
+    assert drift.lapsed
+    assert drift.settled("a", 1000, [lambda: 104], lambda: 90, parts) == 90
+    assert drift.arrays()[STALE].tolist() == [0]
+    drift = compared(2000, drift, 100)  # of twice as many members there would be twice as many parts
+    assert drift.settled("a", 2000, [lambda: 180], unwanted, parts) == 180
+    assert compared(2000, drift, 100).settled("a", 2000, [lambda: 104], lambda: 190, parts) == 190
+
+
+def test_what_no_partition_made_anew_is_known_of_is_compared_with_one():
+    drift = compared(1000, Drift(1000), 30)
+    assert drift.settled("a", 1000, [lambda: 80], lambda: 100, parts) == 100
 
 
 def test_the_first_way_that_has_not_drifted_is_taken():
-    ways = [lambda: 1, lambda: 5, lambda: 6]
-    far = lambda found, best: abs(found - best) > 2  # noqa: E731
-    assert first_settled(ways, lambda: 7, far, compare=True) == 5
-    assert first_settled(ways, lambda: 20, far, compare=True) == 20
+    ways = [lambda: 80, lambda: 98, lambda: 99]
+    drift = compared(1000, Drift(1000), 30)
+    assert drift.settled("a", 1000, ways, lambda: 100, parts) == 98
+    assert drift.settled("b", 1000, ways, lambda: 200, parts) == 200
+
+
+def test_partitions_drift_by_number_by_quality_and_by_levels():
+    best = np.array([[100, 0.5], [10, 0.6]])
+    assert not drifted(best, best)
+    assert not drifted(best - [[4, 0.02], [1, 0.02]], best)
+    assert drifted(best - [[6, 0], [0, 0]], best)
+    assert drifted(best - [[0, 0], [0, 0.04]], best)
+    assert not drifted(best - [[0, -0.2], [0, -0.2]], best)
+    assert drifted(best[:1], best)
 
 
 def test_communities_drift_by_number_and_by_modularity():
     ends = cliques(40)
     best = leiden(ends, None, 240)
-    assert not communities_drifted(ends, None, best, best)
+    wanted = communities_measured(ends, None, best)
     halved = np.where(np.arange(240) < 60, np.arange(240) // 3, 100 + best)
-    assert communities_drifted(ends, None, halved, best)
+    assert drifted(communities_measured(ends, None, halved), wanted)
     shuffled = np.random.default_rng(0).permutation(best)
     assert len(np.unique(shuffled)) == len(np.unique(best))
-    assert communities_drifted(ends, None, shuffled, best)
+    assert drifted(communities_measured(ends, None, shuffled), wanted)
 
 
 def test_one_more_or_less_is_no_other_size():

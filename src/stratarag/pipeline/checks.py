@@ -48,6 +48,10 @@ class Checks:
         """Whether there is such an array."""
         return name in self._arrays
 
+    def names(self, prefix: str) -> list[str]:
+        """The arrays whose names begin so."""
+        return [name for name in self._arrays if name.startswith(prefix)]
+
     def any(self, name: str) -> Array:
         """An array that must be there."""
         if name not in self._arrays:

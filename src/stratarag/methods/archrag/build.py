@@ -53,7 +53,7 @@ async def build(
     entities that are new, or linked with others than before, may move, and the rest stays. Where too much
     is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
     (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Edges of similarity stay until
-    much more changed (`warm_start.RELINK_SHARE`). Reports on the same members and texts are taken over.
+    much more changed (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
     """
     threads = os.cpu_count() or 1
     recipe = _recipe(config, threads)
@@ -64,10 +64,9 @@ async def build(
     unchanged = Unchanged(graph, gate, previous, config)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        edges = None if warm_start.relinks else await asyncio.to_thread(_known_edges, graph, level, previous)
+        lapsed = warm_start.drift.lapsed
+        edges = None if lapsed else await asyncio.to_thread(_known_edges, graph, level, previous)
         found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
-        if level.number == 0 and (found is None or found.relinked):
-            warm_start.relinked()
         if found is None:
             break
         if previous is None:
@@ -82,7 +81,7 @@ async def build(
     arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, previous, linked)
     arrays |= (
         entities.arrays(hierarchy.parents()[0])
-        | warm_start.arrays()
+        | warm_start.drift.arrays()
         | unchanged_arrays(hierarchy.by_model(), config)
         | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
     )
@@ -167,9 +166,9 @@ def _partitioned(
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - min_shrink) * level.size
     initial = warm_start.initial()
-    found = partition(level, recipe, initial, compare=warm_start.drift.due, known=edges)
+    found = partition(level, recipe, initial, warm_start.drift, edges)
     if found.count > most and initial is not None:
-        found = partition(level, recipe, None)
+        found = partition(level, recipe, None, warm_start.drift)
     return found if found.count <= most else None
 
 

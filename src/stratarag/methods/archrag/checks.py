@@ -12,7 +12,6 @@ from stratarag.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
 from stratarag.methods.archrag.index import CHANGES, INDEX
 from stratarag.methods.archrag.ranking import SAMPLED
 from stratarag.methods.archrag.unchanged import SETTINGS
-from stratarag.methods.archrag.warm_start import EDGES_DRIFT
 from stratarag.pipeline.checks import Checks, damage
 from stratarag.pipeline.drift import check_drift
 from stratarag.pipeline.graph import Graph
@@ -41,8 +40,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("entities.keys", np.uint64, (graph.entities,))
         checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
         checks.of(RECIPE, np.uint64, (1,))
-        if EDGES_DRIFT in arrays:
-            checks.rows(EDGES_DRIFT, 2**62, (1,))
         if ADDED in arrays:
             checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
         if ADDED_ABOVE in arrays:

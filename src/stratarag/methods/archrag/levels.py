@@ -16,7 +16,7 @@ from stratarag.kernels.ranges import split
 from stratarag.methods.archrag.clustering import Recipe, Weights
 from stratarag.methods.archrag.warm_start import InitialPartition
 from stratarag.pipeline.carryover import Labels
-from stratarag.pipeline.drift import communities_drifted, first_settled
+from stratarag.pipeline.drift import Drift, communities_measured
 from stratarag.pipeline.graph import Graph
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
@@ -90,8 +90,6 @@ class Partition:
         The graph of the communities.
     added
         The edges of similarity that the level got, shape (edges, 2).
-    relinked
-        Whether all nodes looked for neighbours, so that none of these was known.
     """
 
     labels: Labels
@@ -100,7 +98,6 @@ class Partition:
     ends: Rows
     weights: Weights
     added: Rows
-    relinked: bool
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""
@@ -150,18 +147,18 @@ def partition(
     level: Level,
     recipe: Recipe,
     initial: InitialPartition | None,
-    *,
-    compare: bool = False,
+    drift: Drift,
     known: Known | None = None,
 ) -> Partition:
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
-    Where this is to `compare` itself with a partition made anew and has drifted from it, all nodes may move;
-    if that is not enough, the level is clustered anew (`pipeline.drift`). The edges of similarity that are
-    `known` stay, unless there is no partition to go on from.
+    Where it has drifted, all nodes may move; if that is not enough, the level is clustered anew
+    (`pipeline.drift`). The edges of similarity that are `known` stay, unless there is no partition to go on
+    from.
     """
     known = None if initial is None else known
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)
+    name, measure = f"level{level.number}", partial(communities_measured, ends, weights)
 
     def anew() -> Labels:
         return recipe.clustered(level.vectors, ends, weights)
@@ -170,15 +167,14 @@ def partition(
         return recipe.moved(ends, weights, start.labels, movable)
 
     if initial is None:
-        labels = anew()
+        labels = drift.anew(name, level.size, anew, measure)
     else:
         everything = np.ones(level.size, np.bool_)
         ways = [partial(moved, initial, initial.movable), partial(moved, initial, everything)]
-        labels = first_settled(ways, anew, partial(communities_drifted, ends, weights), compare=compare)
+        labels = drift.settled(name, level.size, ways, anew, measure)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
-    similar = added(level.ends, ends, level.size)
-    return Partition(labels, count, joined, crossing, edges, similar, known is None)
+    return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
 
 
 def community_sources(

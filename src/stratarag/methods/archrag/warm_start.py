@@ -29,11 +29,6 @@ from stratarag.protocols import Rows, Stored
 
 KEYS = "entities.keys"
 """Name of the array of the entities' keys."""
-EDGES_DRIFT = "drift.edges"
-"""The array that counts the entities that changed since the edges of similarity were made anew."""
-RELINK_SHARE = 0.1
-"""Edges of similarity are made anew when more than this share of the entities changed since, at a comparison.
-That costs more than to cluster, and an update looks for the neighbours of all that is new as it is."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _READ = 8192
 
@@ -98,23 +93,7 @@ class WarmStart:
     def __init__(self, entities: EntityKeys, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
         self.drift = Drift(len(entities.keys))
-        self._edges = 0
-        self._relinked = False
         self._initial = None if previous is None else self._of_entities(entities)
-
-    @property
-    def relinks(self) -> bool:
-        """Whether the edges of similarity are to be made anew (`RELINK_SHARE`), here and above."""
-        return self._relinked or (self.drift.due and self._edges > RELINK_SHARE * self.drift.members)
-
-    def relinked(self) -> None:
-        """Those between entities were made anew, for whatever reason: so are those above, and none is old."""
-        self._relinked = True
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What the next update reads."""
-        edges = 0 if self.relinks else self._edges
-        return self.drift.arrays() | {EDGES_DRIFT: np.array([edges], np.int64)}
 
     def initial(self) -> InitialPartition | None:
         """Of the present level; None where it has to be clustered anew."""
@@ -141,7 +120,6 @@ class WarmStart:
         kept = (labels >= 0) & self._same_neighbourhood(entities)
         changed = int(np.count_nonzero(~kept))
         self.drift = Drift.since(arrays, len(kept), changed)
-        self._edges = changed + (int(arrays[EDGES_DRIFT][0]) if EDGES_DRIFT in arrays else len(kept))
         if needs_reclustering(kept):
             return None
         return InitialPartition(labels, ~kept | _in_shrunken(labels, arrays["entities.parents"]))

@@ -50,7 +50,7 @@ async def build(
     meta = await _meta_types(context)
     layers = await build_layers(context, meta.extra["types"] if meta else config.meta_types or META_TYPES)
     edges = Edges.of(context, layers.entities)
-    communities = await build_communities(context, layers.entities, edges, compare=layers.drift.due)
+    communities = await build_communities(context, layers.entities, edges, layers.drift)
     if previous is None:
         await asyncio.to_thread(release)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)

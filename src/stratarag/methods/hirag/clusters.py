@@ -21,12 +21,11 @@ from scipy.sparse import csr_array
 from stratarag.kernels._blas import one_thread
 from stratarag.kernels.halves import blocks
 from stratarag.kernels.mixture import soft_clusters
-from stratarag.kernels.quality import cosine_similarity
 from stratarag.kernels.ranges import ranges, split
 from stratarag.methods.hirag.config import HiRAGConfig
 from stratarag.pipeline.before import list_sums, mixed
 from stratarag.pipeline.carryover import Keys, key, lookup, needs_reclustering
-from stratarag.pipeline.drift import first_settled, other_size, worse
+from stratarag.pipeline.drift import Drift, Measures
 from stratarag.protocols import Rows, Stored, Vectors
 
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
@@ -126,27 +125,34 @@ def text_settings(config: HiRAGConfig) -> list[int]:
 
 
 def cluster(
-    vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig, *, compare: bool = False
+    vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig, drift: Drift, level: int
 ) -> Clusters:
     """The clusters of a layer whose members have these vectors and keys.
 
-    Where the previous ones are to be compared with clusters made anew and have drifted from them, these are
-    taken (`pipeline.drift`); before that, it is tried with as many clusters as there would be.
+    Where the previous ones have drifted from clusters made anew, these are taken (`pipeline.drift`); before
+    that, it is tried with as many clusters as there would be.
     """
-    anew = cache(partial(_anew, vectors, keys, config))
-    if previous is None:
-        return anew()
-    known = np.zeros(len(keys), np.bool_)
-    known[np.concatenate(previous.members)] = True
-    if needs_reclustering(known):
-        return anew()
-    updated = cache(partial(_updated, vectors, keys, previous, np.flatnonzero(~known), config))
+    name, count = f"layer{level}", len(keys)
+    measure = partial(_measured, vectors)
+    known = np.zeros(count, np.bool_)
+    if previous is not None:
+        known[np.concatenate(previous.members)] = True
+    if previous is None or needs_reclustering(known):
+        made: Clusters = drift.anew(name, count, partial(_anew, vectors, keys, config), measure)
+        return made
+
+    @cache
+    def anew() -> Clusters:
+        return _anew(vectors, keys, config)
+
+    @cache
+    def updated() -> Clusters:
+        return _updated(vectors, keys, previous, np.flatnonzero(~known), config)
 
     def as_many() -> Clusters:
         return _resized(vectors, keys, updated(), len(anew().members), config)
 
-    drifted = partial(_drifted, vectors)
-    settled: Clusters = first_settled([updated, as_many], anew, drifted, compare=compare)
+    settled: Clusters = drift.settled(name, count, [updated, as_many], anew, measure)
     return settled
 
 
@@ -198,18 +204,24 @@ def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
     return Clusters([members[place] for place in order.tolist()], lineages[order])
 
 
-def _drifted(vectors: Vectors, found: Clusters, anew: Clusters) -> bool:
-    """Whether there are more or fewer clusters than there would be, or their members are less alike."""
-    if other_size(len(found.members), len(anew.members)):
-        return True
-    return worse(_likeness(vectors, found.members), _likeness(vectors, anew.members))
+def _measured(vectors: Vectors, found: Clusters) -> Measures:
+    """The number of clusters, and the mean cosine of members to the centre of theirs."""
+    sizes = [len(rows) for rows in found.members]
+    lengths = np.linalg.norm(_sums(vectors, found.members), axis=1)  # each the sum of its members' cosines
+    return np.array([[len(sizes), float(lengths.sum(dtype=np.float64)) / sum(sizes)]])
 
 
-def _likeness(vectors: Vectors, groups: Sequence[Rows]) -> float:
-    """The mean cosine of members to the centre of their cluster."""
-    rows = np.concatenate(groups)
-    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    return cosine_similarity(vectors[rows], numbers)
+def _sums(vectors: Vectors, groups: Sequence[Rows]) -> NDArray[np.float32]:
+    """The sum of each group's vectors, shape (groups, dimension)."""
+    flat = np.concatenate(groups)
+    numbers = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
+    by_row = np.argsort(flat, kind="stable")
+    ones = np.ones(len(flat), np.float32)
+    members = csr_array((ones, (flat[by_row], numbers[by_row])), shape=(len(vectors), len(groups)))
+    found = np.zeros((len(groups), vectors.shape[1]), np.float32)
+    for start, block in blocks(vectors):
+        found += members[start : start + len(block)].T @ block
+    return found
 
 
 def arrays(
@@ -298,11 +310,7 @@ class _Fit:
         flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
         numbers = np.repeat(np.arange(len(sizes)), sizes)
         by_row = np.argsort(flat, kind="stable")
-        ones = np.ones(len(flat), np.float32)
-        members = csr_array((ones, (flat[by_row], numbers[by_row])), shape=(len(vectors), len(sizes)))
-        centres = np.zeros((len(sizes), vectors.shape[1]), np.float32)
-        for start, block in blocks(vectors):
-            centres += members[start : start + len(block)].T @ block
+        centres = _sums(vectors, groups)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
         self._centres = centres / np.where(lengths > 0, lengths, 1)
         near = np.empty(len(flat), np.float32)

@@ -33,7 +33,7 @@ from stratarag.pipeline.carryover import (
     needs_reclustering,
     previous_labels,
 )
-from stratarag.pipeline.drift import communities_drifted, first_settled
+from stratarag.pipeline.drift import Drift, Measures, communities_measured
 from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.pipeline.prompts import load_prompt
@@ -45,6 +45,8 @@ from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import Node
 
 KIND = "community"
+PARTITION = "communities"
+"""The name of the partition whose drift is counted."""
 REPORT = load_prompt(PACKAGE, "report")
 _MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
 _NAMED = 3  # members in a title that no model wrote
@@ -122,13 +124,10 @@ class Edges:
 
 
 async def build_communities(
-    context: BuildContext, entities: Entities, edges: Edges, *, compare: bool = False
+    context: BuildContext, entities: Entities, edges: Edges, drift: Drift
 ) -> Communities:
-    """Partition the entities of all layers, level by level, and report on each community.
-
-    `compare`: see `pipeline.drift`.
-    """
-    labels = await asyncio.to_thread(_partition, context, entities, edges, compare)
+    """Partition the entities of all layers, level by level, and report on each community."""
+    labels = await asyncio.to_thread(_partition, context, entities, edges, drift)
     count, repeated = entities.count, np.repeat(edges.weights, 2)
     degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
     writer = CommunityWriter(context, entities, degrees)
@@ -139,21 +138,21 @@ async def build_communities(
     return Communities(nodes, writer.members, own, writer.vectors(nodes))
 
 
-def _partition(context: BuildContext, entities: Entities, edges: Edges, compare: bool) -> list[Labels]:
+def _partition(context: BuildContext, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
     config, count = context.config, entities.count
     if not count:
         return []
     previous = _previous(context.grouped, entities.keys, config)
-    anew = cache(partial(_anew, edges, count, config))
+    anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
     if not len(previous) or needs_reclustering(previous[0] >= 0):
-        return anew()
+        return drift.anew(PARTITION, count, anew, measure)
     updated = partial(_updated, previous, edges, count, config)
 
     def as_many() -> list[Labels]:
         return updated([len(distinct(labels)) for labels in anew()])
 
-    return first_settled([updated, as_many], anew, partial(_drifted, edges), compare=compare)
+    return drift.settled(PARTITION, count, [updated, as_many], anew, measure)
 
 
 def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
@@ -179,12 +178,9 @@ def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
     return [finest, *(levels[place] for place in kept[1:].tolist())]
 
 
-def _drifted(edges: Edges, found: Sequence[Labels], anew: Sequence[Labels]) -> bool:
-    """Whether any level has drifted from that made anew, or there are more or fewer levels."""
-    if len(found) != len(anew):
-        return True
-    pairs = zip(found, anew, strict=True)
-    return any(communities_drifted(edges.ends, edges.weights, own, wanted) for own, wanted in pairs)
+def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
+    """Measures of all levels."""
+    return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
 
 
 def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Sequence[Labels]:

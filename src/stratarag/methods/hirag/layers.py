@@ -78,7 +78,7 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         vectors = context.graph.vectors if whole else entities.vectors[layer]
         keys = entities.keys[layer]
         before = previous.layer(len(clusters), keys)
-        found = await asyncio.to_thread(cluster, vectors, keys, before, config, compare=drift.due)
+        found = await asyncio.to_thread(cluster, vectors, keys, before, config, drift, len(clusters))
         sizes = [len(rows) for rows in found.members]
         now = sparsity(sizes, len(layer))
         if max(sizes) < 2 or _settled([*sparsities, now], config.stop_change):

@@ -92,7 +92,7 @@ async def build(
         keys = _community_keys(inputs, important.rows, previous)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, compare=drift.due)
+        labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, drift)
         kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
         made = np.array([rows is None for rows in kept], np.bool_)
         large = await asyncio.to_thread(large_communities, labels, made, attributes, inputs, config)
@@ -101,7 +101,7 @@ async def build(
 
     fresh = await _fresh_vectors(attributes, of_attributes, written, inputs, carry)
     contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
-    settled = None if measure else previous
+    settled = None if drift.lapsed else grouped
     if previous is None:
         await asyncio.to_thread(release)
     with gate.stage("heterograph"):

@@ -15,17 +15,19 @@ from stratarag.methods.base import Stored
 from stratarag.methods.noderag.config import NodeRAGConfig
 from stratarag.methods.noderag.inputs import BuildInputs
 from stratarag.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
-from stratarag.pipeline.drift import Drift, communities_drifted, first_settled
+from stratarag.pipeline.drift import Drift, communities_measured
 from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.headings import telling
 from stratarag.protocols import Rows
 from stratarag.records import Node, content_id
 
+PARTITION = "communities"
+"""The name of the partition whose drift is counted."""
 _NAMES = 3
 
 
 def detect_communities(
-    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None, *, compare: bool = False
+    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None, drift: Drift
 ) -> Labels:
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
@@ -40,8 +42,8 @@ def detect_communities(
         The edges among them, shape (edges, 2).
     keys
         The key of each node, shape (nodes,).
-    compare
-        Whether they are compared with communities made anew.
+    drift
+        What changed since they were last compared.
     """
     detect = partial(
         leiden,
@@ -52,19 +54,19 @@ def detect_communities(
         max_size=config.max_community,
         seed=config.seed,
     )
+    measure = partial(communities_measured, ends, None)
     initial = np.full(len(keys), -1, np.int64)
     if previous is not None:
         before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
         initial = previous_labels(keys, before, labels)
     if needs_reclustering(initial >= 0):
-        return detect()
+        return drift.anew(PARTITION, len(keys), detect, measure)
 
     def moved(movable: bool) -> Labels:
         return detect(initial=initial, movable=np.full(len(keys), movable))
 
     ways = [partial(moved, False), partial(moved, True)]
-    drifted = partial(communities_drifted, ends, None)
-    return first_settled(ways, detect, drifted, compare=compare)
+    return drift.settled(PARTITION, len(keys), ways, detect, measure)
 
 
 def graph_drift(inputs: BuildInputs, previous: Stored | None) -> Drift:
