@@ -15,6 +15,7 @@ from stratarag.kernels._chnsw_coarse import by_distance, centred_codes, no_codes
 from stratarag.kernels._chnsw_layer import Array, Kind, Layer, Matrix, Nodes
 from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, SKETCHED, Metric, Options
+from stratarag.kernels._chnsw_origin import origin_of
 from stratarag.kernels.hamming import native_available
 
 if native_available():
@@ -41,6 +42,7 @@ class Linked:
             Layer(options.codes, dimension, 2 * options.links, kept, options.metric == "l2")
             for _ in range(layers)
         ]
+        self._origin = np.zeros(dimension, np.float32)  # for l2 alone, what all vectors are kept less of
         self._ef: list[int] = [options.pool or LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
         # Nodes that each layer gained or lost since its `ef` was settled; None: the caller settled it.
@@ -211,6 +213,17 @@ class Linked:
 
     def __len__(self) -> int:
         return len(self._layers)
+
+    def _prepared(self, vectors: Matrix) -> Matrix:
+        """Vectors of callers as they are kept and searched for; see `_chnsw_origin`."""
+        if self.options.metric != "l2":
+            return self._normalised(vectors)
+        return np.subtract(vectors, self._origin, dtype=np.float32) if self._origin.any() else vectors
+
+    def _place_origin(self, layers: Sequence[Matrix]) -> None:
+        """Choose the origin from the first vectors that come."""
+        if self.options.metric == "l2" and not any(layer.count for layer in self._layers):
+            self._origin = origin_of(layers)
 
     def _normalised(self, vectors: Matrix) -> Matrix:
         if self.options.metric != "cosine":

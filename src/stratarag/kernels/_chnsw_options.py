@@ -15,8 +15,8 @@ from stratarag.kernels._chnsw_layer import Array, Kind
 Metric = Literal["ip", "cosine", "l2"]
 Mode = Literal["fast", "paper"]
 
-FORMAT = 3
-_FORMATS = (1, 2, FORMAT)  # the first knows no `pool` and no sketches, both no `changes`
+FORMAT = 4
+_FORMATS = (1, 2, 3, FORMAT)  # the first knows no `pool` and no sketches, two no `changes`, three no origin
 LEAST_EF, MOST_EF = 10, 100_000
 SCANNED: dict[Kind, int] = {"int8": 256, "float16": 128, "float32": 64}
 """Nodes that are scanned sooner than a graph is searched: as many as make 256 bytes for each dimension."""
@@ -81,8 +81,9 @@ class Options:
 
 
 def written(options: Options, dimension: int, ef: list[int], changes: list[int | None]) -> Array:
-    """Options as an array of bytes."""
-    told = {"dimension": dimension, "ef": ef, "changes": changes, "format": FORMAT}
+    """Options as an array of bytes; the format before the last is that of an index without an origin."""
+    version = FORMAT if options.metric == "l2" else FORMAT - 1
+    told = {"dimension": dimension, "ef": ef, "changes": changes, "format": version}
     values = {**asdict(options), **told}
     return np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)
 

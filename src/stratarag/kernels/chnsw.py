@@ -23,6 +23,7 @@ from stratarag.kernels._chnsw_layer import Array, Kind, Matrix, Nodes
 from stratarag.kernels._chnsw_links import Backend, Linked, together
 from stratarag.kernels._chnsw_numpy import Flat
 from stratarag.kernels._chnsw_options import SCANNED, Metric, Mode, Options, Stats, read_options, written
+from stratarag.kernels._chnsw_origin import stored_origin
 from stratarag.kernels._chnsw_revision import revise
 from stratarag.kernels.topk import TopK
 
@@ -32,7 +33,8 @@ class CHNSW(Linked):
 
     Layer 0 is the lowest. Nodes are rows of their layer, in the order in which they came; a deleted node's
     row is not given to another. Scores are larger for better results: inner products, cosines, or negated
-    squared distances. With an inner product, vectors should be of about equal length.
+    squared distances, which are computed around the mean of the vectors that came first, so that those far
+    from zero lose nothing. With an inner product, vectors should be of about equal length.
 
     Searches may run in several threads, also while another adds or deletes: they see the index before or
     after each step of the change, and until it is complete may miss nodes near those added or deleted.
@@ -107,7 +109,8 @@ class CHNSW(Linked):
         ------
         ValueError
             For shapes that do not fit, instructions that are not there, values that are not finite or larger
-            than 1e15 (named by row), or than 65,504 with codes of float16, children out of range.
+            than 1e15 (named by row), or than 65,504 with codes of float16 (for `l2` less their mean),
+            children out of range.
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
@@ -124,8 +127,9 @@ class CHNSW(Linked):
         sizes = [len(layer) for layer in checked]
         told = checked_children(children, sizes)
         orders = together(sizes, told if regroup else ())
+        index._place_origin(checked)
         for layer, vectors, order in zip(index._layers, checked, orders, strict=True):
-            layer.append(index._normalised(vectors), order)
+            layer.append(index._prepared(vectors), order)
         for here, below, pairs in zip(index._layers[1:], index._layers, told, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], below.places[pairs[:, 1]]], axis=1))
         index._settle(range(len(layers)), threads)
@@ -224,7 +228,8 @@ class CHNSW(Linked):
             below = None if children is None else checked_pairs(children, n, level, under)
             above = None if parents is None else checked_parents(parents, n, level, over)
             before = here.pairs()
-            rows = here.append(self._normalised(checked))  # the newest are last by number and by place
+            self._place_origin([checked])
+            rows = here.append(self._prepared(checked))  # the newest are last by number and by place
             if below is not None and len(below):
                 below[:, 0] += rows[0]
                 here.set_children(np.concatenate([before, below]))
@@ -255,6 +260,8 @@ class CHNSW(Linked):
         They share memory with the index: write them before the next change.
         """
         named = {"options": written(self.options, self.dimension, self._ef, self._changes)}
+        if self.options.metric == "l2":
+            named["origin"] = self._origin
         for level, layer in enumerate(self._layers):
             named |= {f"layer{level}.{name}": array for name, array in layer.arrays().items()}
         return named
@@ -282,6 +289,7 @@ class CHNSW(Linked):
         options, dimension, ef, changes, version = read_options(arrays)
         index = cls(dimension, len(ef), options, backend, instructions)
         index._ef, index._changes = ef, changes
+        index._origin = stored_origin(arrays, dimension, wanted=options.metric == "l2" and version > 3)
         below: Array = np.zeros(0, np.uint8)
         for level, layer in enumerate(index._layers):
             prefix = f"layer{level}."
@@ -338,6 +346,8 @@ class CHNSW(Linked):
         with self._writing:
             index._ef, index._changes = list(self._ef), list(self._changes)
             index._layers = [layer.copy() for layer in self._layers]
+            index._origin = self._origin
+        index._place_origin(layers)
         index._settle(range(len(index)), threads)
         reads = [partial(index._read, layer, f"layer {i}") for i, layer in enumerate(layers)]
         changed = revise(index, reads, known, told, threads)
@@ -345,7 +355,7 @@ class CHNSW(Linked):
         return index, changed
 
     def _read(self, layer: NDArray[np.floating], what: str, rows: NDArray[np.int64]) -> Matrix:
-        return self._normalised(checked_vectors(layer[rows], what, rows))
+        return self._prepared(checked_vectors(layer[rows], what, rows))
 
     def stats(self) -> Stats:
         """Counts of work since the index was made or opened."""
@@ -369,7 +379,7 @@ class CHNSW(Linked):
         """
         given = queries is not None or recall is not None
         target = self.options.recall if recall is None else recall
-        sample = None if queries is None else self._normalised(checked_vectors(queries, "queries"))
+        sample = None if queries is None else self._prepared(checked_vectors(queries, "queries"))
         self._calibrate(range(len(self)), sample, target)
         self._changes = [None if given else 0] * len(self)
         return self.ef
@@ -385,7 +395,7 @@ class CHNSW(Linked):
             truth = Flat(self._layers[level], self.options.metric).exact(sample, CALIBRATED_K)
             for ef[level] in EFS:
                 pools = [max(each, CALIBRATED_K) for each in ef]
-                rows, _ = self._search(sample, CALIBRATED_K, pools, level, 1)
+                rows, _ = self._searched(sample, CALIBRATED_K, pools, level, 1)
                 found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
                 if sum(found) >= recall * truth.size:
                     break
@@ -417,9 +427,19 @@ class CHNSW(Linked):
         fits = (np.abs(queries) < LARGEST).all(axis=1)
         if not fits.all():
             raise ValueError(f"query {int(np.argmin(fits))} holds values that are not finite, or above 1e15")
+        while True:
+            origin = self._origin
+            found = self._searched(self._prepared(queries), k, ef, lowest, threads)
+            if origin is self._origin:  # else the first vectors came meanwhile
+                return found
+
+    def _searched(
+        self, queries: Matrix, k: int, ef: int | Sequence[int] | None, lowest: int, threads: int
+    ) -> tuple[Nodes, Matrix]:
+        """Search for vectors that are as those of the index are kept."""
         k = self._present(k)
         wanted = self._pools(k, ef)
-        queries = np.ascontiguousarray(self._normalised(queries))
+        queries = np.ascontiguousarray(queries)
         shape = (len(self._layers), len(queries), k)
         rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
         if self._backend == "native":
@@ -445,12 +465,14 @@ class CHNSW(Linked):
                 scores[:, 0],
                 np.count_nonzero(rows[:, 0] >= 0, axis=1).tolist(),
             )
-        if self.options.metric == "cosine":
-            vector = self._normalised(vector[None])[0]
+        origin = self._origin
+        if self.options.metric != "ip":
+            vector = self._prepared(vector[None])[0]
         k = self._present(k)
         shape = (len(self._layers), k)
         found, how = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        return found, how, self._graph.search_one(vector, k, self._pools(k, ef), found, how)
+        counts = self._graph.search_one(vector, k, self._pools(k, ef), found, how)
+        return (found, how, counts) if origin is self._origin else self._search_one(query, k, ef)
 
     def _present(self, k: int) -> int:
         """At most as many results as the largest layer has nodes, and at least 1."""

@@ -142,7 +142,7 @@ def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Mat
     k = min(k, max(layer.count - 1, 0))
     vectors = layer.floats()
     if not layer.linked or _MANY * k >= layer.count:
-        found, how = index._search(vectors, k + 1, None, 0, threads)
+        found, how = index._searched(vectors, k + 1, None, 0, threads)
         return _without_self(found[0], how[0])
     rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
     index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
