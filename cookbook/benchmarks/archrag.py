@@ -84,6 +84,7 @@ class StubGate:
     def __init__(self, vectors: np.ndarray, has_llm: bool) -> None:
         self.has_llm = has_llm
         self.calls = 0
+        self.memory: dict[str, Any] = {}
         self._vectors = vectors
 
     def count_tokens(self, text: str) -> int:

@@ -48,6 +48,7 @@ from stratarag.pipeline.extraction.stage import NAME as EXTRACTION
 from stratarag.pipeline.extraction.stage import Given, extract_corpus
 from stratarag.pipeline.graph import NAME as GRAPH
 from stratarag.pipeline.graph import Embedded, Graph, build_graph
+from stratarag.pipeline.headings import forget_bylines
 from stratarag.pipeline.statements import Pooled
 from stratarag.protocols import Rows, Stored, Vectors
 from stratarag.records import BuildReport, Built, Usage
@@ -185,6 +186,14 @@ class _Update:
             if self._before is not None and (found := await in_thread(blamed, self._before, error)):
                 raise found from error
             raise
+        finally:
+            if self._removed or self._intake.updated:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Keep nothing in memory of the texts that went."""
+        self._gate.memory.clear()
+        forget_bylines()
 
     async def _made(self) -> BuildReport:
         """The next generation, of documents that were taken in."""

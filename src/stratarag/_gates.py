@@ -103,6 +103,7 @@ class Models:
         self._own_mapper = self.mapper is not mapper
         self.embedder = _embedder(embedder, recorded)
         self.recent_vectors = RecentVectors()
+        self._memory: dict[str, Any] = {}  # of all operations, until one deletes something
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
         self.progress = _progress(progress)
@@ -184,6 +185,7 @@ class Models:
             self.llm if llm is None else as_chat_model(llm),
             self.embedder,
             budget=account or self._budget,
+            memory=self._memory,
             **keywords,
         )
 

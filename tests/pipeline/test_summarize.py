@@ -1,6 +1,15 @@
 from __future__ import annotations
 
-from stratarag.pipeline.summarize import extractive_summary
+import gc
+import pickle
+from weakref import WeakSet
+
+import pytest
+
+import stratarag as sr
+from stratarag.pipeline import summarize
+from stratarag.pipeline.headings import is_byline
+from stratarag.pipeline.summarize import SentenceMemory, extractive_summary
 
 
 def words(text: str) -> int:
@@ -46,3 +55,41 @@ def test_a_text_that_is_a_byline_tells_nothing() -> None:
     byline = "The Hathe Courant, 6 May 1889."
     assert extractive_summary([byline, TEXTS[0]], 20, words).splitlines()[0] == TEXTS[0].split(". ")[0] + "."
     assert extractive_summary([byline], 20, words) == byline
+
+
+def test_what_was_remembered_changes_no_summary() -> None:
+    memory = SentenceMemory()
+    texts = [
+        *TEXTS,
+        "\u0422\u0440\u0438 \u043b\u0430\u043c\u043f\u044b. The \u043b\u0430\u043c\u043f\u0430 burns.",
+    ]
+    once = [extractive_summary(texts[::step], 14, words) for step in (1, -1, 2, 1)]
+    assert [extractive_summary(texts[::step], 14, words, memory) for step in (1, -1, 2, 1)] == once
+
+
+def test_sentences_are_not_remembered_elsewhere() -> None:
+    assert pickle.loads(pickle.dumps(SentenceMemory())) is None
+
+
+def test_no_sentence_is_remembered_after_a_delete_or_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: WeakSet[SentenceMemory] = WeakSet()
+
+    class Watched(SentenceMemory):
+        def __init__(self) -> None:
+            super().__init__()
+            made.add(self)
+
+    def remembered() -> int:
+        gc.collect()
+        return sum(each.split.cache_info().currsize for each in made) + is_byline.cache_info().currsize
+
+    monkeypatch.setattr(summarize, "SentenceMemory", Watched)
+    documents = [sr.Document(f"d{n}", f"Ada Marsh met Otto Lind {n}. {text}") for n, text in enumerate(TEXTS)]
+    with sr.build_index(documents, "lshtree", embedder=sr.HashingEmbedder(64), progress=False) as index:
+        assert remembered()
+        index.delete(["d0"])
+        assert not remembered()
+        index.insert([sr.Document("d9", TEXTS[0])])
+        assert remembered()
+        index.insert([sr.Document("d9", TEXTS[1])])
+        assert not remembered()

@@ -109,6 +109,8 @@ class ModelGate:
         The slots, rates and threads that all gates of an index share; None: this gate's own.
     mapper
         Where pure functions run, and an embedder that is in its workers too; None: a thread here.
+    memory
+        What stages remember for one another (see `protocol.Gate.memory`); None: nothing yet.
     sleep
         Replaced in tests.
     """
@@ -130,6 +132,7 @@ class ModelGate:
         prompts: Mapping[str, str] | None = None,
         services: Services | None = None,
         mapper: Mapper | None = None,
+        memory: dict[str, Any] | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -137,6 +140,7 @@ class ModelGate:
         self._spending = spending
         self._begin()
         self.documents_of: DocumentsOf = _unknown
+        self.memory: dict[str, Any] = {} if memory is None else memory
         self.limits = limits or Limits()
         self._cache = cache
         self._progress = progress

@@ -7,7 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -44,6 +44,8 @@ _NAMED = 2.0
 _ENDINGS = ("'s", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST = 4
 _MIX = 0x9E3779B1
+Row = Callable[[str], tuple[Rows, Vectors]]
+"""Gives the places and values of one text's vector."""
 
 
 class HashingEmbedder:
@@ -70,37 +72,46 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """Unit vectors as an array, shape (len(texts), dimension)."""
-        starts, places, values = _rows(texts, self.dimension)
+        starts, places, values = _rows(texts, self.dimension, self.row)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         vectors[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
         return vectors
 
-    def sparse(self, texts: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+    def sparse(self, texts: Sequence[str], row: Row | None = None) -> tuple[Rows, Rows, Vectors]:
         """The same unit vectors as the arrays of a compressed sparse matrix.
+
+        Parameters
+        ----------
+        row
+            What to ask for texts whose letters the native kernel does not know: `row`, or what remembers it.
 
         Returns
         -------
         Where each row begins and the last ends, shape (len(texts) + 1,), and of what is not 0 the places,
         ascending in each row, and the values.
         """
-        return _rows(texts, self.dimension)
+        return _rows(texts, self.dimension, row or self.row)
+
+    def row(self, text: str) -> tuple[Rows, Vectors]:
+        """The ascending places and the values of what is not 0 in one text's unit vector."""
+        return _row(text, self.dimension)
 
     def embed_query(self, text: str) -> Any:
         """The unit vector of one text, shape (dimension,)."""
         return self.embed_documents([text])[0]
 
 
-def _rows(texts: Sequence[str], dimension: int) -> tuple[Rows, Rows, Vectors]:
+def _rows(texts: Sequence[str], dimension: int, row: Row) -> tuple[Rows, Rows, Vectors]:
     """Unit vectors as the arrays of a sparse matrix, with ascending places in each row.
 
-    Runs of texts in Latin letters by the native kernel, the others text by text.
+    Runs of texts in Latin letters by the native kernel, the others text by text by `row`.
     """
     plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
     if all(map(_is_native, plain)):
         return tuple(_native_words().rows(plain, dimension))
     counts, places, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for native, run in groupby(plain, _is_native):
-        for count, place, value in _native_rows(run, dimension) if native else _each_row(run, dimension):
+        for count, place, value in _native_rows(run, dimension) if native else _each_row(run, row):
             counts.append(count)
             places.append(place)
             values.append(value)
@@ -112,9 +123,9 @@ def _native_rows(texts: Iterable[str], dimension: int) -> Iterator[tuple[Rows, R
     yield np.diff(starts), places, values
 
 
-def _each_row(texts: Iterable[str], dimension: int) -> Iterator[tuple[Rows, Rows, Vectors]]:
+def _each_row(texts: Iterable[str], row: Row) -> Iterator[tuple[Rows, Rows, Vectors]]:
     for text in texts:
-        places, values = _row(text, dimension)
+        places, values = row(text)
         yield np.array([len(places)]), places, values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from stratarag.models.ledger import Ledger
 from stratarag.models.task import CallItem, Prompt, Task
@@ -27,6 +27,8 @@ class Gate(Protocol):
     failures: list[Failure]
     prompts_used: dict[str, str]
     documents_of: DocumentsOf
+    memory: dict[str, Any]
+    """What stages remember of texts for one another and for later operations, until one deletes something."""
 
     def apart(self) -> Self:
         """A gate to the same services, cache and budget, with costs and failures of its own."""

@@ -125,6 +125,11 @@ def is_byline(text: str, start: int, end: int) -> bool:
     return bool(named) and all(_is_place(" ".join(part.split())) for part in parts)
 
 
+def forget_bylines() -> None:
+    """Remember no text any more: what is deleted must not be left in memory."""
+    is_byline.cache_clear()
+
+
 def _is_place(part: str) -> bool:
     """Whether what is left of a part of a sentence beside its names is small words or "on board"."""
     words = part.lower().strip(" .;:()'\u2019").split()

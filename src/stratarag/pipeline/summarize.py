@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -28,7 +28,8 @@ REPEAT = 0.75
 """Cosine similarity from which a sentence is held to repeat one that was chosen."""
 _CANDIDATES = 400
 _LONG = 2000  # characters of a text of which no more than its share is split
-_REMEMBERED = 1 << 14  # texts
+_REMEMBERED = 1 << 14  # texts, and sentences
+_MEMORY = "sentences"
 _AT_ONCE = 32  # groups: some 10 ms of work
 
 
@@ -89,12 +90,39 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
 
 async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:
     """`extractive_summary` of each group of texts, in order, by the workers that there are."""
-    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens)
+    memory = gate.memory.setdefault(_MEMORY, SentenceMemory())
+    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens, memory=memory)
     return await gate.compute(function, map(list, groups), batch=_AT_ONCE)
 
 
-def _summaries(groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens) -> list[str]:
-    return [extractive_summary(texts, max_tokens, count_tokens) for texts in groups]
+class SentenceMemory:
+    """The sentences of texts, and the vectors that take long: what is said of an entity is in many groups.
+
+    It belongs to one index, which gives it up when it deletes something. A worker elsewhere gets none.
+    """
+
+    def __init__(self) -> None:
+        self._embedder = HashingEmbedder()
+        self.split = lru_cache(_REMEMBERED)(_all_sentences)
+        self._row = lru_cache(_REMEMBERED)(self._embedder.row)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _no_memory, ()
+
+    def vectors(self, sentences: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+        """Unit vectors, as `HashingEmbedder.sparse` gives them."""
+        return self._embedder.sparse(sentences, self._row)
+
+
+def _no_memory() -> None:
+    """What a memory is elsewhere."""
+
+
+def _summaries(
+    groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None
+) -> list[str]:
+    memory = memory or SentenceMemory()
+    return [extractive_summary(texts, max_tokens, count_tokens, memory) for texts in groups]
 
 
 def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
@@ -105,7 +133,9 @@ def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) 
         yield CallItem(values=values, item=group.item, sources=group.sources)
 
 
-def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
+def extractive_summary(
+    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None = None
+) -> str:
     """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
 
     Centrality is the cosine of a sentence's vector to the sum of all sentences' vectors (degree
@@ -113,10 +143,11 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     nothing, where the index's own embedder may be paid per sentence. A sentence whose similarity to
     a chosen one reaches `REPEAT` is passed over. If no sentence fits, the most central one is cut.
     """
-    candidates = _sentences(texts)
+    memory = memory or SentenceMemory()
+    candidates = _sentences(texts, memory)
     if not candidates:
         return ""
-    vectors = _Sentences.of(candidates)
+    vectors = _Sentences.of(candidates, memory)
     centrality = vectors.products(vectors.sum())
     alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
@@ -135,12 +166,12 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     return "\n".join(candidates[index] for index in sorted(chosen))
 
 
-def _sentences(texts: Sequence[str]) -> list[str]:
+def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
     found = chain.from_iterable(
-        _split(text, share) if len(text) > _LONG else _remembered(text)[:share] for text in told
+        _split(text, share) if len(text) > _LONG else memory.split(text)[:share] for text in told
     )
     return list(dict.fromkeys(found))
 
@@ -151,9 +182,7 @@ def _split(text: str, most: int | None) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
-@lru_cache(_REMEMBERED)
-def _remembered(text: str) -> tuple[str, ...]:
-    """All of them: what is said of an entity is in groups of several methods."""
+def _all_sentences(text: str) -> tuple[str, ...]:
     return _split(text, None)
 
 
@@ -169,8 +198,8 @@ class _Sentences(NamedTuple):
     values: Vectors
 
     @classmethod
-    def of(cls, sentences: Sequence[str]) -> _Sentences:
-        starts, places, values = _sentence_embedder().sparse(sentences)
+    def of(cls, sentences: Sequence[str], memory: SentenceMemory) -> _Sentences:
+        starts, places, values = memory.vectors(sentences)
         return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
 
     def sum(self) -> NDArray[np.float64]:
@@ -186,8 +215,3 @@ class _Sentences(NamedTuple):
         """The inner product of each with a vector, shape (sentences,)."""
         found = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
         return found.astype(np.float64, copy=False)
-
-
-@cache
-def _sentence_embedder() -> HashingEmbedder:
-    return HashingEmbedder()
