@@ -67,6 +67,11 @@ def best_of(scores: Ranking, names: Sequence[str], metric: str) -> tuple[str, fl
     return max(known.items(), key=lambda item: item[1]) if known else None
 
 
+def absent(scores: Ranking, names: Sequence[str], metric: str) -> list[str]:
+    """Those of some rankings that were not measured on a data set."""
+    return [name for name in names if best_of(scores, (name,), metric) is None]
+
+
 def gains(
     scores: Ranking, methods: Sequence[str], view: str, metric: str, rivals: Sequence[str] = PLAIN
 ) -> dict[str, Gain]:
@@ -103,8 +108,8 @@ def standing(
         best, found = best_of(scores, rivals, metric), gains(scores, methods, view, metric, rivals)
         if best and found:
             low, high = (pick(each.mean for each in found.values()) for pick in (min, max))
-            absent = [name for name in rivals if best_of(scores, (name,), metric) is None]
-            without = f", without {', '.join(absent)}" if absent else ""
+            lacking = absent(scores, rivals, metric)
+            without = f", without {', '.join(lacking)}" if lacking else ""
             said = f"{titles[key]} ({best[0]}: {ranging(low, high)}{without})"
             verdicts.setdefault(verdict(found), []).append(said)
     order = sorted(verdicts, key=lambda which: VERDICTS.index(which) if which in VERDICTS else MIXED)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_chnsw import OWN, PRINTED, rows
-from results_margins import PLAIN, VERDICTS, best_of, gains, verdict
+from results_margins import PLAIN, VERDICTS, absent, gains, verdict
 from results_systems import Comparison, mostly
 
 Ranking = Mapping[str, Any]
@@ -86,11 +86,8 @@ def count(found: Mapping[str, bool]) -> str:
 
 def incomplete(scored: Mapping[str, Ranking], titles: Mapping[str, str], each: Comparison) -> str:
     """The systems that were not measured everywhere: the best of the others says nothing of them."""
-    absent = {
-        titles[key]: [name for name in each.rivals if best_of(scores, (name,), each.metric) is None]
-        for key, scores in scored.items()
-    }
-    told = [f"on {title} without {', '.join(names)}" for title, names in absent.items() if names]
+    lacking = {titles[key]: absent(scores, each.rivals, each.metric) for key, scores in scored.items()}
+    told = [f"on {title} without {', '.join(names)}" for title, names in lacking.items() if names]
     return f" ({'; '.join(told)})" if told else ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results_margins import PLAIN, best_of, gain, signed, standing
+from results_margins import PLAIN, absent, best_of, gain, signed, standing
 from results_tables import row_of
 
 Ranking = Mapping[str, Any]
@@ -37,7 +37,11 @@ def comparisons(systems: Sequence[str], own_nodes: Sequence[str]) -> tuple[Compa
 
 def mostly(scored: Mapping[str, Ranking], each: Comparison) -> dict[str, Ranking]:
     """The data sets on which most of the rivals were measured: others say nothing of the best of them."""
-    return {key: scores for key, scores in scored.items() if 2 * measured(scores, each) > len(each.rivals)}
+    return {
+        key: scores
+        for key, scores in scored.items()
+        if 2 * len(absent(scores, each.rivals, each.metric)) < len(each.rivals)
+    }
 
 
 def told(
@@ -61,12 +65,6 @@ def told(
         which = "; ".join(ahead) or "nothing that was measured"
         yield f"- **Ahead of the best of the four methods**, by one of these three measures: {which}."
         yield ""
-
-
-def measured(scores: Ranking, each: Comparison) -> int:
-    """How many of the rivals have a figure."""
-    rows = [row_of(scores, name) for name in each.rivals]
-    return sum(row is not None and row["means"].get(each.metric) is not None for row in rows)
 
 
 def winners(scores: Ranking, methods: Sequence[str], each: Comparison) -> Iterator[tuple[str, str]]:
