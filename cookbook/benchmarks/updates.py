@@ -2,14 +2,18 @@
 
 usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N[,N]] [--methods A,B] [--each]
            [--steps "build,insert 1,delete 1,delete built 1,insert 1 %,delete 1 %"] [--files] [--profile STEP]
+           [--row N]
 
 FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
 about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of 384
 dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
 there before the step, a hard link to an earlier file being the same file. The folder is a temporary one.
-`delete built` is of a passage of the build, whose names and vectors lie scattered in the files; the other
-deletes are of what was inserted before them. With several numbers of passages it tells how much more each
-step costs than with the first of them; with --each all methods are measured in one index, then each alone.
+`delete built 1` is of a passage of the build, whose names and vectors lie scattered in the files, that in the
+middle, `delete built .3` of that at 30 % of them; the other deletes are of what was inserted before them.
+With several numbers of passages it tells how much more each step costs than with the first of them; with
+--each all methods are measured in one index, then each alone. With --row so many further passages are
+inserted one after the other instead, and it tells by hundreds what an insert takes and how large the folder
+is, then after `regroup`, and of an index built of the same passages.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +180,14 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
                 progress=False,
             )
 
+        def delete_built(at: float) -> None:
+            index.delete([rest[int(at * len(rest))].id])
+
         work: dict[str, Callable[[], object]] = {
             "build": build,
             "insert 1": lambda: index.insert(one),
             "delete 1": lambda: index.delete([one[0].id]),
-            "delete built 1": lambda: index.delete([rest[len(rest) // 2].id]),
+            "delete built 1": lambda: delete_built(0.5),
             "insert 1 %": lambda: index.insert(many),
             "delete 1 %": lambda: index.delete([each.id for each in many]),
             "regroup": lambda: index.regroup(),
@@ -190,6 +198,8 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
             f"{'KB a passage':>13}  stages"
         )
         for step in given.steps.split(","):
+            if at := re.fullmatch(r"delete built (\.\d+)", step):
+                work[step] = partial(delete_built, float(at[1]))
             profile = cProfile.Profile(time.thread_time)
             with profiled(profile) if given.profile == step else nullcontext():
                 spent, written = measured(folder, index, work[step])
@@ -217,6 +227,40 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
     return costs
 
 
+def row(given: argparse.Namespace, count: int, methods: str) -> None:
+    """Print what single inserts take, one after the other, and how large the folder becomes."""
+    everything = passages(given.folders, count + given.row)
+    places = set(range(0, len(everything), len(everything) // given.row)[: given.row])  # scattered
+    later = [each for place, each in enumerate(everything) if place in places]
+    built = [each for place, each in enumerate(everything) if place not in places]
+
+    def build(documents: Sequence[sr.Document], folder: Path) -> sr.Index:
+        embedder = sr.HashingEmbedder(384)
+        return sr.build_index(documents, methods.split(","), path=folder, embedder=embedder, progress=False)
+
+    def told(what: str, folder: Path, began: float, times: int = 1) -> None:
+        spent, held = (time.process_time() - began) / times, sum(sizes(files(folder)).values())
+        print(f"{what:28} {1000 * spent:10.1f} CPU-ms {held / 1e6:10.2f} MB on disk", flush=True)
+
+    print(f"{count:,} passages, then {given.row:,} inserts of one, {methods}")
+    with tempfile.TemporaryDirectory() as made:
+        updated, fresh = Path(made) / "updated", Path(made) / "fresh"
+        began = time.process_time()
+        with build(built, updated) as index:
+            told("build", updated, began)
+            for start in range(0, len(later), 100):
+                some, began = later[start : start + 100], time.process_time()
+                for document in some:
+                    index.insert([document])
+                told(f"insert {start + 1:,} to {start + len(some):,}, each", updated, began, len(some))
+            began = time.process_time()
+            index.regroup()
+            told("regroup", updated, began)
+        began = time.process_time()
+        with build([*built, *later], fresh):
+            told("a build of all", fresh, began)
+
+
 def main() -> None:
     """Print a table for each number of passages and each choice of methods."""
     parser = argparse.ArgumentParser(
@@ -229,11 +273,17 @@ def main() -> None:
     parser.add_argument("--steps", default=STEPS)
     parser.add_argument("--profile", help="the step whose functions are listed")
     parser.add_argument("--recall", action="store_true", help="only what vectors lose as float16 (MiniLM)")
+    parser.add_argument(
+        "--row", type=int, help="insert so many passages one after the other, and nothing else"
+    )
     parser.add_argument("--files", action="store_true", help="list what each step wrote, by file")
     given = parser.parse_args()
     counts = [int(each) for each in given.passages.split(",")]
     if given.recall:
         recall(given.folders, counts[0])
+        return
+    if given.row:
+        row(given, counts[0], given.methods)
         return
     for methods in [given.methods, *(given.methods.split(",") if given.each else ())]:
         found = [table(given, count, methods) for count in counts]

@@ -103,6 +103,7 @@ def test_hashes_of_names_that_format_5_kept_are_gone_with_the_next_update(
 ) -> None:
     folder = unpacked("format5", tmp_path)
     monkeypatch.setattr(patches, "LEAST", 0)  # small arrays are patched too, whatever it takes
+    monkeypatch.setattr(patches, "SMALL", -1)
     monkeypatch.setattr(patches, "SHARE", 0)
     with sr.open_index(folder, embedder=FakeEmbedder()) as index:
         names = {"names.sequence", "names.grams"}

@@ -45,6 +45,7 @@ def patching(always: bool) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(patches, "LEAST", 0 if always else 1 << 60)
         patched.setattr(patches, "SHARE", 0)
+        patched.setattr(patches, "SMALL", -1)
         yield
 
 

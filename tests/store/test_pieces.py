@@ -54,6 +54,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_arrays, "_ANEW", 1)
     monkeypatch.setattr(patches, "LEAST", 0)
     monkeypatch.setattr(patches, "SHARE", 1)
+    monkeypatch.setattr(patches, "SMALL", -1)
 
 
 @pytest.fixture(params=["mapped", "read"])

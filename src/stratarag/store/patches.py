@@ -33,6 +33,8 @@ SHARE = 8
 """A patch is at most one part in so many of what it patches; with more, all is written anew."""
 LEAST = 1 << 16
 """Bytes of a group of arrays, below which it is always written as it is."""
+SMALL = 1 << 12
+"""Bytes up to which an array of numbers that changed is stored whole: a patch costs more than it saves."""
 _FEW = 256  # items of an array that may be new however short it is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
@@ -166,6 +168,8 @@ def _described(
         return "whole", None
     if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
         return "same", None
+    if numbers and now.nbytes <= SMALL:
+        return "whole", None
     numbers = numbers and _may_move(now.dtype)
     if numbers and _are_borders(before) and _are_borders(now):
         splice = _spliced(np.diff(before), np.diff(now), False, False)
