@@ -190,6 +190,34 @@ def test_the_readme_tells_what_the_records_say(results: Any) -> None:
         assert cells == [tables.short(each) for each in (*recalls, sum(recalls) / len(recalls))]
 
 
+def test_the_choice_of_a_method_rests_on_what_the_records_say(results: Any) -> None:
+    page = (COOKBOOK.parent / "docs/how-to/choose-a-method.md").read_text("utf-8")
+    text = page.partition("How often the answer is in the first 1,000 / 2,000 tokens")[2]
+    head, _, *rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][
+        :10
+    ]
+    titles = {section.title: section.name for section in results.SECTIONS if section.corpus}
+    titles["with given facts"] = titles["MuSiQue, given extraction"]
+    scores = [results.collected(KEPT)[titles[title.split(", ")[0]]]["scores"] for title in head]
+    tables = importlib.import_module("results_tables")
+    for title, each in zip(head, scores, strict=True):
+        compared = tables.row_of(each, "lshtree")["differences"]["answer@1000"]
+        assert title.split(", ")[1].split()[0] == str(compared["questions"])
+    shown = {
+        "vectors alone": "dense",
+        "words alone (BM25)": "bm25",
+        "both, fused": "hybrid",
+        "a plain walk, `ppr`": "ppr",
+        **{f"`{method}`": f"{method}/default" for method in ("lshtree", "archrag", "noderag", "hirag")},
+    }
+    assert [row[0] for row in rows] == list(shown)
+    for label, *cells in rows:
+        for cell, each in zip(cells, scores, strict=True):
+            means = tables.row_of(each, shown[label])["means"]
+            told = [f"{means[metric]:.2f}".lstrip("0") for metric in ("answer@1000", "answer@2000")]
+            assert cell == " / ".join(told), label
+
+
 def test_a_corpus_that_is_measured_twice_counts_once(results: Any) -> None:
     short = importlib.import_module("results_short")
     rows = [{"name": name, "means": {"recall@5": 0.5}} for name in ("a", "b", "dense")]
