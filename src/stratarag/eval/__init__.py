@@ -8,6 +8,7 @@
     metrics, answer_metrics     one question at a time
     bootstrap                   whether a difference is more than noise
     rankers                     what is measured, and what all of a run share
+    checking, lacking           what cannot be measured, told before anything runs
     shared_graph                what was extracted, as a graph that all baselines share
     baselines                   what the package is compared with
     methods                     the package's own methods, through its public API
