@@ -11,26 +11,26 @@ level, and so on. Texts are embedded at once, by the embedder of the index.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stratarag import _sync
-from stratarag._build import Change, Target, settings_of, update
+from stratarag._build import Change, Target, update
 from stratarag._documents import Documents, check_documents
 from stratarag._gates import Models
+from stratarag._rounds import Begun, Inputs, forget_outcomes, remember, remembered
 from stratarag._sync import in_thread
 from stratarag.config import Config, as_config
-from stratarag.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
+from stratarag.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratarag.index import method_names
 from stratarag.models.batchfile import BatchRequest, Results, read_results, write_requests
 from stratarag.models.batching import BatchGate, CallsPending
 from stratarag.models.wrap import embedder_name
-from stratarag.pipeline.extraction.stage import Given, from_json, to_json
-from stratarag.records import BuildReport, Chunk, Document, Failure, Section, Usage, content_id
+from stratarag.pipeline.extraction.stage import Given
+from stratarag.records import BuildReport, Failure, Usage
 from stratarag.store.folder import IndexFolder
 from stratarag.store.layout import MARKER
 
@@ -142,7 +142,7 @@ async def awrite(
     try:
         models = _models(folder, llm, embedder, cache)
         begun = _begun(folder, methods, settings, llm, embedder, models)
-        inputs = _Inputs(tuple(documents), extraction)
+        inputs = Inputs(tuple(documents), extraction)
         return await _advance(folder, models, begun, inputs, Results(), requests)
     except BaseException:
         await in_thread(folder.abandon)
@@ -221,7 +221,7 @@ async def aread(
     found = await in_thread(read_results, files)
     folder = await in_thread(_opened, Path(path))
     try:
-        begun, inputs = await in_thread(_remembered, folder)
+        begun, inputs = await in_thread(remembered, folder)
         llm = begun.llm if llm is None else llm
         models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
         return await _advance(folder, models, begun, inputs, found, requests)
@@ -266,41 +266,6 @@ def read(
     return _sync.run(aread(results, requests, path=path, llm=llm, embedder=embedder, cache=cache))
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """What an operation was begun with, besides its documents.
-
-    `identity` and `embedder` are the fingerprints of the models, `embedder_given` the name that the embedder
-    was given by; `without` is what the chat model's server turned out to refuse; `asked` are the custom ids
-    of the last requests.
-    """
-
-    operation: str
-    methods: tuple[str, ...]
-    config: Mapping[str, Any]
-    max_failures: float
-    llm: Any
-    embedder: str
-    embedder_given: str | None = None
-    identity: str = ""
-    without: Sequence[Sequence[str]] = ()
-    asked: Sequence[str] = ()
-
-    def settings(self, folder: IndexFolder) -> Config:
-        """The settings of the build, or of the index that is there."""
-        given = replace(as_config(self.config), max_failures=self.max_failures)
-        return settings_of(folder.snapshot().manifest, given) if folder.generation else given
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """The documents of an operation; `kept` if the folder holds them already."""
-
-    documents: Sequence[Any]
-    extraction: Given | None = None
-    kept: bool = False
-
-
 def _begun(
     folder: IndexFolder,
     methods: tuple[str, ...] | None,
@@ -308,14 +273,14 @@ def _begun(
     llm: Any,
     embedder: Any,
     models: Models,
-) -> _Begun:
+) -> Begun:
     present = folder.snapshot().manifest.methods if folder.generation else ()
     if methods and present and set(methods) != set(present):
         raise ValueError(
             f"{str(folder.path)!r} holds an index of {', '.join(present)}: a batch inserts by these; leave "
             "method out, or write for another folder"
         )
-    return _Begun(
+    return Begun(
         operation="insert" if folder.generation else "build",
         methods=methods or tuple(present) or method_names("lshtree"),
         config=config.to_dict(),
@@ -348,7 +313,7 @@ def _opened(path: Path) -> IndexFolder:
 
 
 async def _advance(
-    folder: IndexFolder, models: Models, begun: _Begun, inputs: _Inputs, results: Results, requests: StrPath
+    folder: IndexFolder, models: Models, begun: Begun, inputs: Inputs, results: Results, requests: StrPath
 ) -> Pending:
     """Run the operation as far as it goes with the answers that are there."""
     config = begun.settings(folder)
@@ -369,7 +334,7 @@ async def _advance(
     except CallsPending:
         pass
     except TooManyFailures:
-        await in_thread(_forget_outcomes, folder, begun)
+        await in_thread(forget_outcomes, folder, begun)
         raise
     files = await in_thread(write_requests, gate.requests.values(), requests)
     found = _sorted_out(results, gate, begun)
@@ -380,7 +345,7 @@ async def _advance(
             without=gate.refused,
             asked=tuple(gate.requests),
         )
-        await in_thread(_remember, folder, now, inputs)
+        await in_thread(remember, folder, now, inputs)
     return Pending(
         files=files,
         stages=_stages(gate.requests.values()),
@@ -395,7 +360,7 @@ async def _advance(
     )
 
 
-def _check_models(gate: BatchGate, models: Models, begun: _Begun, folder: IndexFolder) -> None:
+def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFolder) -> None:
     if begun.identity not in ("", gate.identity):
         raise ValueError(
             f"the batch in {str(folder.path)!r} asks {begun.identity}, and llm is {gate.identity}: answers "
@@ -409,7 +374,7 @@ def _check_models(gate: BatchGate, models: Models, begun: _Begun, folder: IndexF
         )
 
 
-def _sorted_out(results: Results, gate: BatchGate, begun: _Begun) -> dict[str, list[str]]:
+def _sorted_out(results: Results, gate: BatchGate, begun: Begun) -> dict[str, list[str]]:
     """Which results were there before or are nobody's, and which are missing."""
     asked, given = set(begun.asked), set(results.ids)
     others = [each for each in results.ids if each not in asked]
@@ -427,68 +392,3 @@ def _stages(requests: Iterable[BatchRequest]) -> dict[str, Usage]:
         used = Usage(1, 0, each.input_tokens, each.output_tokens)
         stages[each.stage] = stages.get(each.stage, Usage()) + used
     return stages
-
-
-def _remember(folder: IndexFolder, begun: _Begun, inputs: _Inputs) -> None:
-    """Keep in the folder what the next round needs."""
-    with folder.writer(begun.operation):
-        settings = json.dumps(asdict(begun))
-        folder.journal.keep_inputs(settings, None if inputs.kept else _lines(inputs))
-
-
-def _forget_outcomes(folder: IndexFolder, begun: _Begun) -> None:
-    with folder.writer(begun.operation):
-        folder.journal.forget_outcomes()
-
-
-def _lines(inputs: _Inputs) -> Iterator[str]:
-    for item in inputs.documents:
-        if isinstance(item, Chunk):
-            yield json.dumps({"chunk": asdict(item)})
-        elif isinstance(item, str):
-            yield json.dumps({"document": {"id": content_id(item), "text": item}})
-        else:
-            text = item.text if isinstance(item, Document) else "".join(item.blocks())
-            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata)}
-            if isinstance(item, Document) and item.sections:
-                fields["sections"] = [[each.start, dict(each.metadata)] for each in item.sections]
-            yield json.dumps({"document": fields})
-    for key, value in (inputs.extraction or {}).items():
-        yield json.dumps({"extraction": [key, to_json(value)]})
-
-
-def _remembered(folder: IndexFolder) -> tuple[_Begun, _Inputs]:
-    """What `_remember` kept.
-
-    Raises
-    ------
-    ValueError
-        If nothing was kept.
-    Damaged
-        If it cannot be read.
-    """
-    settings, *lines = folder.journal.inputs() or [""]
-    folder.journal.close()
-    if not settings:
-        raise ValueError(
-            f"no batch is under way in {str(folder.path)!r}: begin one with batch.write. What was answered "
-            "before is in the cache, and is not asked again"
-        )
-    documents: list[Document | Chunk] = []
-    extraction = {}
-    try:
-        begun = _Begun(**json.loads(settings))
-        for line in lines:
-            ((kind, value),) = json.loads(line).items()
-            if kind == "extraction":
-                extraction[value[0]] = from_json(value[1])
-            else:
-                documents.append(Chunk(**value) if kind == "chunk" else _document(value))
-    except (TypeError, ValueError, KeyError, IndexError) as error:
-        raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
-    return begun, _Inputs(documents, extraction or None, kept=True)
-
-
-def _document(fields: Mapping[str, Any]) -> Document:
-    sections = tuple(Section(start, metadata) for start, metadata in fields.get("sections", ()))
-    return Document(**{**fields, "sections": sections})
