@@ -89,8 +89,8 @@ class KeptNodes:
         return found
 
     def vectors(self, name: str, fresh: Vectors) -> Vectors:
-        """The vectors of all nodes, shape (nodes, dimension)."""
-        return self.column(name, np.asarray(fresh, np.float32))
+        """The vectors of all nodes, shape (nodes, dimension); those given, not a copy, if all were made."""
+        return fresh if (self.before < 0).all() else self.column(name, fresh)
 
     def rows(self, name: str, fresh: Vectors, rows: Rows) -> Vectors:
         """The vectors of some nodes, shape (rows, dimension)."""

@@ -58,7 +58,7 @@ from stratarag.store.view import INDICES, INDPTR, CorpusView, StoredPart
 if TYPE_CHECKING:
     from stratarag.store.snapshot import Snapshot
 
-_HELD = 1 << 29  # bytes of opened blocks of nodes that are kept while a generation is made
+_HELD = 1 << 27  # bytes of opened blocks of nodes that are kept while a generation is made
 _CORPUS = ""  # stands for a part, where vectors are those of the chunks
 
 

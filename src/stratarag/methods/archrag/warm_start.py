@@ -6,7 +6,7 @@ hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,12 +25,12 @@ from stratarag.pipeline.carryover import (
 )
 from stratarag.pipeline.drift import Drift
 from stratarag.pipeline.graph import Graph
+from stratarag.pipeline.reading import id_keys
 from stratarag.protocols import Rows, Stored
 
 KEYS = "entities.keys"
 """Name of the array of the entities' keys."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_READ = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,12 @@ class EntityKeys:
     @classmethod
     def carried(cls, graph: Graph, previous: Stored | None) -> EntityKeys:
         """Of the entities of a graph; keys that the previous index has are not made again."""
+        made = partial(id_keys, "entity", graph.stored)
         if previous is None or graph.before is None:
-            keys = _made(graph, range(graph.entities))
+            keys = made(range(graph.entities))
         else:
             known: Keys = previous.arrays[KEYS]
-            keys = carried_keys(known, graph.before.origin[: graph.entities], partial(_made, graph))
+            keys = carried_keys(known, graph.before.origin[: graph.entities], made)
         return cls.linked(keys, graph.ends)
 
     @classmethod
@@ -79,12 +80,6 @@ class EntityKeys:
             "entities.neighbourhoods": self.neighbourhoods,
             "entities.parents": parents,
         }
-
-
-def _made(graph: Graph, entities: Sequence[int]) -> Keys:
-    """The keys of some entities, read a batch at a time."""
-    batches = (entities[start : start + _READ] for start in range(0, len(entities), _READ))
-    return keys_of("entity", (identity for batch in batches for identity in graph.stored.ids(batch)))
 
 
 class WarmStart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,13 @@ from stratarag.pipeline.before import carried_keys
 from stratarag.pipeline.carryover import Keys, Places, keys_of
 from stratarag.pipeline.kept_nodes import KeptNodes
 from stratarag.pipeline.names.index import canonical
+from stratarag.pipeline.reading import as_they_lie, id_keys
 from stratarag.pipeline.summarize import MODEL
 from stratarag.protocols import Rows, Vectors
 from stratarag.records import Node
 
 NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""
-_READ = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,8 @@ class Entities:
         if NAMES not in arrays:
             named = np.full(count, -1, np.int64)
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        keys = carried_keys(arrays.get("entities.keys", none), origin, lambda rows: _id_keys(graph, rows))
+        made = partial(id_keys, "entity", graph.stored)
+        keys = carried_keys(arrays.get("entities.keys", none), origin, made)
         names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
         return cls(graph, previous, vectors, keys, origin, same, names)
 
@@ -217,14 +218,9 @@ class Entities:
         self.summaries = np.concatenate([self.summaries, new.vectors])
 
 
-def _id_keys(graph: Graph, rows: Sequence[int]) -> Keys:
-    return keys_of("entity", (each for batch in _batches(rows) for each in graph.stored.ids(batch)))
-
-
 def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:
-    nodes = (node for batch in _batches(rows) for node in graph.stored.nodes(batch))
-    return keys_of("name", (canonical(node.extra["name"]) for node in nodes))
-
-
-def _batches(rows: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (rows[start : start + _READ] for start in range(0, len(rows), _READ))
+    found = np.empty(len(rows), np.uint64)
+    for places, batch in as_they_lie(graph.stored, rows):
+        names = (canonical(node.extra["name"]) for node in graph.stored.nodes(batch))
+        found[places] = keys_of("name", names)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,11 +169,16 @@ async def _fresh_vectors(
     inputs: BuildInputs,
     carry: CarryOver,
 ) -> tuple[Vectors, Vectors]:
-    """Vectors of the attributes and elements that were made: of units, and of units and attributes."""
+    """Vectors of the attributes and elements that were made: of units, and of units and attributes.
+
+    They are of float16, in which they are stored and which loses nothing (`group_vectors`).
+    """
     first, units = inputs.first_unit, inputs.graph.unit_vectors
     stage = "embed attributes and elements"
     rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
-    made = await group_vectors(attributes.fresh, members, chosen(units, rows), stage=stage, carry=carry)
+    found = await group_vectors(attributes.fresh, members, chosen(units, rows), stage=stage, carry=carry)
+    made = _halved(found)
+    del found
     rows, members = _distinct(
         [
             [
@@ -186,7 +191,11 @@ async def _fresh_vectors(
     own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
     below = stacked([chosen(units, rows[rows < len(units)]), own])
     nodes = [each.node for each in written]
-    return made, await group_vectors(nodes, members, below, stage=stage, carry=carry)
+    return made, _halved(await group_vectors(nodes, members, below, stage=stage, carry=carry))
+
+
+def _halved(vectors: Vectors) -> Vectors:
+    return cast(Vectors, vectors.astype(np.float16))
 
 
 def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
@@ -305,7 +314,7 @@ def _carried_vectors(
     previous: Stored | None,
 ) -> dict[str, NDArray[Any]]:
     """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
-    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float32)
+    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
     return {
         VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
         ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),

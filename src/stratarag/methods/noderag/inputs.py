@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from stratarag.kernels.ranges import distinct
 from stratarag.methods.base import Corpus, Graph, Stored
 from stratarag.pipeline.before import carried_keys
-from stratarag.pipeline.carryover import Keys, keys_of
+from stratarag.pipeline.carryover import Keys
+from stratarag.pipeline.reading import id_keys
 from stratarag.protocols import Rows
 
 COMMUNITY_KEYS = "communities.keys"
 """The array of the keys of the rows of the graph, then of the attributes."""
-_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,7 @@ class BuildInputs:
     @classmethod
     def read(cls, corpus: Corpus, graph: Graph, previous: Stored | None) -> BuildInputs:
         """Of a graph; keys that the previous index has are not made again."""
-
-        def made(rows: Sequence[int]) -> Keys:
-            batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
-            return keys_of("graph", (identity for batch in batches for identity in graph.stored.ids(batch)))
-
+        made = partial(id_keys, "graph", graph.stored)
         if previous is None or graph.before is None:
             return cls(corpus, graph, made(range(graph.entities + graph.relations + graph.units)))
         return cls(corpus, graph, carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made))
