@@ -51,9 +51,11 @@ from stratarag.pipeline.names.index import NameIndex
 from stratarag.pipeline.nearest import Nearest
 from stratarag.pipeline.statements import group_vectors
 from stratarag.protocols import Rows, Vectors
+from stratarag.records import Node
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
+_GROUPS = 1024  # whose vectors are made at a time
 TITLES = "titles."
 """What the names of the arrays of the index of titles begin with."""
 
@@ -176,9 +178,7 @@ async def _fresh_vectors(
     first, units = inputs.first_unit, inputs.graph.unit_vectors
     stage = "embed attributes and elements"
     rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
-    found = await group_vectors(attributes.fresh, members, chosen(units, rows), stage=stage, carry=carry)
-    made = _halved(found)
-    del found
+    made = await _means(attributes.fresh, members, chosen(units, rows), stage, carry)
     rows, members = _distinct(
         [
             [
@@ -191,11 +191,18 @@ async def _fresh_vectors(
     own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
     below = stacked([chosen(units, rows[rows < len(units)]), own])
     nodes = [each.node for each in written]
-    return made, _halved(await group_vectors(nodes, members, below, stage=stage, carry=carry))
+    return made, await _means(nodes, members, below, stage, carry)
 
 
-def _halved(vectors: Vectors) -> Vectors:
-    return cast(Vectors, vectors.astype(np.float16))
+async def _means(
+    nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, stage: str, carry: CarryOver
+) -> Vectors:
+    """`group_vectors` as float16, of as many groups at a time as have vectors of little memory."""
+    found = np.zeros((len(nodes), vectors.shape[1]), np.float16)
+    for start in range(0, len(nodes), _GROUPS):
+        some = slice(start, start + _GROUPS)
+        found[some] = await group_vectors(nodes[some], members[some], vectors, stage=stage, carry=carry)
+    return cast(Vectors, found)
 
 
 def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
