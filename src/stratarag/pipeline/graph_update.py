@@ -24,6 +24,7 @@ from stratarag.pipeline.merge import (
     RelationFragments,
     finished_entity,
     finished_relation,
+    mention,
     shown,
 )
 from stratarag.pipeline.merge import Unit as MergedUnit
@@ -171,7 +172,7 @@ class _Update:
         counted = {key: self._spellings.read(row) for key, row in names.items()}
         spelt = {key: change.entity(key, counted.get(key)) for key in change.entities}
         for key, each in spelt.items():
-            each.chunks |= self._stayed(names.get(key))
+            each.mentions += [mention(chunk, certain=False) for chunk in self._stayed(names.get(key))]
         alive = [key for key in change.entities if spelt[key].chunks]
         described = [key for key in alive if spelt[key].texts or counted.get(key, ((), (), False))[2]]
         renamed = [
@@ -295,7 +296,7 @@ class _Update:
         for unit, identity in ids.items():
             row = prior.get(identity)
             rows = self._stayed(None if row is None else first + row)
-            found[unit] = (row, rows | change.added.units.get(unit, set()))
+            found[unit] = (row, rows | set(change.added.units.get(unit, ())))
         return found
 
     def _laid_out_units(

@@ -10,35 +10,61 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 from stratarag.pipeline.names.index import canonical
 from stratarag.records import Extraction
 
+K = TypeVar("K")
 LONGEST_NAME = 200
 """Characters of the longest name; what is longer is a passage that was taken for one."""
 
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity. `texts` is an ordered set of (chunk, description) pairs.
+    """What chunks say of one entity, of which there are as many as names: so all is kept in little.
 
-    `certain` are the chunks that leave no doubt that it is a name (`EntityMention.doubtful`).
+    Attributes
+    ----------
+    names, types
+        How often it is spelt and typed how.
+    texts
+        An ordered set of (chunk, description) pairs.
+    mentions
+        The chunks that name it, as `mention` has them; one may come twice.
     """
 
-    names: Counter[str] = field(default_factory=Counter)
-    types: Counter[str] = field(default_factory=Counter)
+    names: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
     texts: dict[tuple[int, str], None] = field(default_factory=dict)
-    chunks: set[int] = field(default_factory=set)
-    certain: set[int] = field(default_factory=set)
+    mentions: list[int] = field(default_factory=list)
 
     def update(self, other: EntityFragments) -> None:
         """Add what other chunks say, or what is said under another name."""
-        self.names.update(other.names)
-        self.types.update(other.types)
+        _add(self.names, other.names)
+        _add(self.types, other.types)
         self.texts.update(other.texts)
-        self.chunks |= other.chunks
-        self.certain |= other.certain
+        self.mentions += other.mentions
+
+    @property
+    def chunks(self) -> set[int]:
+        """The chunks that name it."""
+        return {each >> 1 for each in self.mentions}
+
+    @property
+    def certain(self) -> set[int]:
+        """Those that leave no doubt that it is a name (`EntityMention.doubtful`)."""
+        return {each >> 1 for each in self.mentions if each & 1}
+
+
+def mention(chunk: int, certain: bool) -> int:
+    """A chunk that names an entity, and whether it leaves no doubt, as one number."""
+    return 2 * chunk + certain
+
+
+def _add(counts: dict[str, int], others: Mapping[str, int]) -> None:
+    for name, count in others.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 @dataclass(slots=True)
@@ -79,17 +105,19 @@ class Merge:
     def __init__(self) -> None:
         self.entities: dict[str, EntityFragments] = {}
         self.relations: dict[tuple[str, str], RelationFragments] = {}
-        self.units: dict[tuple[str, tuple[str, ...]], set[int]] = {}
-        self.terms: dict[str, set[int]] = {}
+        self.units: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self.terms: dict[str, list[int]] = {}
         self.notes: Counter[str] = Counter()
         self._canonical: dict[str, str] = {}
         self._spoken: set[str] = set()  # by the chunk that is being added
+        self._mention = 0  # of that chunk
 
     def add(self, chunk: int, extraction: Extraction) -> None:
         """Add what one chunk says.
 
         Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
         """
+        self._mention = mention(chunk, certain=False)
         doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
         doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
         for entity in extraction.entities:
@@ -100,11 +128,12 @@ class Merge:
             keys = tuple(dict.fromkeys(key for name in unit.entities if (key := self._key(name))))
             for name in unit.entities:
                 self._entity(chunk, name, "", "")
-            self.units.setdefault((unit.text, keys), set()).add(chunk)
+            _append(self.units, (unit.text, keys), chunk)
         for term in extraction.terms:
-            self.terms.setdefault(term, set()).add(chunk)
+            _append(self.terms, term, chunk)
+        certain = mention(chunk, certain=True)
         for key in self._spoken - doubtful:
-            self.entities[key].certain.add(chunk)
+            self.entities[key].mentions[-1] = certain
         self._spoken.clear()
 
     def update(self, other: Merge) -> None:
@@ -115,15 +144,16 @@ class Merge:
             relation = self.relations.setdefault(pair, RelationFragments())
             relation.said += their_relation.said
         for unit, chunks in other.units.items():
-            self.units.setdefault(unit, set()).update(chunks)
+            self.units[unit] = _united(self.units.get(unit), chunks)
         for term, chunks in other.terms.items():
-            self.terms.setdefault(term, set()).update(chunks)
+            self.terms[term] = _united(self.terms.get(term), chunks)
         self.notes.update(other.notes)
 
     def promote_terms(self, chosen: Collection[str]) -> None:
         """Make entities of those candidate terms that the corpus supports."""
         for term in chosen:
             for chunk in self.terms.get(term, ()):
+                self._mention = mention(chunk, certain=False)
                 self._entity(chunk, term, "term", "")
         self._spoken.clear()
 
@@ -161,8 +191,8 @@ class Merge:
 
     def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
         """Let a unit name other entities."""
-        chunks = self.units.pop(unit)
-        self.units.setdefault((unit[0], keys), set()).update(chunks)
+        chunks, anew = self.units.pop(unit), (unit[0], keys)
+        self.units[anew] = _united(self.units.get(anew), chunks)
 
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
@@ -176,13 +206,14 @@ class Merge:
             self.notes["names that are no names dropped"] += 1
             return key
         fragments = self.entities.get(key)
-        if fragments is None:
-            fragments = self.entities[key] = EntityFragments()
-        fragments.chunks.add(chunk)
+        if fragments is None:  # a list that is made of one mention has no spare room
+            fragments = self.entities[key] = EntityFragments(mentions=[self._mention])
+        elif fragments.mentions[-1] >> 1 != chunk:
+            fragments.mentions.append(self._mention)
         self._spoken.add(key)
-        fragments.names[name] += 1
+        fragments.names[name] = fragments.names.get(name, 0) + 1
         if kind:
-            fragments.types[kind] += 1
+            fragments.types[kind] = fragments.types.get(kind, 0) + 1
         if description:
             fragments.texts[chunk, description] = None
         return key
@@ -201,6 +232,19 @@ class Merge:
             self.relations[pair] = RelationFragments([(chunk, one, two, description, strength)])
         else:
             relation.add(chunk, one, two, description, strength)
+
+
+def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
+    """Add a chunk to those of a key, once while it is the last; most have one, and no spare room."""
+    if (known := lists.get(key)) is None:
+        lists[key] = [chunk]
+    elif known[-1] != chunk:
+        known.append(chunk)
+
+
+def _united(known: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
+    """The chunks of both lists, each once."""
+    return list(chunks) if known is None else list(dict.fromkeys([*known, *chunks]))
 
 
 def canonical_name(name: str) -> str:
@@ -279,7 +323,7 @@ def finish(collected: Merge, *, emptied: bool = False) -> Merged:
     return Merged(
         entities=tuple(finished_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
         relations=tuple(finished_relation(pair, take(pair)) for pair in sorted(collected.relations)),
-        units=tuple(Unit(*unit, tuple(sorted(take_unit(unit)))) for unit in sorted(collected.units)),
+        units=tuple(Unit(*unit, tuple(sorted(set(take_unit(unit))))) for unit in sorted(collected.units)),
         notes=dict(sorted(collected.notes.items())),
     )
 
@@ -292,19 +336,23 @@ def finished_entity(key: str, fragments: EntityFragments) -> Entity:
     )
 
 
-def shown(key: str, names: Counter[str]) -> str:
+def shown(key: str, names: Mapping[str, int]) -> str:
     """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
-    own = Counter({name: count for name, count in names.items() if canonical(name) == key})
+    own = {name: count for name, count in names.items() if canonical(name) == key}
     return _most(own or names)
 
 
-def _most(counts: Counter[str]) -> str:
+def _most(counts: Mapping[str, int]) -> str:
     """The most frequent, of equals the longer, then the first in order; empty if there is none."""
     return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
 
 
 def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
     """The relation that was collected of a pair of canonical names."""
+    if len(fragments.said) == 1:  # as of most pairs
+        chunk, first, _, text, strength = fragments.said[0]
+        source, target = pair if first == pair[0] else pair[::-1]
+        return Relation(source, target, (text,) if text else (), (), max(float(strength), 0.0), (chunk,))
     strengths = fragments.texts
     ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])

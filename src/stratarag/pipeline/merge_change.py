@@ -236,14 +236,14 @@ class Change:
     def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
         """An entity's spellings and types, from those before; chunks and descriptions as in `added`."""
         found = EntityFragments()
-        if counted is not None:
-            found.names, found.types = Counter(counted[0]), Counter(counted[1])
-        if name in self.taken.entities:
-            found.names.subtract(self.taken.entities[name].names)
-            found.types.subtract(self.taken.entities[name].types)
+        names, types = (Counter[str](), Counter[str]()) if counted is None else counted[:2]
         if name in self.added.entities:
             found.update(self.added.entities[name])
-        found.names, found.types = +found.names, +found.types
+            names, types = names + Counter(found.names), types + Counter(found.types)
+        if name in self.taken.entities:
+            taken = self.taken.entities[name]
+            names, types = names - Counter(taken.names), types - Counter(taken.types)
+        found.names, found.types = dict(names), dict(types)
         return found
 
     def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:

@@ -101,7 +101,8 @@ class Tables(NamedTuple):
     def of(cls, collected: Merge) -> Tables:
         """Of extractions that were collected, and not yet settled."""
         found = collected.entities.items()
-        names = ((key, row, row in each.certain) for key, each in found for row in each.chunks)
+        told = ((key, each.chunks, each.certain) for key, each in found)
+        names = ((key, row, row in certain) for key, rows, certain in told for row in rows)
         terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
         return cls(
             _postings(names),
