@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -106,10 +107,14 @@ def augment(
 
 
 class Known(NamedTuple):
-    """Edges that were added before, shape (edges, 2), and the nodes that they say nothing of."""
+    """Edges that were added before, shape (edges, 2), and the nodes that they say nothing of.
+
+    `nearest` gives pairs of some nodes and the nearest so many others of each; None: all are compared.
+    """
 
     added: Labels
     nodes: Labels
+    nearest: Callable[[Labels, int], Labels] | None = None
 
 
 def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
@@ -178,7 +183,10 @@ def _offered(
     pairs = known.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0
     pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
+    if known.nearest is not None:
+        near = known.nearest(known.nodes, k)
+    else:
+        near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
     return np.concatenate([pairs, near])
 
 

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from stratarag._memory import release
 from stratarag.kernels.augment import Known
+from stratarag.kernels.hamming import native_available
 from stratarag.methods.archrag.clustering import Recipe
 from stratarag.methods.archrag.communities import CommunityWriter, Written
 from stratarag.methods.archrag.config import ArchRAGConfig
-from stratarag.methods.archrag.index import ZEROS, index_arrays
+from stratarag.methods.archrag.index import CHANGES, ZEROS, index_arrays, opened
 from stratarag.methods.archrag.levels import Level, Partition, entity_level, partition
+from stratarag.methods.archrag.neighbours import Neighbours
 from stratarag.methods.archrag.ranking import calibration_arrays
 from stratarag.methods.archrag.unchanged import Unchanged
 from stratarag.methods.archrag.unchanged import arrays as unchanged_arrays
@@ -34,8 +36,9 @@ ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
 ADDED_ABOVE = "communities.added"
 """Name of the array of those between communities of one level, by their rows."""
-_MANY = 16
-"""Where more than one in so many nodes look for neighbours, all do: that is faster than one by one."""
+_MANY, _MANY_COMPARED = 4, 16
+"""Where more than one in so many nodes look for neighbours, all do: that is faster than one by one. The
+second is of nodes that are compared with all others; through the previous index it takes less."""
 
 
 async def build(
@@ -140,9 +143,14 @@ def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known |
     looking = ~(same & alike) | _unlinked(graph, level)
     left = edges[~whole].ravel()
     looking[left[left >= 0]] = True
-    if _MANY * np.count_nonzero(looking) > level.size:
+    neighbours = None
+    if level.number == 0 and native_available() and CHANGES in previous.arrays:
+        fresh = np.flatnonzero(~alike)
+        neighbours = Neighbours(graph.vectors, opened(previous.arrays), rows, fresh)
+    if (_MANY_COMPARED if neighbours is None else _MANY) * np.count_nonzero(looking) > level.size:
         return None
-    return Known(edges[whole], np.flatnonzero(looking))
+    nearest = None if neighbours is None else neighbours.nearest
+    return Known(edges[whole], np.flatnonzero(looking), nearest)
 
 
 def _unlinked(graph: Graph, level: Level) -> NDArray[np.bool_]:
