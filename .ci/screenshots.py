@@ -1,4 +1,4 @@
-"""Take the screenshots of the documentation: the demo's index in `stratarag serve`, in a real Chromium.
+"""Take the screenshots of the documentation: the demo's index in `stratagraph serve`, in a real Chromium.
 
     python .ci/screenshots.py
 
@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import stratarag as sr
-from stratarag import demo
+import stratagraph as sg
+from stratagraph import demo
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -32,7 +32,7 @@ QUESTION = "Who commanded the ferry that ran aground on the Anvil?"
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a server of an index."""
-    command = [sys.executable, "-c", "from stratarag.cli import main; main()", "serve", str(folder)]
+    command = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve", str(folder)]
     process = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -79,7 +79,7 @@ def main() -> None:
     assert path is not None, "no chromium is installed"
     with tempfile.TemporaryDirectory() as folder, running(path) as browser:
         index = Path(folder) / "islands"
-        sr.build_index(demo.documents(), METHODS, index, progress=False).close()
+        sg.build_index(demo.documents(), METHODS, index, progress=False).close()
         with served(index) as address:
             for name, dark in (("serve-ask", False), ("serve-dark", True)):
                 ask(view(browser, address, "ask", dark=dark))
@@ -100,7 +100,7 @@ def main() -> None:
             page = view(browser, address, "documents")
             time.sleep(1)
             shoot(browser, "serve-documents")
-        with sr.open_index(index) as opened:
+        with sg.open_index(index) as opened:
             for name, picture in (
                 ("show-hierarchy", opened.show()),
                 ("show-question", opened.retrieve(QUESTION).show()),

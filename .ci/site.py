@@ -16,9 +16,9 @@ import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-import stratarag as sr
-from stratarag.cli import main
-from stratarag.methods import NAMES, get_method
+import stratagraph as sg
+from stratagraph.cli import main
+from stratagraph.methods import NAMES, get_method
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where a document of the project is on the site, by its path in the project.
@@ -89,13 +89,13 @@ def _options() -> Iterator[str]:
     """The search options of each method, and where its settings are described."""
     yield "# Search options\n"
     yield "Keyword arguments of `Index.retrieve` and `Index.answer`, of the retrievers of LangChain and"
-    yield "LlamaIndex, and of `stratarag query --option NAME=VALUE`. In Python they are listed by"
-    yield "`stratarag.search_options(method)`.\n"
+    yield "LlamaIndex, and of `stratagraph query --option NAME=VALUE`. In Python they are listed by"
+    yield "`stratagraph.search_options(method)`.\n"
     for method in NAMES:
         yield f"## {method}\n"
         yield "| option | default | what it does |"
         yield "|---|---|---|"
-        for option in sr.search_options(method):
+        for option in sg.search_options(method):
             described = option.description.replace("|", "\\|")
             yield f"| `{option.name}` | `{option.default!r}` | {described} |"
         kind = get_method(method).config_type
@@ -105,7 +105,7 @@ def _options() -> Iterator[str]:
 
 def _commands() -> Iterator[str]:
     """The help of every command."""
-    context = click.Context(main, info_name="stratarag")
+    context = click.Context(main, info_name="stratagraph")
     yield f"# Commands\n\n```text\n{main.get_help(context)}\n```\n"
     yield from _help(context, main)
 

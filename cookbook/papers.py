@@ -6,7 +6,7 @@ usage: python cookbook/papers.py --list
                                  [--estimate] [--dry-run]
 
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
-it needs and what it prints. DATA are corpora as `stratarag eval` reads them; FILE is looked for in their
+it needs and what it prints. DATA are corpora as `stratagraph eval` reads them; FILE is looked for in their
 folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
 one that ended well before, with nothing that failed, is not run again where data, code and command are the
 same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
@@ -35,13 +35,13 @@ from typing import Any, NamedTuple
 from papers_steps import Step, Table
 from papers_tables import TABLES
 
-from stratarag.eval import load_dataset
-from stratarag.eval.kept import Kept, code, digest, digest_of_files
+from stratagraph.eval import load_dataset
+from stratagraph.eval.kept import Kept, code, digest, digest_of_files
 
 HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
 LEFT_OUT = 3
-"""Exit code of `stratarag eval`, and of this program, where rows failed and the others stand."""
+"""Exit code of `stratagraph eval`, and of this program, where rows failed and the others stand."""
 SMALL_QUESTIONS = 2
 FOR_MODELS = ("judge", "embedder", "questions", "estimate")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
@@ -94,7 +94,7 @@ def installed(step: Step) -> list[str]:
 
 
 def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
-    parts = [str(Path(sys.executable).with_name("stratarag")), "eval", data]
+    parts = [str(Path(sys.executable).with_name("stratagraph")), "eval", data]
     parts += ["--methods", ",".join(step.methods), "--cache", str(given.work / "cache"), *step.arguments]
     if step.reference:
         parts += ["--reference", step.reference, "--head-to-head" if wants_texts(data) else "--abstract"]

@@ -30,7 +30,7 @@ CHNSW = script(
         "svs": "svs",
         "ngt": "ngtpy",
     },
-    needs={"hnswlib": "hnswlib", "'stratarag[local]'": "onnxruntime"},
+    needs={"hnswlib": "hnswlib", "'stratagraph[local]'": "onnxruntime"},
 )
 COMMUNITIES = script("communities.py", corpora="all", small=("--small",))
 ABLATIONS = script("noderag.py", "tables", extraction=True, small=("--small",))
@@ -40,7 +40,7 @@ CONSTRUCTION = script(
     *("--limit", "120"),
     corpora="all",
     small=("--small",),
-    needs={"'stratarag[eval]'": "sklearn"},
+    needs={"'stratagraph[eval]'": "sklearn"},
 )
 STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 

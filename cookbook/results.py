@@ -50,7 +50,7 @@ EVERY_FACT_EMBEDDED = ("hipporag2", "lightrag", "lightrag/nodes")
 """Rows that embed all facts or relations: an hour of CPU for 609 long articles."""
 SMALL_QUESTIONS = 5
 LEFT_OUT = 3
-"""Exit code of `stratarag eval`, and of this program, where rows failed and the others stand."""
+"""Exit code of `stratagraph eval`, and of this program, where rows failed and the others stand."""
 PLOTS = ("docs/images/results.svg", "docs/images/results-systems.svg")
 SEARCH_PLOT = "docs/images/results-chnsw.svg"
 KEPT = "measured"
@@ -202,7 +202,7 @@ def command(section: Section, given: argparse.Namespace) -> list[str]:
     data = str(given.data)
     if section.corpus:
         out = str(scores_of(section, given))
-        parts = [str(Path(sys.executable).with_name("stratarag")), "eval", f"{data}/{section.corpus}"]
+        parts = [str(Path(sys.executable).with_name("stratagraph")), "eval", f"{data}/{section.corpus}"]
         parts += ["--methods", section.rows, "--out", out, "--cache", str(given.cache)]
         parts += ["--extraction", section.extraction] if section.extraction else []
         parts += ["--again"] if given.again else []
@@ -280,9 +280,9 @@ def scores_of(section: Section, given: argparse.Namespace) -> Path:
 
 def code() -> str:
     """The commit of the measured package, `+` where files differ from it; empty outside a checkout."""
-    import stratarag
+    import stratagraph
 
-    where = Path(stratarag.__file__).parent
+    where = Path(stratagraph.__file__).parent
     tracked, described = ("ls-files", "--error-unmatch", "__init__.py"), ("describe", "--always", "--dirty=+")
     try:
         for asked in (tracked, described):  # an environment inside another checkout is not tracked by it
@@ -298,7 +298,7 @@ def shown(section: Section, small: bool = False) -> str:
         extraction = f" --extraction {section.extraction}" if section.extraction else ""
         questions = f" --questions {SMALL_QUESTIONS}" if small else ""
         left_out = f" without {', '.join(section.without)}" if section.without else ""
-        return f"stratarag eval DATA/{section.corpus}{extraction}{questions} --methods ROWS{left_out}"
+        return f"stratagraph eval DATA/{section.corpus}{extraction}{questions} --methods ROWS{left_out}"
     return f"python cookbook/benchmarks/{' '.join([*section.command, *(section.small if small else ())])}"
 
 
@@ -320,7 +320,7 @@ def machine() -> dict[str, Any]:
 
     versions = {}
     for name in (
-        "stratarag",
+        "stratagraph",
         "numpy",
         "scipy",
         "scikit-learn",

@@ -53,12 +53,12 @@ PLOTS = (
 )
 MODEL = """## With a language model
 
-Not measured: no language model that could answer these questions was at hand. `stratarag eval` measures
+Not measured: no language model that could answer these questions was at hand. `stratagraph eval` measures
 accuracy by containment, recall, EM, F1, BLEU-1, METEOR and ROUGE-L, lets models judge, and compares answers
 head to head. With a model of yours:
 
 ```text
-stratarag eval DATA/musique_train100 --extraction openie.jsonl --llm NAME --judge NAME \\
+stratagraph eval DATA/musique_train100 --extraction openie.jsonl --llm NAME --judge NAME \\
     --cache FOLDER --methods "OWN,dense,bm25,hybrid"
 ```
 

@@ -17,7 +17,7 @@ from typing import Any
 from results_margins import DEFAULT, NODES, PLAIN, VIEWS
 from results_tables import BY_TYPE, DIFFERENCES, budget_columns, passages_columns
 
-from stratarag.eval.bootstrap import paired_difference
+from stratagraph.eval.bootstrap import paired_difference
 
 Record = dict[str, Any]
 MEANS = {*passages_columns().values(), *budget_columns().values(), *(metric for _, metric, _ in VIEWS)}
@@ -26,7 +26,7 @@ _DIGITS = 6
 
 
 def reduced(scores: Mapping[str, Any], methods: Sequence[str]) -> Record:
-    """Of an evaluation, as `stratarag eval --out` writes it, what the page and its tables need."""
+    """Of an evaluation, as `stratagraph eval --out` writes it, what the page and its tables need."""
     types = Counter(question["type"] for question in scores["questions"])
     return {
         "settings": {

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("stratarag.testing.contract")
+pytest.register_assert_rewrite("stratagraph.testing.contract")
 
 # How long an example takes says more of the machine than of the code.
-settings.register_profile("stratarag", deadline=None)
-settings.load_profile("stratarag")
+settings.register_profile("stratagraph", deadline=None)
+settings.load_profile("stratagraph")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

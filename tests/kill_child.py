@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import stratarag as sr
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.testing import FakeEmbedder
 
 WORDS = ("ferry", "pier", "captain", "rope", "tide", "lantern", "cargo", "gull", "anchor", "buoy", "apple")
 
 
-def documents(start: int, stop: int) -> list[sr.Document]:
+def documents(start: int, stop: int) -> list[sg.Document]:
     made = []
     for number in range(start, stop):
         words = [WORDS[(number * 7 + step * (1 + number % 5)) % len(WORDS)] for step in range(20)]
-        made.append(sr.Document(f"doc-{number:03}", f"Note {number}. " + " ".join(words) + "."))
+        made.append(sg.Document(f"doc-{number:03}", f"Note {number}. " + " ".join(words) + "."))
     return made
 
 
@@ -44,9 +44,9 @@ class LoggingModel:
 def perform(folder: Path, operation: str, log: Path) -> None:
     model = LoggingModel(log)
     if operation == "build":
-        sr.build_index(documents(0, 120), path=folder, llm=model, embedder=FakeEmbedder(), progress=False)
+        sg.build_index(documents(0, 120), path=folder, llm=model, embedder=FakeEmbedder(), progress=False)
         return
-    with sr.open_index(folder, model, FakeEmbedder()) as index:
+    with sg.open_index(folder, model, FakeEmbedder()) as index:
         if operation == "insert":
             index.insert(documents(120, 160))
         else:

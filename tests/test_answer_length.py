@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from stratarag.cli import main
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, documents
+import stratagraph as sg
+from stratagraph.cli import main
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents
 
 BRIEF, FULL = "Be direct and brief", "Answer in full"
 QUESTION = "Which ferry did the captain take past the lighthouse?"
@@ -27,8 +27,8 @@ def model() -> CountingModel:
 @pytest.fixture(scope="module")
 def index(model: CountingModel, tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("length") / "idx"
-    sr.build_index(documents(20), method=list(METHODS), path=path, embedder=FakeEmbedder(), progress=False)
-    with sr.open_index(path, llm=model, embedder=FakeEmbedder()) as opened:
+    sg.build_index(documents(20), method=list(METHODS), path=path, embedder=FakeEmbedder(), progress=False)
+    with sg.open_index(path, llm=model, embedder=FakeEmbedder()) as opened:
         yield opened
 
 
@@ -44,7 +44,7 @@ def rule(model: CountingModel) -> str:
     ("method", "usual"), [("archrag", FULL), ("hirag", FULL), ("noderag", BRIEF), ("lshtree", BRIEF)]
 )
 def test_each_method_has_its_length_and_one_may_ask_for_the_other(
-    index: sr.Index, model: CountingModel, method: str, usual: str
+    index: sg.Index, model: CountingModel, method: str, usual: str
 ) -> None:
     index.answer(QUESTION, method=method)
     assert rule(model) == usual
@@ -57,7 +57,7 @@ def test_each_method_has_its_length_and_one_may_ask_for_the_other(
         assert rule(model) == expected
 
 
-def test_lengths_are_other_answers_to_the_cache(index: sr.Index, model: CountingModel) -> None:
+def test_lengths_are_other_answers_to_the_cache(index: sg.Index, model: CountingModel) -> None:
     before = len(model.prompts)
     for _ in range(2):
         for length in ("brief", "full"):
@@ -65,20 +65,20 @@ def test_lengths_are_other_answers_to_the_cache(index: sr.Index, model: Counting
     assert len(model.prompts) - before == 2
 
 
-def test_an_unknown_length_is_named(index: sr.Index) -> None:
+def test_an_unknown_length_is_named(index: sg.Index) -> None:
     with pytest.raises(ValueError, match="length must be one of brief, full, or None, not 'long'"):
         index.answer(QUESTION, length="long")
 
 
-def test_an_extractive_answer_is_longer_too(index: sr.Index) -> None:
-    with sr.open_index(index.path, embedder=FakeEmbedder()) as without:
+def test_an_extractive_answer_is_longer_too(index: sg.Index) -> None:
+    with sg.open_index(index.path, embedder=FakeEmbedder()) as without:
         texts = {length: without.answer(QUESTION, length=length).text for length in (None, "brief", "full")}
     assert texts["full"].count("[") > texts[None].count("[") > texts["brief"].count("[")
 
 
 def test_a_template_of_the_users_may_leave_it_out(model: CountingModel) -> None:
     prompts = {"pipeline/answer": "Passages: {{context}}\nQuestion: {{question}}"}
-    index = sr.build_index(
+    index = sg.build_index(
         ["The keeper lights the lamp."], embedder=FakeEmbedder(), config={"prompts": prompts}, progress=False
     )
     index.answer(QUESTION, llm=model, length="full")
@@ -86,12 +86,12 @@ def test_a_template_of_the_users_may_leave_it_out(model: CountingModel) -> None:
     assert model.prompts[-1].endswith(f"Question: {QUESTION}")
 
 
-async def test_langchain(index: sr.Index) -> None:
+async def test_langchain(index: sg.Index) -> None:
     pytest.importorskip("langchain_core")
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.messages import SystemMessage
 
-    from langchain_stratarag import TreeRetriever
+    from langchain_stratagraph import TreeRetriever
 
     asked: list[Any] = []
 
@@ -111,12 +111,12 @@ async def test_langchain(index: sr.Index) -> None:
             assert expected in asked[-1].text
 
 
-def test_llama_index(index: sr.Index) -> None:
+def test_llama_index(index: sg.Index) -> None:
     pytest.importorskip("llama_index.core")
     from llama_index.core.base.llms.types import ChatResponse
     from llama_index.core.llms import MockLLM
 
-    from llama_index_stratarag import LSHTreeIndex
+    from llama_index_stratagraph import LSHTreeIndex
 
     asked: list[Any] = []
 
@@ -152,7 +152,14 @@ def test_command_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The keeper lights the lamp. The lamp is old. " * 3)
     run = CliRunner().invoke
     assert run(main, ["build", str(tmp_path / "a.txt"), "-o", path, "--embedder", "hashing"]).exit_code == 0
-    asked = ["query", path, "Who lights the lamp?", "--llm", "stratarag.testing:ScriptedChatModel", "--json"]
+    asked = [
+        "query",
+        path,
+        "Who lights the lamp?",
+        "--llm",
+        "stratagraph.testing:ScriptedChatModel",
+        "--json",
+    ]
     answers = [
         run(main, [*asked, *length]).output for length in ([], ["--length", "brief"], ["--length", "full"])
     ]

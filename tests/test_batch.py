@@ -14,13 +14,13 @@ from click.testing import CliRunner
 
 pytest.importorskip("openai")
 
-import stratarag as sr
-from stratarag import demo
-from stratarag._cli.loading import load_model
-from stratarag.cli import main
-from stratarag.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
-from stratarag.models.batchfile import BatchRequest, write_requests
-from stratarag.models.openai import OpenAIChatModel
+import stratagraph as sg
+from stratagraph import demo
+from stratagraph._cli.loading import load_model
+from stratagraph.cli import main
+from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
+from stratagraph.models.batchfile import BatchRequest, write_requests
+from stratagraph.models.openai import OpenAIChatModel
 from tests.clients.server import ModelServer, first
 from tests.clients.writer import written
 
@@ -58,22 +58,22 @@ class Batch:
         self.folder, self.server = folder, server
         self.path, self.requests, self.results = (folder / each for each in ("idx", "r.jsonl", "res.jsonl"))
 
-    def write(self, documents: Any = DOCUMENTS, method: Any = "archrag", **keywords: Any) -> sr.batch.Pending:
+    def write(self, documents: Any = DOCUMENTS, method: Any = "archrag", **keywords: Any) -> sg.batch.Pending:
         arguments = {"path": self.path, "llm": name(self.server), "embedder": EMBEDDER, "method": method}
-        return sr.batch.write(documents, self.requests, **(arguments | keywords))
+        return sg.batch.write(documents, self.requests, **(arguments | keywords))
 
-    def read(self, **keywords: Any) -> sr.batch.Pending:
+    def read(self, **keywords: Any) -> sg.batch.Pending:
         arguments = {"path": self.path, "embedder": EMBEDDER, **keywords}
-        return sr.batch.read(self.results, self.requests, **arguments)
+        return sg.batch.read(self.results, self.requests, **arguments)
 
     def round(
-        self, pending: sr.batch.Pending, change: Callable[[list[str]], list[str]] = list
-    ) -> sr.batch.Pending:
+        self, pending: sg.batch.Pending, change: Callable[[list[str]], list[str]] = list
+    ) -> sg.batch.Pending:
         run(self.server, pending.files, self.results)
         self.results.write_text("\n".join(change(self.results.read_text("utf-8").splitlines())), "utf-8")
         return self.read()
 
-    def finish(self, pending: sr.batch.Pending, most: int = 12) -> list[sr.batch.Pending]:
+    def finish(self, pending: sg.batch.Pending, most: int = 12) -> list[sg.batch.Pending]:
         rounds = [pending]
         while not rounds[-1].done:
             assert len(rounds) < most
@@ -81,13 +81,13 @@ class Batch:
         return rounds
 
 
-def built(server: ModelServer, path: Path, method: Any = "archrag", documents: Any = DOCUMENTS) -> sr.Index:
-    return sr.build_index(
+def built(server: ModelServer, path: Path, method: Any = "archrag", documents: Any = DOCUMENTS) -> sg.Index:
+    return sg.build_index(
         documents, method=method, path=path, llm=name(server), embedder=EMBEDDER, progress=False
     )
 
 
-def contents(index: sr.Index) -> Any:
+def contents(index: sg.Index) -> Any:
     """All that a model may have had a part in."""
     nodes = {
         method: [(each.id, each.kind, each.text, each.members, each.sources) for each in index.nodes(method)]
@@ -127,7 +127,7 @@ def test_another_folder_with_the_same_cache_asks_nothing(tmp_path: Path) -> None
         while not pending.done:
             run(server, pending.files, batch.results)
             pending = batch.read(cache=tmp_path / "calls")
-        again = sr.build_index(
+        again = sg.build_index(
             DOCUMENTS,
             "archrag",
             llm=OpenAIChatModel("m", base_url=server.openai),
@@ -196,19 +196,19 @@ def test_results_may_be_read_twice_and_in_parts(tmp_path: Path) -> None:
         assert (again.answered, len(again.known), again.calls) == (0, 3, half.calls)
         other = tmp_path / "other.jsonl"
         run(server, again.files, other)
-        both = sr.batch.read([batch.results, other], batch.requests, path=batch.path, embedder=EMBEDDER)
+        both = sg.batch.read([batch.results, other], batch.requests, path=batch.path, embedder=EMBEDDER)
         assert both.answered == half.calls
         assert not both.missing
         assert batch.finish(both)[-1].done
 
 
-def _as_live(spoil: Callable[[str, str], str], tmp_path: Path, mode: Any = "ok") -> sr.batch.Pending:
+def _as_live(spoil: Callable[[str, str], str], tmp_path: Path, mode: Any = "ok") -> sg.batch.Pending:
     """A batch and a live build with a model that always goes wrong at the same texts: both are equal."""
     servers = [ModelServer(mode, write=lambda prompt: spoil(prompt, written(prompt))) for _ in range(2)]
     with servers[0] as live, servers[1] as later:
         batch = Batch(tmp_path, later)
         end = batch.finish(batch.write())[-1]
-        with sr.open_index(batch.path, embedder=EMBEDDER) as one, built(live, tmp_path / "live") as other:
+        with sg.open_index(batch.path, embedder=EMBEDDER) as one, built(live, tmp_path / "live") as other:
             assert contents(one) == contents(other)
             assert other.last_report is not None
             assert end.report is not None
@@ -291,22 +291,22 @@ def test_an_insert_in_batches(tmp_path: Path) -> None:
         assert end.report.operation == "insert"
         with built(live, tmp_path / "live", documents=DOCUMENTS[:4]) as other:
             other.insert(DOCUMENTS[4:])
-            with sr.open_index(batch.path, embedder=EMBEDDER) as one:
+            with sg.open_index(batch.path, embedder=EMBEDDER) as one:
                 assert contents(one) == contents(other)
         assert chats(server) == before
 
 
 def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> None:
-    chunks = [sr.Chunk(f"Bo met Cy in {place}.", "c", at) for at, place in enumerate(("Rome", "Oslo"))]
-    streamed = sr.StreamedDocument("s", lambda: iter(["Ada wrote ", "the letter."]), {"year": 1843})
-    given = {"plain": sr.Extraction(entities=(sr.EntityMention("Given", "person", "A name."),))}
-    documents = ["Ada saw Bo.", sr.Document("plain", "Nothing."), streamed, *chunks]
+    chunks = [sg.Chunk(f"Bo met Cy in {place}.", "c", at) for at, place in enumerate(("Rome", "Oslo"))]
+    streamed = sg.StreamedDocument("s", lambda: iter(["Ada wrote ", "the letter."]), {"year": 1843})
+    given = {"plain": sg.Extraction(entities=(sg.EntityMention("Given", "person", "A name."),))}
+    documents = ["Ada saw Bo.", sg.Document("plain", "Nothing."), streamed, *chunks]
     with ModelServer() as server:
         batch = Batch(tmp_path, server)
         pending = batch.write(iter(documents), extraction=given)
         assert pending.stages["extract"].calls == 4
         assert batch.finish(pending)[-1].done
-        with sr.open_index(batch.path, embedder=EMBEDDER) as index:
+        with sg.open_index(batch.path, embedder=EMBEDDER) as index:
             assert set(index.documents()) == {
                 "plain",
                 "s",
@@ -320,12 +320,12 @@ def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> 
 
 def test_sections_come_through(tmp_path: Path) -> None:
     text = "Page one speaks of Ada Wren." + " " * 40 + "Page two speaks of Nils Harrow."
-    sections = (sr.Section(0, {"page": 1}), sr.Section(50, {"page": 2}))
-    config = sr.Config(chunking=sr.ChunkConfig(size=10, overlap=0))
+    sections = (sg.Section(0, {"page": 1}), sg.Section(50, {"page": 2}))
+    config = sg.Config(chunking=sg.ChunkConfig(size=10, overlap=0))
     with ModelServer() as server:
         batch = Batch(tmp_path, server)
-        batch.finish(batch.write([sr.Document("d", text, {}, sections)], config=config))
-    with sr.open_index(batch.path, embedder=EMBEDDER) as index:
+        batch.finish(batch.write([sg.Document("d", text, {}, sections)], config=config))
+    with sg.open_index(batch.path, embedder=EMBEDDER) as index:
         assert [each.metadata["page"] for each in index.chunks()["d"]] == [1, 2]
 
 
@@ -347,7 +347,7 @@ def test_the_bill_holds_all_rounds(tmp_path: Path) -> None:
         with built(server, tmp_path / "live") as live:
             assert live.last_report is not None
             wanted = live.last_report.usage
-            with sr.open_index(batch.path, embedder=EMBEDDER) as index:
+            with sg.open_index(batch.path, embedder=EMBEDDER) as index:
                 assert index.stats()["spent"] == live.stats()["spent"]
     report = rounds[-1].report
     assert report is not None
@@ -375,7 +375,7 @@ def test_what_cannot_be_read_or_written(tmp_path: Path) -> None:
         empty = tmp_path / "empty.jsonl"
         empty.write_text("\nnot a line\n")
         with pytest.raises(ValueError, match=r"no result of a batch.*line 2: not JSON"):
-            sr.batch.read(empty, batch.requests, path=batch.path, embedder=EMBEDDER)
+            sg.batch.read(empty, batch.requests, path=batch.path, embedder=EMBEDDER)
         assert batch.finish(batch.read())[-1].done
         with pytest.raises(ValueError, match="no batch is under way"):
             batch.read()
@@ -397,7 +397,7 @@ def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
 
 def test_no_key_is_needed_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    pending = sr.batch.write(
+    pending = sg.batch.write(
         DOCUMENTS[:2], tmp_path / "r.jsonl", path=tmp_path / "idx", llm="openai:gpt-4o-mini", method="hirag"
     )
     assert pending.calls == 2
@@ -421,18 +421,18 @@ def test_files_hold_what_a_service_takes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", ["write", "read"])
 def test_twins(function: str) -> None:
-    twin = getattr(sr.batch, f"a{function}")
-    assert inspect.signature(getattr(sr.batch, function)).parameters == inspect.signature(twin).parameters
+    twin = getattr(sg.batch, f"a{function}")
+    assert inspect.signature(getattr(sg.batch, function)).parameters == inspect.signature(twin).parameters
 
 
 def test_the_asynchronous_twins(tmp_path: Path) -> None:
-    async def go(server: ModelServer) -> sr.batch.Pending:
+    async def go(server: ModelServer) -> sg.batch.Pending:
         where: dict[str, Any] = {"path": tmp_path / "idx", "embedder": EMBEDDER}
         requests, results = tmp_path / "r.jsonl", tmp_path / "res.jsonl"
-        pending = await sr.batch.awrite(DOCUMENTS[:3], requests, llm=name(server), **where)
+        pending = await sg.batch.awrite(DOCUMENTS[:3], requests, llm=name(server), **where)
         while not pending.done:
             await asyncio.to_thread(run, server, pending.files, results)
-            pending = await sr.batch.aread(results, requests, **where)
+            pending = await sg.batch.aread(results, requests, **where)
         return pending
 
     with ModelServer() as server:

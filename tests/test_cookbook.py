@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -22,8 +22,8 @@ for framework in ("langchain_core", "llama_index.core"):
 
 from nbclient.exceptions import CellExecutionError  # noqa: E402
 
-from langchain_stratarag import TreeRetriever  # noqa: E402
-from llama_index_stratarag import LSHTreeIndex  # noqa: E402
+from langchain_stratagraph import TreeRetriever  # noqa: E402
+from llama_index_stratagraph import LSHTreeIndex  # noqa: E402
 
 COOKBOOK = Path(__file__).resolve().parents[1] / "cookbook"
 NOTEBOOKS = sorted(COOKBOOK.glob("*.ipynb"))
@@ -43,8 +43,8 @@ socket.getaddrinfo = socket.socket.connect = socket.socket.connect_ex = _refused
 SPENT = "import time\nprint(time.process_time())"
 # LlamaIndex's own engines stand beside what the package offers under its own names.
 ENGINES = {"query", "aquery", "chat", "achat"}
-PUBLIC = {*sr.__all__, *ENGINES} | {
-    name for kind in (sr.Index, TreeRetriever, LSHTreeIndex) for name, _ in inspect.getmembers(kind)
+PUBLIC = {*sg.__all__, *ENGINES} | {
+    name for kind in (sg.Index, TreeRetriever, LSHTreeIndex) for name, _ in inspect.getmembers(kind)
 }
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

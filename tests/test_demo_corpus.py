@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stratarag import demo
+from stratagraph import demo
 
 DOCUMENTS = {document.id: document for document in demo.documents()}
 QUESTIONS = demo.questions()

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = {
-    "langchain-stratarag": set(),
-    "llama-index-indices-stratarag": {"llama_index/indices/stratarag/__init__.py"},
+    "langchain-stratagraph": set(),
+    "llama-index-indices-stratagraph": {"llama_index/indices/stratagraph/__init__.py"},
 }
-EXTRAS = {"langchain-stratarag": "langchain", "llama-index-indices-stratarag": "llama-index"}
+EXTRAS = {"langchain-stratagraph": "langchain", "llama-index-indices-stratagraph": "llama-index"}
 
 
 @pytest.fixture(params=sorted(OWN))
@@ -28,8 +28,8 @@ def folder(request: pytest.FixtureRequest) -> Path:
 def test_they_follow_the_version(folder: Path) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["name"] == folder.name
-    assert project["version"] == sr.__version__
-    assert project["dependencies"] == [f"stratarag[{EXTRAS[folder.name]}]=={sr.__version__}"]
+    assert project["version"] == sg.__version__
+    assert project["dependencies"] == [f"stratagraph[{EXTRAS[folder.name]}]=={sg.__version__}"]
 
 
 def test_no_file_is_in_two_of_them(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,14 +47,14 @@ def test_no_file_is_in_two_of_them(folder: Path, tmp_path: Path, monkeypatch: py
 
 
 def test_the_name_in_the_framework_leads_to_the_same_things() -> None:
-    ours = pytest.importorskip("llama_index_stratarag")
+    ours = pytest.importorskip("llama_index_stratagraph")
     names: dict[str, Any] = {}
-    folder = ROOT / "integrations/llama-index-indices-stratarag"
-    exec((folder / "llama_index/indices/stratarag/__init__.py").read_text("utf-8"), names)
+    folder = ROOT / "integrations/llama-index-indices-stratagraph"
+    exec((folder / "llama_index/indices/stratagraph/__init__.py").read_text("utf-8"), names)
     assert names["__all__"] == ours.__all__
     assert all(names[name] is getattr(ours, name) for name in ours.__all__)
     hub = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["tool"]["llamahub"]
-    assert hub["import_path"] == "llama_index.indices.stratarag"
+    assert hub["import_path"] == "llama_index.indices.stratagraph"
     assert set(hub["class_authors"]) <= set(ours.__all__)
 
 
@@ -66,5 +66,7 @@ def test_their_examples_run(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
     (block,) = re.findall(
         r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.DOTALL | re.M
     )
-    block = block.replace("from llama_index.indices.stratarag import", "from llama_index_stratarag import")
+    block = block.replace(
+        "from llama_index.indices.stratagraph import", "from llama_index_stratagraph import"
+    )
     exec(compile(block, "README.md", "exec"), {})

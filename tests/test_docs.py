@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
-    "stratarag": ROOT / "src/stratarag",
-    "langchain_stratarag": ROOT / "integrations/langchain/langchain_stratarag",
-    "llama_index_stratarag": ROOT / "integrations/llama-index/llama_index_stratarag",
+    "stratagraph": ROOT / "src/stratagraph",
+    "langchain_stratagraph": ROOT / "integrations/langchain/langchain_stratagraph",
+    "llama_index_stratagraph": ROOT / "integrations/llama-index/llama_index_stratagraph",
 }
 HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
 GUIDES = [
@@ -35,13 +35,13 @@ INDEX_FOLDER = {
 }  # files that an index has, and the project has not
 # What names stand for in examples.
 VARIABLES = {
-    "Index": ["stratarag.Index"],
-    "answer": ["stratarag.Answer"],
-    "index": ["stratarag.Index", "llama_index_stratarag.ArchRAGIndex"],
-    "retriever": ["langchain_stratarag.PPRRetriever"],
-    "sr": ["stratarag"],
+    "Index": ["stratagraph.Index"],
+    "answer": ["stratagraph.Answer"],
+    "index": ["stratagraph.Index", "llama_index_stratagraph.ArchRAGIndex"],
+    "retriever": ["langchain_stratagraph.PPRRetriever"],
+    "sg": ["stratagraph"],
 }
-IN_TOOLS = re.compile(r"^(?:pip|python|git|stratarag|mkdocs|ruff|mypy|pytest|kill)\b|^\W|[=({\[\"']")
+IN_TOOLS = re.compile(r"^(?:pip|python|git|stratagraph|mkdocs|ruff|mypy|pytest|kill)\b|^\W|[=({\[\"']")
 
 
 def spans(text: str) -> Iterator[str]:
@@ -64,7 +64,7 @@ def path_exists(span: str) -> bool:
 
 
 def resolved(span: str) -> Any:
-    """What a dotted name means: from a package, from `stratarag`, or from its public classes.
+    """What a dotted name means: from a package, from `stratagraph`, or from its public classes.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def resolved(span: str) -> Any:
         If there is no such thing.
     """
     names = span.split(".")
-    homes = [names] if names[0] in PACKAGES else [["stratarag", *names]]
+    homes = [names] if names[0] in PACKAGES else [["stratagraph", *names]]
     homes += [[*kind.split("."), *names[1:]] for kind in VARIABLES.get(names[0], ())]
     for parts in homes:
         if (found := _followed(parts)) is not None:
@@ -127,7 +127,7 @@ def test_what_a_guide_names_exists(guide: str) -> None:
         "pipeline.filters.nothing",
         "pipeline/nowhere.py",
         "methods/<method>/no.py",
-        "sr.Nothing",
+        "sg.Nothing",
         "NoSuchClass",
     ],
 )
@@ -165,11 +165,11 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
 
 @pytest.mark.parametrize("folder", ["models", "pipeline", "store"])
 def test_the_modules_that_a_package_lists_are_there(folder: str) -> None:
-    package = importlib.import_module(f"stratarag.{folder}")
+    package = importlib.import_module(f"stratagraph.{folder}")
     listed = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*)  +\S", package.__doc__ or "", re.MULTILINE)
     names = [name for line in listed for name in line.split(", ") if (folder, name) != ("store", "lock.json")]
     assert len(names) > 10
-    here = {path.stem for path in (PACKAGES["stratarag"] / folder).iterdir()} | {"folder"}
+    here = {path.stem for path in (PACKAGES["stratagraph"] / folder).iterdir()} | {"folder"}
     assert set(names) <= here
 
 
@@ -196,7 +196,9 @@ def test_the_site_builds(tmp_path: Path) -> None:
     for notebook in (ROOT / "cookbook").glob("*.ipynb"):
         assert f"tutorials/{notebook.stem}/index.html" in pages
     reference = (tmp_path / "reference/index.html").read_text("utf-8")
-    missing = [name for name in sr.__all__ if name != "errors" and f'id="stratarag.{name}"' not in reference]
+    missing = [
+        name for name in sg.__all__ if name != "errors" and f'id="stratagraph.{name}"' not in reference
+    ]
     assert not missing
     fetched = re.compile(
         r"""<(?:script|img|link rel="(?:stylesheet|preconnect)")[^>]+(?:src|href)="https?://"""

@@ -13,40 +13,40 @@ import networkx
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from stratarag.cli import main
-from stratarag.errors import MethodMissing, MissingExtra
+import stratagraph as sg
+from stratagraph.cli import main
+from stratagraph.errors import MethodMissing, MissingExtra
 
 NASTY = "A\x00\x0b <b>&\"'</b> ]]> \ufffe \U0001f600 line\r\nbreak"
 CHUNKS = [
-    sr.Chunk("Ada Lovelace met Charles Babbage in London.", "meeting", 0, 0, 43, {"title": "One"}, ref="r"),
-    sr.Chunk("Charles Babbage built the Analytical Engine.", "meeting", 1, 44, 88, {"page": 2}, ref="r"),
-    sr.Chunk("The Analytical Engine was never in London.", "other", 0, metadata={"year": 1871}),
-    *(sr.Chunk(f"Ada Lovelace wrote note {n} for Charles Babbage.", f"note {n}") for n in range(20)),
+    sg.Chunk("Ada Lovelace met Charles Babbage in London.", "meeting", 0, 0, 43, {"title": "One"}, ref="r"),
+    sg.Chunk("Charles Babbage built the Analytical Engine.", "meeting", 1, 44, 88, {"page": 2}, ref="r"),
+    sg.Chunk("The Analytical Engine was never in London.", "other", 0, metadata={"year": 1871}),
+    *(sg.Chunk(f"Ada Lovelace wrote note {n} for Charles Babbage.", f"note {n}") for n in range(20)),
 ]
 GIVEN = {
-    "other": sr.Extraction(
-        units=(sr.SemanticUnit(f"Unit {NASTY}", ("Ada", "Engine")), sr.SemanticUnit("Alone.")),
-        entities=(sr.EntityMention("Ada", "person", f"Wrote {NASTY}"), sr.EntityMention("Engine")),
-        relations=(sr.RelationMention("Ada", "Engine", "programmed it", 7.25),),
+    "other": sg.Extraction(
+        units=(sg.SemanticUnit(f"Unit {NASTY}", ("Ada", "Engine")), sg.SemanticUnit("Alone.")),
+        entities=(sg.EntityMention("Ada", "person", f"Wrote {NASTY}"), sg.EntityMention("Engine")),
+        relations=(sg.RelationMention("Ada", "Engine", "programmed it", 7.25),),
         terms=("punched card",),
     )
 }
 
 
-def build(chunks: Any, extraction: Any = None) -> sr.Index:
-    embedder = sr.HashingEmbedder()
-    return sr.build_index(chunks, embedder=embedder, extraction=extraction, progress=False)
+def build(chunks: Any, extraction: Any = None) -> sg.Index:
+    embedder = sg.HashingEmbedder()
+    return sg.build_index(chunks, embedder=embedder, extraction=extraction, progress=False)
 
 
 @pytest.fixture(scope="module")
-def index() -> Iterator[sr.Index]:
+def index() -> Iterator[sg.Index]:
     with build(CHUNKS, GIVEN) as index:
         assert list(index.nodes())
         yield index
 
 
-def state(index: sr.Index) -> list[Any]:
+def state(index: sg.Index) -> list[Any]:
     """All that is derived from the extraction, and the extraction."""
     parts = (index.entities(), index.relations(), index.units(), index.nodes(), index.extractions())
     return [list(part) for part in parts]
@@ -60,8 +60,8 @@ def records(path: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_the_extraction_comes_back_and_gives_the_same_graph(index: sr.Index, tmp_path: Path) -> None:
-    imported = sr.read_extraction(index.export(tmp_path / "index.jsonl"))
+def test_the_extraction_comes_back_and_gives_the_same_graph(index: sg.Index, tmp_path: Path) -> None:
+    imported = sg.read_extraction(index.export(tmp_path / "index.jsonl"))
     assert imported.extractions == dict(index.extractions())
     assert GIVEN["other"] in imported.extractions.values()
     with build(imported.documents, imported.extractions) as again:
@@ -74,23 +74,23 @@ def test_the_extraction_comes_back_and_gives_the_same_graph(index: sr.Index, tmp
 
 def test_an_extraction_without_a_model_comes_back_too(tmp_path: Path) -> None:
     documents = [
-        sr.Document(f"d{n}", f"Mara Quill saw ship {n}. The salt works of Ostra burned.") for n in range(9)
+        sg.Document(f"d{n}", f"Mara Quill saw ship {n}. The salt works of Ostra burned.") for n in range(9)
     ]
     with build(documents) as index:
-        imported = sr.read_extraction(index.export(tmp_path / "index.jsonl"))
+        imported = sg.read_extraction(index.export(tmp_path / "index.jsonl"))
         with build(imported.documents, imported.extractions) as again:
             assert state(again) == state(index)
             assert again.last_report is not None
             assert not any("match no passage" in note for note in again.last_report.notes)
 
 
-def test_json_lines_hold_everything(index: sr.Index, tmp_path: Path) -> None:
+def test_json_lines_hold_everything(index: sg.Index, tmp_path: Path) -> None:
     found = records(index.export(tmp_path / "deep" / "index.jsonl"))
-    assert found["stratarag"] == [{"format": 1, "methods": ["lshtree"]}]
+    assert found["stratagraph"] == [{"format": 1, "methods": ["lshtree"]}]
     counts = {name: len(rows) for name, rows in found.items()}
     entities, relations, units, nodes, _ = state(index)
     assert counts == {
-        "stratarag": 1,
+        "stratagraph": 1,
         "document": 22,
         "chunk": 23,
         "entity": len(entities),
@@ -105,7 +105,7 @@ def test_json_lines_hold_everything(index: sr.Index, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["index.jsonl"], "nothing is left aside"
 
 
-def test_graphml_is_read_by_others_and_holds_the_graph(index: sr.Index, tmp_path: Path) -> None:
+def test_graphml_is_read_by_others_and_holds_the_graph(index: sg.Index, tmp_path: Path) -> None:
     graph = networkx.read_graphml(index.export(tmp_path / "index.graphml", "graphml"))
     kinds = Counter(data["kind"] for _, data in graph.nodes(data=True))
     entities, relations, units, nodes, _ = state(index)
@@ -128,7 +128,7 @@ def test_graphml_is_read_by_others_and_holds_the_graph(index: sr.Index, tmp_path
     assert weight == 7.25
 
 
-def test_networkx_is_given_what_graphml_holds(index: sr.Index, tmp_path: Path) -> None:
+def test_networkx_is_given_what_graphml_holds(index: sg.Index, tmp_path: Path) -> None:
     graph = index.to_networkx()
     read = networkx.read_graphml(index.export(tmp_path / "index.graphml", "graphml"), force_multigraph=True)
     assert len(graph) == len(read)
@@ -147,7 +147,7 @@ def test_networkx_is_given_what_graphml_holds(index: sr.Index, tmp_path: Path) -
         index.to_networkx("archrag")
 
 
-def test_neo4j_reads_the_graph_from_csv(index: sr.Index, tmp_path: Path) -> None:
+def test_neo4j_reads_the_graph_from_csv(index: sg.Index, tmp_path: Path) -> None:
     folder = index.export(tmp_path / "neo4j", "neo4j")
     assert sorted(file.name for file in folder.iterdir()) == ["nodes.csv", "relationships.csv"]
     with (folder / "nodes.csv").open(encoding="utf-8", newline="") as file:
@@ -168,7 +168,7 @@ def test_neo4j_reads_the_graph_from_csv(index: sr.Index, tmp_path: Path) -> None
     assert weight == 7.25
 
 
-def test_parquet_holds_the_same_tables(index: sr.Index, tmp_path: Path) -> None:
+def test_parquet_holds_the_same_tables(index: sg.Index, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow.parquet")
     folder = index.export(tmp_path / "tables", "parquet")
     expected = records(index.export(tmp_path / "index.jsonl"))
@@ -182,7 +182,7 @@ def test_parquet_holds_the_same_tables(index: sr.Index, tmp_path: Path) -> None:
         assert rows == expected[name]
 
 
-def test_a_method_s_nodes_alone(index: sr.Index, tmp_path: Path) -> None:
+def test_a_method_s_nodes_alone(index: sg.Index, tmp_path: Path) -> None:
     assert "node" in records(index.export(tmp_path / "a.jsonl", method="lshtree"))
     with pytest.raises(ValueError, match="no method 'nothing'"):
         index.export(tmp_path / "b.jsonl", method="nothing")
@@ -190,7 +190,7 @@ def test_a_method_s_nodes_alone(index: sr.Index, tmp_path: Path) -> None:
 
 
 def test_wrong_formats_and_missing_extras_write_nothing(
-    index: sr.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: sg.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
 
@@ -199,21 +199,21 @@ def test_wrong_formats_and_missing_extras_write_nothing(
     ):
         index.export(tmp_path / "x", "xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'stratarag\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'stratagraph\[parquet\]'"):
         index.export(tmp_path / "x", "parquet")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_that_fails_leaves_the_earlier_one(
-    index: sr.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: sg.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = index.export(tmp_path / "index.jsonl")
     before = path.read_bytes()
 
-    def fails(self: sr.Index) -> Iterator[Any]:
+    def fails(self: sg.Index) -> Iterator[Any]:
         raise OSError("disk full")
 
-    monkeypatch.setattr(sr.Index, "relations", fails)
+    monkeypatch.setattr(sg.Index, "relations", fails)
     with pytest.raises(OSError, match="disk full"):
         index.export(path)
     assert path.read_bytes() == before
@@ -224,23 +224,23 @@ def test_an_export_that_fails_leaves_the_earlier_one(
     ("text", "message"),
     [
         ("", "empty"),
-        ('{"passage_id": "a", "entities": []}\n', r"bad\.jsonl:1: not an export of stratarag.*read_openie"),
-        ('{"record": "stratarag", "format": 2}\n', "format 2, which a later version"),
+        ('{"passage_id": "a", "entities": []}\n', r"bad\.jsonl:1: not an export of stratagraph.*read_openie"),
+        ('{"record": "stratagraph", "format": 2}\n', "format 2, which a later version"),
         (
-            '{"record": "stratarag", "format": 1}\n{"record": "chunk", "id": "a"}\n',
+            '{"record": "stratagraph", "format": 1}\n{"record": "chunk", "id": "a"}\n',
             r"bad\.jsonl:2: not a chunk",
         ),
-        ('{"record": "stratarag", "format": 1}\nnot json\n', r"bad\.jsonl:2: not JSON"),
+        ('{"record": "stratagraph", "format": 1}\nnot json\n', r"bad\.jsonl:2: not JSON"),
     ],
 )
 def test_files_that_are_no_export(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        sr.read_extraction(path)
+        sg.read_extraction(path)
 
 
-def test_the_iterators_agree_with_each_other(index: sr.Index) -> None:
+def test_the_iterators_agree_with_each_other(index: sg.Index) -> None:
     entities, relations, units, nodes, extractions = state(index)
     names = {entity.id for entity in entities}
     chunks = {chunk.id: chunk for group in index.chunks().values() for chunk in group}
@@ -266,7 +266,7 @@ class Cli:
         return CliRunner().invoke(main, ["export", *arguments])
 
 
-def test_the_command(index: sr.Index, tmp_path: Path) -> None:
+def test_the_command(index: sg.Index, tmp_path: Path) -> None:
     call, source = Cli(), str(index.path)
     out = tmp_path / "x.jsonl"
     told = json.loads(call(source, "-o", str(out), "--json").stdout)
@@ -281,7 +281,7 @@ def test_the_command(index: sr.Index, tmp_path: Path) -> None:
     assert "Question: Who is Ada?" in out.read_text("utf-8")
 
 
-def test_the_command_says_what_is_wrong(index: sr.Index, tmp_path: Path) -> None:
+def test_the_command_says_what_is_wrong(index: sg.Index, tmp_path: Path) -> None:
     call, out = Cli(), str(tmp_path / "x")
     wrong = call(str(index.path), "--question", "Who?", "-o", out)
     assert wrong.exit_code == 2

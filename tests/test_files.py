@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.loaders import read_documents
+import stratagraph as sg
+from stratagraph.loaders import read_documents
 
 
 class Read:
@@ -77,9 +77,9 @@ def test_pages_of_a_pdf_reach_the_citations(tmp_path: Path) -> None:
     document = read["ferries.pdf"]
     assert (document.metadata["title"], document.metadata["pages"]) == ("Ferries", 7)
     assert "Page 3 tells" in document.text
-    config = sr.Config(chunking=sr.ChunkConfig(size=20, overlap=0))
-    embedder = sr.HashingEmbedder()
-    with sr.build_index([document], embedder=embedder, config=config, progress=False) as index:
+    config = sg.Config(chunking=sg.ChunkConfig(size=20, overlap=0))
+    embedder = sg.HashingEmbedder()
+    with sg.build_index([document], embedder=embedder, config=config, progress=False) as index:
         chunks = index.chunks()[document.id]
         assert [chunk.metadata["page"] for chunk in chunks] == list(range(1, 8))
         answer = index.answer("When does ferry 5 sail to Ostra?")
@@ -275,4 +275,4 @@ def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: py
     (tmp_path / "a.docx").write_bytes(zipped(**{"word/document.xml": b"<x/>"}))
     read = Read(tmp_path)
     assert len(read.skipped) == 3
-    assert all("pip install 'stratarag[files]'" in reason for reason in read.skipped.values())
+    assert all("pip install 'stratagraph[files]'" in reason for reason in read.skipped.values())

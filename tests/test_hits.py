@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag._repeats import grouped
-from stratarag.results import Hit
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph._repeats import grouped
+from stratagraph.results import Hit
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import documents
 
 
 def hit(kind: str, text: str) -> Hit:
@@ -39,17 +39,17 @@ def test_passages_and_relations_stay() -> None:
 
 
 @pytest.fixture(scope="module", params=["noderag", "hirag", "archrag", "lshtree"])
-def index(request: Any) -> sr.Index:
+def index(request: Any) -> sg.Index:
     given = [
-        sr.Document(each.id, each.text, {**each.metadata, "source": f"{each.metadata['topic']}.txt"})
+        sg.Document(each.id, each.text, {**each.metadata, "source": f"{each.metadata['topic']}.txt"})
         for each in documents(40)
     ]
-    return sr.build_index(given, request.param, embedder=FakeEmbedder(), progress=False)
+    return sg.build_index(given, request.param, embedder=FakeEmbedder(), progress=False)
 
 
 def test_where_nothing_else_is_left_repeats_stay() -> None:
     text = "Ada sailed to Bela in the spring of that year. Bela wrote to Carl about the long winter."
-    index = sr.build_index([sr.Document("d", text)], "noderag", embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index([sg.Document("d", text)], "noderag", embedder=FakeEmbedder(), progress=False)
     exact = index.retrieve("Where did Ada sail?", k=50, view="nodes", fill=False)
     whole = index.retrieve("Where did Ada sail?", k=50, view="nodes")
     assert {found.id for found in whole} == {found.id for found in exact}
@@ -59,7 +59,7 @@ def test_where_nothing_else_is_left_repeats_stay() -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_hit_names_the_source_that_all_its_documents_have(index: sr.Index) -> None:
+def test_a_hit_names_the_source_that_all_its_documents_have(index: sg.Index) -> None:
     named = index.documents()
     told = 0
     for found in index.retrieve("the ferry captain and the apple blossom", k=40, view="nodes"):
@@ -71,7 +71,7 @@ def test_a_hit_names_the_source_that_all_its_documents_have(index: sr.Index) -> 
     assert told
 
 
-def test_repeats_are_merged_with_their_sources_and_replaced(index: sr.Index) -> None:
+def test_repeats_are_merged_with_their_sources_and_replaced(index: sg.Index) -> None:
     question = "the ferry captain and the apple blossom"
     whole = index.retrieve(question, k=12, view="nodes")
     assert len(whole) == 12

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from stratarag.errors import MissingExtra
-from stratarag.importing import (
+from stratagraph.errors import MissingExtra
+from stratagraph.importing import (
     Imported,
     from_graph_documents,
     from_property_graph,
     read_graphrag,
     read_openie,
 )
-from stratarag.loaders import read_documents
-from stratarag.pipeline.merge import finish, merge
-from stratarag.pipeline.names.index import canonical
-from stratarag.records import Chunk, Document, EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.loaders import read_documents
+from stratagraph.pipeline.merge import finish, merge
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.records import Chunk, Document, EntityMention, Extraction, RelationMention, SemanticUnit
 
 
 def rows(path):
@@ -407,7 +407,7 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtra, match=r"pip install 'stratarag\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'stratagraph\[parquet\]'"):
         read_graphrag(tmp_path)
 
 

@@ -7,48 +7,48 @@ from pathlib import Path
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import ClosedIndex, NotAnIndex
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import ClosedIndex, NotAnIndex
+from stratagraph.testing import FakeEmbedder
 
 DOCUMENTS = [
-    sr.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901, "tags": ["sea"]}),
-    sr.Document("bridge", "The bridge to Ostra fell in the storm.", {"year": 1902}),
-    sr.Document("plain", "A tunnel is planned."),
+    sg.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901, "tags": ["sea"]}),
+    sg.Document("bridge", "The bridge to Ostra fell in the storm.", {"year": 1902}),
+    sg.Document("plain", "A tunnel is planned."),
 ]
 CHUNKS = [
-    sr.Chunk("First part.", "tale", 0, metadata={"page": 1}, ref="n1"),
-    sr.Chunk("Second part.", "tale", 1, metadata={"page": 2}, ref="n2"),
-    sr.Chunk("Another tale.", "other", 0, ref="n2"),
+    sg.Chunk("First part.", "tale", 0, metadata={"page": 1}, ref="n1"),
+    sg.Chunk("Second part.", "tale", 1, metadata={"page": 2}, ref="n2"),
+    sg.Chunk("Another tale.", "other", 0, ref="n2"),
 ]
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[sr.Index]:
+def index(tmp_path: Path) -> Iterator[sg.Index]:
     with build(DOCUMENTS, tmp_path / "idx") as index:
         yield index
 
 
 @pytest.fixture
-def split() -> Iterator[sr.Index]:
+def split() -> Iterator[sg.Index]:
     """An index of a caller's own chunks, two of which share a reference."""
     with build(CHUNKS) as index:
         yield index
 
 
-def build(documents: object, path: Path | None = None) -> sr.Index:
-    return sr.build_index(documents, path=path, embedder=sr.HashingEmbedder(), progress=False)
+def build(documents: object, path: Path | None = None) -> sg.Index:
+    return sg.build_index(documents, path=path, embedder=sg.HashingEmbedder(), progress=False)
 
 
-def test_documents_are_listed_with_their_metadata(index: sr.Index) -> None:
+def test_documents_are_listed_with_their_metadata(index: sg.Index) -> None:
     assert index.documents() == {document.id: document.metadata for document in DOCUMENTS}
     assert list(index.documents()) == ["bridge", "ferry", "plain"]
-    index.insert([sr.Document("ferry", "The ferry is sold.", {"year": 1905})])
+    index.insert([sg.Document("ferry", "The ferry is sold.", {"year": 1905})])
     index.delete("plain")
     assert index.documents() == {"bridge": {"year": 1902}, "ferry": {"year": 1905}}
 
 
-def test_chunks_by_document(index: sr.Index, split: sr.Index) -> None:
+def test_chunks_by_document(index: sg.Index, split: sg.Index) -> None:
     everything = index.chunks()
     assert list(everything) == ["bridge", "ferry", "plain"]
     [ferry] = everything["ferry"]
@@ -66,7 +66,7 @@ def test_chunks_by_document(index: sr.Index, split: sr.Index) -> None:
     assert [chunk.metadata["page"] for chunk in tale] == [1, 2]
 
 
-def test_chunks_are_found_by_either_id(split: sr.Index) -> None:
+def test_chunks_are_found_by_either_id(split: sg.Index) -> None:
     first, second, other = [chunk for group in split.chunks(["tale", "other"]).values() for chunk in group][
         -2:
     ] + split.chunks("other")["other"]
@@ -78,26 +78,26 @@ def test_chunks_are_found_by_either_id(split: sr.Index) -> None:
     assert [chunk.text for chunk in split.find_chunks(hit.sources)] == [hit.text]
 
 
-def test_they_follow_this_object_s_updates(index: sr.Index) -> None:
+def test_they_follow_this_object_s_updates(index: sg.Index) -> None:
     [old] = index.chunks("bridge")["bridge"]
-    index.insert([sr.Document("bridge", "It was built again.")])
+    index.insert([sg.Document("bridge", "It was built again.")])
     [new] = index.chunks("bridge")["bridge"]
     assert new.text == "It was built again."
     assert index.find_chunks([old.id, new.id]) == [new]
 
 
-def test_a_copy_answers_as_the_original(index: sr.Index, tmp_path: Path) -> None:
+def test_a_copy_answers_as_the_original(index: sg.Index, tmp_path: Path) -> None:
     index.copy_to(str(tmp_path / "copy"))
     index.copy_to(index.path)
     expected = index.retrieve("ferry to Ostra").hits
     index.delete("ferry")
-    with sr.open_index(tmp_path / "copy", embedder=sr.HashingEmbedder()) as copy:
+    with sg.open_index(tmp_path / "copy", embedder=sg.HashingEmbedder()) as copy:
         assert copy.retrieve("ferry to Ostra").hits == expected
         assert copy.methods == index.methods
         assert copy.verify() == []
         assert copy.stats()["interrupted"] is None
     index.copy_to(tmp_path / "copy")
-    with sr.open_index(tmp_path / "copy", embedder=sr.HashingEmbedder()) as copy:
+    with sg.open_index(tmp_path / "copy", embedder=sg.HashingEmbedder()) as copy:
         assert list(copy.documents()) == ["bridge", "plain"]
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("meow")
@@ -105,16 +105,16 @@ def test_a_copy_answers_as_the_original(index: sr.Index, tmp_path: Path) -> None
         index.copy_to(tmp_path / "photos")
 
 
-def test_a_private_index_is_kept_by_its_copy(split: sr.Index, tmp_path: Path) -> None:
+def test_a_private_index_is_kept_by_its_copy(split: sg.Index, tmp_path: Path) -> None:
     split.copy_to(tmp_path / "kept")
     split.close()
     assert not split.path.exists()
-    with sr.open_index(tmp_path / "kept", embedder=sr.HashingEmbedder()) as kept:
-        assert kept.insert([sr.Document("new", "A new tale.")]).added == ("new",)
+    with sg.open_index(tmp_path / "kept", embedder=sg.HashingEmbedder()) as kept:
+        assert kept.insert([sg.Document("new", "A new tale.")]).added == ("new",)
         assert len(kept.find_chunks(["n1", "n2"])) == 3
 
 
-def test_a_closed_index_says_so(index: sr.Index, tmp_path: Path) -> None:
+def test_a_closed_index_says_so(index: sg.Index, tmp_path: Path) -> None:
     index.documents()
     index.close()
     for read in (
@@ -133,7 +133,7 @@ def test_a_closed_index_says_so(index: sr.Index, tmp_path: Path) -> None:
 def test_an_index_is_warmed_without_asking_a_foreign_embedder(tmp_path: Path) -> None:
     embedder = FakeEmbedder()
     texts = ["Ada repaired the bridge of Ostra.", "The ferry to Ostra leaves at seven."]
-    built = sr.build_index(texts, ["lshtree", "hirag"], tmp_path / "i", embedder=embedder, progress=False)
+    built = sg.build_index(texts, ["lshtree", "hirag"], tmp_path / "i", embedder=embedder, progress=False)
     with built as index:
         asked = len(embedder.requests)
         index.warm()

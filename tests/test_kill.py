@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import NotAnIndex
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import assert_equal_states, state
+import stratagraph as sg
+from stratagraph.errors import NotAnIndex
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import assert_equal_states, state
 from tests.kill_child import documents, perform
 
 CHILD = Path(__file__).with_name("kill_child.py")
@@ -55,7 +55,7 @@ def answered(folder: Path) -> set[str]:
 
 
 def contents(folder: Path) -> dict[str, object]:
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.verify() == []
         return state(index, "lshtree")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stratarag.loaders import read_documents
-from stratarag.records import Document, StreamedDocument
-from stratarag.store.layout import made_layout
+from stratagraph.loaders import read_documents
+from stratagraph.records import Document, StreamedDocument
+from stratagraph.store.layout import made_layout
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_byte_order_marks_are_honoured(folder, read, encoding):
 
 
 def test_a_large_file_is_streamed(folder, read, monkeypatch):
-    monkeypatch.setattr("stratarag.loaders.STREAMED_ABOVE", 1000)
-    monkeypatch.setattr("stratarag.loaders._BLOCK", 7)
+    monkeypatch.setattr("stratagraph.loaders.STREAMED_ABOVE", 1000)
+    monkeypatch.setattr("stratagraph.loaders._BLOCK", 7)
     text = "渡船 ferry 🙂 " * 200
     (folder / "big.txt").write_text(text, "utf-8")
     (document,) = read(folder)
@@ -188,7 +188,7 @@ def test_an_index_among_the_documents_is_not_read(folder, read):
     (folder / "idx" / "CURRENT").write_text("1")
     (folder / "a.txt").write_text("yes")
     assert [d.id for d in read(folder)] == ["a.txt"]
-    assert read.skipped == {"idx": "a stratarag index"}
+    assert read.skipped == {"idx": "a stratagraph index"}
 
 
 def test_an_index_that_is_only_begun_is_not_read(folder, read):
@@ -196,7 +196,7 @@ def test_an_index_that_is_only_begun_is_not_read(folder, read):
     (folder / "idx" / "lock.json").write_text("{}")
     (folder / "a.txt").write_text("yes")
     assert [d.id for d in read(folder)] == ["a.txt"]
-    assert read.skipped == {"idx": "a stratarag index"}
+    assert read.skipped == {"idx": "a stratagraph index"}
 
 
 def test_what_is_excluded_is_passed_over_unless_given_by_itself(folder, read):

@@ -17,22 +17,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from stratarag._mapping import in_order
-from stratarag.cli import main
-from stratarag.errors import BudgetExceeded, EmbedderError, MapperError
-from stratarag.methods import NAMES
-from stratarag.protocols import Mapper
-from stratarag.testing.contract import Caller, CountingModel, documents
+import stratagraph as sg
+from stratagraph._mapping import in_order
+from stratagraph.cli import main
+from stratagraph.errors import BudgetExceeded, EmbedderError, MapperError
+from stratagraph.methods import NAMES
+from stratagraph.protocols import Mapper
+from stratagraph.testing.contract import Caller, CountingModel, documents
 
-EMBEDDER = sr.HashingEmbedder(64)
-LONG = [sr.Document(d.id, f"{d.text} " * 40, {"n": n % 3}) for n, d in enumerate(documents(60))]
+EMBEDDER = sg.HashingEmbedder(64)
+LONG = [sg.Document(d.id, f"{d.text} " * 40, {"n": n % 3}) for n, d in enumerate(documents(60))]
 QUESTION = "What does the lantern of note 3 have to do with the keeper?"
 
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Mapper]:
-    with sr.mapper("processes", 2) as made:
+    with sg.mapper("processes", 2) as made:
         yield made
 
 
@@ -45,7 +45,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def answers(index: sr.Index) -> Any:
+def answers(index: sg.Index) -> Any:
     return [
         [(hit.id, hit.score) for hit in index.retrieve(QUESTION, method=method).hits]
         for method in index.methods
@@ -54,16 +54,16 @@ def answers(index: sr.Index) -> Any:
 
 @pytest.mark.parametrize(("kind", "mode"), [("threads", "sync"), ("processes", "async")])
 def test_the_same_bytes_as_without(kind: str, mode: str, processes: Mapper, tmp_path: Path) -> None:
-    where = processes if kind == "processes" else sr.mapper("threads", 3)
+    where = processes if kind == "processes" else sg.mapper("threads", 3)
     call = Caller(mode)
     given = {"method": list(NAMES), "embedder": EMBEDDER, "progress": False}
     with (
-        sr.build_index(LONG, path=tmp_path / "one", **given) as one,
-        call(sr, "build_index", LONG, path=tmp_path / "other", mapper=where, **given) as other,
+        sg.build_index(LONG, path=tmp_path / "one", **given) as one,
+        call(sg, "build_index", LONG, path=tmp_path / "other", mapper=where, **given) as other,
     ):
         assert files(one.path) == files(other.path)
         for index in (one, other):
-            index.insert([sr.Document("new", LONG[0].text + " The keeper left."), *LONG[3:9]])
+            index.insert([sg.Document("new", LONG[0].text + " The keeper left."), *LONG[3:9]])
             index.delete(["doc-004", LONG[2].id], missing_ok=True)
         assert files(one.path) == files(other.path)
         assert answers(one) == answers(other)
@@ -75,7 +75,7 @@ def test_a_model_is_asked_the_same_from_here_alone(processes: Mapper, tmp_path: 
         model = CountingModel()
         config = {"extraction": {"mode": "llm"}}
         given = {"method": ["archrag", "lshtree"], "llm": model, "embedder": EMBEDDER, "config": config}
-        with sr.build_index(LONG[:20], path=tmp_path / name, mapper=where, progress=False, **given) as index:
+        with sg.build_index(LONG[:20], path=tmp_path / name, mapper=where, progress=False, **given) as index:
             asked.append((sorted(model.prompts), index.last_report.models))
     assert asked[0] == asked[1]
     assert files(tmp_path / "one") == files(tmp_path / "other")
@@ -105,12 +105,12 @@ def test_a_killed_worker_loses_nothing_and_repeats_no_call(tmp_path: Path) -> No
     model, undisturbed = CountingModel(), CountingModel()
     given = {"method": "lshtree", "config": {"extraction": {"mode": "llm"}}, "progress": False}
     (tmp_path / "mark").write_text("it has died")
-    with sr.build_index(LONG[:20], embedder=Deadly(tmp_path / "mark"), llm=undisturbed, **given) as index:
+    with sg.build_index(LONG[:20], embedder=Deadly(tmp_path / "mark"), llm=undisturbed, **given) as index:
         expected = files(index.path)
     (tmp_path / "mark").unlink()
-    with sr.mapper("processes", 2, embed=True) as where:
+    with sg.mapper("processes", 2, embed=True) as where:
         embedder = Deadly(tmp_path / "mark")
-        with sr.build_index(LONG[:20], embedder=embedder, llm=model, mapper=where, **given) as index:
+        with sg.build_index(LONG[:20], embedder=embedder, llm=model, mapper=where, **given) as index:
             assert (tmp_path / "mark").exists()
             assert sorted(model.prompts) == sorted(undisturbed.prompts)
             assert files(index.path) == expected
@@ -119,10 +119,10 @@ def test_a_killed_worker_loses_nothing_and_repeats_no_call(tmp_path: Path) -> No
 def test_workers_that_die_again_and_again_end_the_build_which_resumes(tmp_path: Path) -> None:
     mark, model = tmp_path / "mark", CountingModel()
     given = {"method": "lshtree", "path": tmp_path / "idx", "llm": model, "progress": False}
-    with sr.mapper("processes", 1, embed=True) as where:
+    with sg.mapper("processes", 1, embed=True) as where:
         with pytest.raises(MapperError, match=r"4 workers died .* the same batch .*SIGKILL.* fewer workers"):
-            sr.build_index(LONG[:20], embedder=Deadly(mark, always=True), mapper=where, **given)
-        with sr.build_index(LONG[:20], embedder=Deadly(mark), mapper=where, **given) as index:
+            sg.build_index(LONG[:20], embedder=Deadly(mark, always=True), mapper=where, **given)
+        with sg.build_index(LONG[:20], embedder=Deadly(mark), mapper=where, **given) as index:
             assert index.stats()["documents"] == 20
     assert len(set(model.prompts)) == len(model.prompts)
 
@@ -145,25 +145,25 @@ class Client(Refusing):
 def test_what_cannot_be_sent_is_named_before_anything_is_done(processes: Mapper, tmp_path: Path) -> None:
     path = tmp_path / "idx"
     with (
-        sr.mapper("processes", 2, embed=True) as where,
+        sg.mapper("processes", 2, embed=True) as where,
         pytest.raises(MapperError, match=r"Client 'refusing'\.session\.lock .*_thread\.lock.*embed=False"),
     ):
-        sr.build_index(LONG, path=path, embedder=Client(), mapper=where, progress=False)
+        sg.build_index(LONG, path=path, embedder=Client(), mapper=where, progress=False)
     assert not path.exists()
     with (
-        sr.mapper("processes", 2, embed=True) as where,
+        sg.mapper("processes", 2, embed=True) as where,
         pytest.raises(MapperError, match=r"\.session\.lock cannot be sent .*_thread\.lock.*embed=False"),
     ):
-        sr.build_shards(LONG, path, shards=2, embedder=Client(), mapper=where, progress=False)
+        sg.build_shards(LONG, path, shards=2, embedder=Client(), mapper=where, progress=False)
     assert not path.exists()
     with pytest.raises(EmbedderError, match="not today"):  # not sent unless the caller says so
-        sr.build_index(LONG, path=path, embedder=Client(), mapper=processes, progress=False)
+        sg.build_index(LONG, path=path, embedder=Client(), mapper=processes, progress=False)
 
 
 def test_an_error_in_a_worker_is_the_functions_own() -> None:
-    with sr.mapper("processes", 2, embed=True) as where:
+    with sg.mapper("processes", 2, embed=True) as where:
         with pytest.raises(EmbedderError, match="not today"):
-            sr.build_index(LONG, embedder=Refusing(), mapper=where, progress=False)
+            sg.build_index(LONG, embedder=Refusing(), mapper=where, progress=False)
 
         class Odd(Exception):
             def __init__(self, one: int, two: int) -> None:
@@ -188,32 +188,32 @@ def test_an_error_in_a_worker_is_the_functions_own() -> None:
 )
 def test_wrong_wishes_are_refused(given: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
-        sr.mapper(*given)
+        sg.mapper(*given)
 
 
 def test_arguments_of_another_kind_are_refused() -> None:
     with pytest.raises(ValueError, match="for Ray, not for 'processes'"):
-        sr.mapper("processes", address="127.0.0.1:6379")
+        sg.mapper("processes", address="127.0.0.1:6379")
     with pytest.raises(TypeError, match="no 'workers'"):
-        sr.build_index(LONG, mapper=5, progress=False)
+        sg.build_index(LONG, mapper=5, progress=False)
 
 
 def test_without_ray_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"pip install 'stratarag\[ray\]'"):
-        sr.build_index(LONG, mapper="ray", progress=False)
+    with pytest.raises(ImportError, match=r"pip install 'stratagraph\[ray\]'"):
+        sg.build_index(LONG, mapper="ray", progress=False)
 
 
 def test_whole_shards_are_built_by_workers(processes: Mapper, tmp_path: Path) -> None:
     given = {"shards": 4, "embedder": EMBEDDER, "progress": False, "method": "noderag"}
     with (
-        sr.build_shards(LONG, tmp_path / "one", **given) as one,
-        sr.build_shards(LONG, tmp_path / "other", mapper=processes, **given) as other,
+        sg.build_shards(LONG, tmp_path / "one", **given) as one,
+        sg.build_shards(LONG, tmp_path / "other", mapper=processes, **given) as other,
     ):
         assert one.last_report.nodes == other.last_report.nodes
         for index in (one, other):
             index.insert(
-                [sr.Document(f"new-{n}", f"The keeper has a lantern, number {n}.") for n in range(8)]
+                [sg.Document(f"new-{n}", f"The keeper has a lantern, number {n}.") for n in range(8)]
             )
         assert files(one.path) == files(other.path)
         assert answers(one) == answers(other)
@@ -222,11 +222,11 @@ def test_whole_shards_are_built_by_workers(processes: Mapper, tmp_path: Path) ->
 
 def test_a_shard_that_fails_is_named_and_the_build_resumes(processes: Mapper, tmp_path: Path) -> None:
     given = {"shards": 3, "embedder": EMBEDDER, "progress": False, "mapper": processes}
-    twice = [*LONG, sr.Document(LONG[7].id, "Something else.")]
+    twice = [*LONG, sg.Document(LONG[7].id, "Something else.")]
     with pytest.raises(ValueError, match="given twice") as caught:
-        sr.build_shards(twice, tmp_path / "root", **given)
+        sg.build_shards(twice, tmp_path / "root", **given)
     assert any("in shard-" in note or "shard" in note for note in caught.value.__notes__)
-    with sr.build_shards(LONG, tmp_path / "root", **given) as index:
+    with sg.build_shards(LONG, tmp_path / "root", **given) as index:
         assert index.stats()["documents"] == len(LONG)
 
 
@@ -234,8 +234,8 @@ def test_shards_with_a_model_are_built_here_on_one_budget(processes: Mapper, tmp
     model = CountingModel()
     given = {"shards": 3, "embedder": EMBEDDER, "llm": model, "progress": False, "mapper": processes}
     with pytest.raises(BudgetExceeded):
-        sr.build_shards(LONG[:20], tmp_path / "root", budget=sr.Budget(calls=5), **given)
-    with sr.build_shards(LONG[:20], tmp_path / "root", **given) as index:
+        sg.build_shards(LONG[:20], tmp_path / "root", budget=sg.Budget(calls=5), **given)
+    with sg.build_shards(LONG[:20], tmp_path / "root", **given) as index:
         assert index.stats()["documents"] == 20
     assert len(set(model.prompts)) == len(model.prompts)
 
@@ -250,7 +250,7 @@ def test_files_are_read_by_workers(processes: Mapper, tmp_path: Path) -> None:
     heard: list[list[Any]] = [[], []]
     found = [
         list(
-            sr.read_documents(
+            sg.read_documents(
                 tmp_path,
                 mapper=where,
                 on_skip=lambda *said, own=heard[at]: own.append(said),
@@ -265,16 +265,16 @@ def test_files_are_read_by_workers(processes: Mapper, tmp_path: Path) -> None:
 
 
 def test_streamed_documents_and_those_with_sections(processes: Mapper, tmp_path: Path) -> None:
-    section = sr.Section(0, {"page": 1}), sr.Section(900, {"page": 2})
+    section = sg.Section(0, {"page": 1}), sg.Section(900, {"page": 2})
     given = [
         *LONG[:10],
-        sr.StreamedDocument("streamed", lambda: iter([LONG[11].text] * 3), {"from": "a stream"}),
-        sr.Document("sections", LONG[12].text, {"title": "Pages"}, section),
+        sg.StreamedDocument("streamed", lambda: iter([LONG[11].text] * 3), {"from": "a stream"}),
+        sg.Document("sections", LONG[12].text, {"title": "Pages"}, section),
         *LONG[13:40],
     ]
     chunks = []
     for where in (None, processes):
-        with sr.build_index(given, embedder=EMBEDDER, mapper=where, progress=False) as index:
+        with sg.build_index(given, embedder=EMBEDDER, mapper=where, progress=False) as index:
             chunks.append(index.chunks())
     assert chunks[0] == chunks[1]
     assert {chunk.metadata["page"] for chunk in chunks[0]["sections"]} == {1, 2}
@@ -282,12 +282,12 @@ def test_streamed_documents_and_those_with_sections(processes: Mapper, tmp_path:
 
 SCRIPT = """
 import sys
-import stratarag as sr
-class Mine(sr.HashingEmbedder):
+import stratagraph as sg
+class Mine(sg.HashingEmbedder):
     pass
 docs = [f"Ada {n} has a lantern in Bremen. " * 60 for n in range(60)]
-mapper = sr.mapper("processes", 2, embed=True)
-index = sr.build_index(docs, embedder=Mine(32), mapper=mapper, progress=False)
+mapper = sg.mapper("processes", 2, embed=True)
+index = sg.build_index(docs, embedder=Mine(32), mapper=mapper, progress=False)
 print(index.stats()["documents"])
 """
 
@@ -302,14 +302,14 @@ def test_a_script_needs_no_guard_around_it(tmp_path: Path) -> None:
 
 KILLED = """
 import os, sys
-import stratarag as sr
-from stratarag._mapping import in_order
+import stratagraph as sg
+from stratagraph._mapping import in_order
 def work(batch):
     import os, time
     if batch > 1:
         time.sleep(60)
     return os.getpid()
-for pid in in_order(sr.mapper("processes", 2), work, range(9)):
+for pid in in_order(sg.mapper("processes", 2), work, range(9)):
     print(pid, flush=True)
 """
 
@@ -348,7 +348,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         made.append(files(path))
     assert made[0] == made[1]
     with pytest.raises(TypeError, match="embed must be True, False or None, not 'yes'"):
-        sr.mapper("processes", embed="yes")  # type: ignore[arg-type]
+        sg.mapper("processes", embed="yes")  # type: ignore[arg-type]
     wrong = CliRunner().invoke(main, ["build", str(tmp_path), "-o", str(tmp_path / "x"), "--workers", "2"])
     assert wrong.exit_code == 2
     assert "--mapper processes --workers 4" in wrong.output
@@ -360,8 +360,8 @@ def test_both_frameworks(processes: Mapper, tmp_path: Path) -> None:
     from langchain_core.documents import Document as LangChainDocument
     from llama_index.core.schema import Document as LlamaDocument
 
-    from langchain_stratarag import TreeRetriever
-    from llama_index_stratarag import LSHTreeIndex
+    from langchain_stratagraph import TreeRetriever
+    from llama_index_stratagraph import LSHTreeIndex
 
     path = tmp_path / "idx"
     texts = [document.text for document in LONG]

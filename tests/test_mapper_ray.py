@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import MapperError
-from stratarag.protocols import Mapper
-from stratarag.testing.contract import CountingModel, documents
+import stratagraph as sg
+from stratagraph.errors import MapperError
+from stratagraph.protocols import Mapper
+from stratagraph.testing.contract import CountingModel, documents
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'stratarag[ray]'")
-EMBEDDER = sr.HashingEmbedder(64)
-LONG = [sr.Document(d.id, f"{d.text} " * 40) for d in documents(40)]
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'stratagraph[ray]'")
+EMBEDDER = sg.HashingEmbedder(64)
+LONG = [sg.Document(d.id, f"{d.text} " * 40) for d in documents(40)]
 
 
 class Deadly:
@@ -40,22 +40,22 @@ class Deadly:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Mapper]:
-    with sr.mapper("ray", 2, embed=True) as made:
+    with sg.mapper("ray", 2, embed=True) as made:
         yield made
 
 
-def state(index: sr.Index) -> Any:
+def state(index: sg.Index) -> Any:
     return index.chunks(), [list(index.nodes(method)) for method in index.methods], list(index.relations())
 
 
 def test_the_same_as_without(cluster: Mapper, tmp_path: Path) -> None:
     given = {"method": ["archrag", "lshtree"], "embedder": EMBEDDER, "progress": False}
-    with sr.build_index(LONG, **given) as one, sr.build_index(LONG, mapper=cluster, **given) as other:
+    with sg.build_index(LONG, **given) as one, sg.build_index(LONG, mapper=cluster, **given) as other:
         assert state(one) == state(other)
     spread = {"shards": 3, "embedder": EMBEDDER, "progress": False}
     with (
-        sr.build_shards(LONG, tmp_path / "one", **spread) as one,
-        sr.build_shards(LONG, tmp_path / "other", mapper=cluster, **spread) as other,
+        sg.build_shards(LONG, tmp_path / "one", **spread) as one,
+        sg.build_shards(LONG, tmp_path / "other", mapper=cluster, **spread) as other,
     ):
         assert state(one) == state(other)
 
@@ -63,7 +63,7 @@ def test_the_same_as_without(cluster: Mapper, tmp_path: Path) -> None:
 def test_a_killed_worker_loses_nothing_and_repeats_no_call(cluster: Mapper, tmp_path: Path) -> None:
     model, mark = CountingModel(), tmp_path / "mark"
     given = {"llm": model, "config": {"extraction": {"mode": "llm"}}, "progress": False}
-    with sr.build_index(LONG[:20], embedder=Deadly(mark), mapper=cluster, **given) as index:
+    with sg.build_index(LONG[:20], embedder=Deadly(mark), mapper=cluster, **given) as index:
         assert mark.exists()
         assert index.stats()["documents"] == 20
     assert len(set(model.prompts)) == len(model.prompts)
@@ -71,9 +71,9 @@ def test_a_killed_worker_loses_nothing_and_repeats_no_call(cluster: Mapper, tmp_
 
 def test_no_cluster_is_told_soon() -> None:
     with pytest.raises(ValueError, match=r"host:port"):
-        sr.mapper("ray@nonsense")
+        sg.mapper("ray@nonsense")
     import ray
 
     ray.shutdown()  # one that is connected to would be taken
     with pytest.raises(MapperError, match=r"no cluster of Ray at '127\.0\.0\.1:9'.*ray start --head"):
-        sr.build_index(LONG, embedder=EMBEDDER, mapper="ray@127.0.0.1:9", progress=False)
+        sg.build_index(LONG, embedder=EMBEDDER, mapper="ray@127.0.0.1:9", progress=False)

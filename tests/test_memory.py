@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stratarag import _memory
+from stratagraph import _memory
 
 
 def held() -> int:

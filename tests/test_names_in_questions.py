@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-import stratarag as sr
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.testing import FakeEmbedder
 
 OTHERS = [
     f"{first} {last} of {town} sold boats."
@@ -19,7 +19,7 @@ OTHERS = [
 
 def found(question: str, *texts: str) -> list[str]:
     """The passages that a question leads to, before those that nothing leads to."""
-    index = sr.build_index([*texts, *OTHERS], "lshtree", embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index([*texts, *OTHERS], "lshtree", embedder=FakeEmbedder(), progress=False)
     hits = index.retrieve(question, k=5, view="chunks").hits
     assert asyncio.run(index.aretrieve(question, k=5, view="chunks")).hits == hits
     return [hit.text for hit in hits if hit.score > 0.01]
@@ -53,7 +53,7 @@ def test_a_name_may_be_a_word_of_grammar(question: str, named: str, other: str) 
 
 
 def test_opposite_relations_keep_their_direction() -> None:
-    index = sr.build_index(
+    index = sg.build_index(
         ["Steve founded Apple. Apple fired Steve."], "noderag", embedder=FakeEmbedder(), progress=False
     )
     (relation,) = index.relations()

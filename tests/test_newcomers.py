@@ -12,32 +12,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import ClosedIndex, EmbedderMismatch, NotAnIndex
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
+import stratagraph as sg
+from stratagraph.errors import ClosedIndex, EmbedderMismatch, NotAnIndex
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 DOCUMENTS = [
-    sr.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901}),
-    sr.Document("brook", "Ada Brook is the captain of the ferry.", {"year": 1902}),
+    sg.Document("ferry", "The ferry to Ostra leaves at seven.", {"year": 1901}),
+    sg.Document("brook", "Ada Brook is the captain of the ferry.", {"year": 1902}),
 ]
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     path = tmp_path_factory.mktemp("newcomer") / "idx"
-    with sr.build_index(DOCUMENTS, path=path, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(DOCUMENTS, path=path, embedder=FakeEmbedder(), progress=False) as index:
         yield index
 
 
-def build(documents: Any = DOCUMENTS, *arguments: Any, **settings: Any) -> sr.Index:
-    return sr.build_index(
+def build(documents: Any = DOCUMENTS, *arguments: Any, **settings: Any) -> sg.Index:
+    return sg.build_index(
         documents, *arguments, **{"embedder": FakeEmbedder(), "progress": False, **settings}
     )
 
 
 @pytest.mark.parametrize("documents", [None, 3, Path("notes"), "notes", {"text": "x"}, DOCUMENTS[0]])
-def test_one_thing_instead_of_documents(index: sr.Index, documents: Any) -> None:
-    for call in (build, sr.estimate, index.insert, index.estimate):
+def test_one_thing_instead_of_documents(index: sg.Index, documents: Any) -> None:
+    for call in (build, sg.estimate, index.insert, index.estimate):
         with pytest.raises(TypeError, match=r"pass \[text\], for files pass read_documents\(\[path\]\)"):
             call(documents)
 
@@ -52,14 +52,16 @@ def test_items_that_are_no_documents(item: Any) -> None:
 def test_documents_of_a_framework_are_sent_to_its_classes(framework: str) -> None:
     kind = pytest.importorskip(framework).Document
     item = kind(page_content="x") if framework.startswith("langchain") else kind(text="x")
-    with pytest.raises(TypeError, match=f"{framework.partition('.')[0]}.*langchain_stratarag, llama_index_"):
+    with pytest.raises(
+        TypeError, match=f"{framework.partition('.')[0]}.*langchain_stratagraph, llama_index_"
+    ):
         build([item])
 
 
 @pytest.mark.parametrize("metadata", [None, "year", {"day": datetime.date(1901, 1, 1)}])
 def test_metadata_that_is_no_json(metadata: Any) -> None:
     with pytest.raises(ValueError, match=r"metadata of document 'a' is not JSON: .*isoformat"):
-        build([sr.Document("a", "text", metadata)])
+        build([sg.Document("a", "text", metadata)])
 
 
 @pytest.mark.parametrize("method", [None, 7])
@@ -71,7 +73,7 @@ def test_no_name_of_a_method(method: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["top_k", "similarity_top_k", "filter", "n_results"])
-def test_an_argument_by_another_librarys_name(index: sr.Index, option: str) -> None:
+def test_an_argument_by_another_librarys_name(index: sg.Index, option: str) -> None:
     for call in (index.retrieve, index.answer):
         with pytest.raises(
             TypeError, match=f"no argument '{option}': it takes k, view, where, .*k_per_level"
@@ -79,7 +81,7 @@ def test_an_argument_by_another_librarys_name(index: sr.Index, option: str) -> N
             call("When does the ferry leave?", **{option: 3})
 
 
-def test_a_question_that_is_none(index: sr.Index) -> None:
+def test_a_question_that_is_none(index: sg.Index) -> None:
     with pytest.raises(ValueError, match="blank: ' '; give the words"):
         index.retrieve(" ")
     with pytest.raises(TypeError, match="not list; for several questions there is retrieve_many"):
@@ -88,12 +90,12 @@ def test_a_question_that_is_none(index: sr.Index) -> None:
         index.answer({"question": "Who?"})  # type: ignore[arg-type]
 
 
-def test_a_filter_as_text(index: sr.Index) -> None:
+def test_a_filter_as_text(index: sg.Index) -> None:
     with pytest.raises(TypeError, match=r"a mapping such as \{'year': \{'\$gte': 1901\}\}.*'year > 1901'"):
         index.retrieve("ferry", where="year > 1901")  # type: ignore[arg-type]
 
 
-def test_arrays_whose_texts_are_alike_are_different_filters(index: sr.Index) -> None:
+def test_arrays_whose_texts_are_alike_are_different_filters(index: sg.Index) -> None:
     years = [np.arange(5000) * 10, np.arange(5000) * 10]
     years[1][2500] = 1901
     assert repr(years[0]) == repr(years[1])
@@ -103,7 +105,7 @@ def test_arrays_whose_texts_are_alike_are_different_filters(index: sr.Index) -> 
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), ("100", TypeError), (None, TypeError)])
-def test_tokens_that_are_no_number(index: sr.Index, value: Any, error: type[Exception]) -> None:
+def test_tokens_that_are_no_number(index: sg.Index, value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="max_tokens must be"):
         index.answer("When does the ferry leave?", max_tokens=value)
     with pytest.raises(error, match="max_tokens must be"):
@@ -123,16 +125,16 @@ def test_the_name_of_an_embedder() -> None:
         build(embedder="all-minilm-l12")
 
 
-def test_opening_without_the_embedder_of_the_build(index: sr.Index) -> None:
+def test_opening_without_the_embedder_of_the_build(index: sg.Index) -> None:
     with pytest.raises(EmbedderMismatch, match=r"with 'fake-64'.*none was given.*\(embedder=\.\.\.\)"):
-        sr.open_index(index.path)
+        sg.open_index(index.path)
     with pytest.raises(EmbedderMismatch, match=r"with 'fake-64'.*embedder given is 'fake-32'"):
-        sr.open_index(index.path, embedder=FakeEmbedder(32))
+        sg.open_index(index.path, embedder=FakeEmbedder(32))
 
 
 def test_opening_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(NotAnIndex, match=r"holds nothing.*the path of build_index"):
-        sr.open_index(tmp_path)
+        sg.open_index(tmp_path)
 
 
 def test_asking_after_closing(tmp_path: Path) -> None:
@@ -156,21 +158,21 @@ def test_progress_and_budget_of_another_kind() -> None:
     with pytest.raises(TypeError, match="True, False or a Progress of your own, not 'yes'"):
         build(progress="yes")
     with pytest.raises(TypeError, match="calls must be a number, got '100'"):
-        sr.Budget("100")  # type: ignore[arg-type]
+        sg.Budget("100")  # type: ignore[arg-type]
 
 
-def test_ids_that_are_none(index: sr.Index) -> None:
+def test_ids_that_are_none(index: sg.Index) -> None:
     with pytest.raises(TypeError, match="a string or a list of strings, not NoneType"):
         index.delete(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [[sr.Extraction()], sr.Imported([], {}, {})])
+@pytest.mark.parametrize("given", [[sg.Extraction()], sg.Imported([], {}, {})])
 def test_an_import_instead_of_its_extractions(given: Any) -> None:
     with pytest.raises(TypeError, match=r"of what an importer returns, give `\.extractions`"):
         build(extraction=given)
 
 
-def test_an_asynchronous_model_under_the_synchronous_name(index: sr.Index) -> None:
+def test_an_asynchronous_model_under_the_synchronous_name(index: sg.Index) -> None:
     class Model:
         name = "model"
 
@@ -182,14 +184,14 @@ def test_an_asynchronous_model_under_the_synchronous_name(index: sr.Index) -> No
 
 
 def test_small_sums_are_not_shown_as_nothing() -> None:
-    bill = sr.estimate(DOCUMENTS, "noderag", llm=ScriptedChatModel(), prices=sr.Prices(0.15, 0.60))
+    bill = sg.estimate(DOCUMENTS, "noderag", llm=ScriptedChatModel(), prices=sg.Prices(0.15, 0.60))
     assert bill.cost is not None
     assert 0 < bill.cost < 0.005
     assert f"cost: {bill.cost:.4f}" in str(bill)
 
 
 @pytest.mark.parametrize("twin", ["aretrieve", "aanswer", "aestimate"])
-async def test_both_halves_work_in_a_running_loop(index: sr.Index, twin: str) -> None:
+async def test_both_halves_work_in_a_running_loop(index: sg.Index, twin: str) -> None:
     subject: Any = DOCUMENTS if twin == "aestimate" else "When does the ferry leave?"
     synchronous: Callable[[Any], Any] = getattr(index, twin[1:])
     assert type(synchronous(subject)) is type(await getattr(index, twin)(subject))
@@ -198,19 +200,19 @@ async def test_both_halves_work_in_a_running_loop(index: sr.Index, twin: str) ->
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
     [
-        ("langchain_stratarag", "langchain_core", "langchain"),
-        ("llama_index_stratarag", "llama_index", "llama-index"),
+        ("langchain_stratagraph", "langchain_core", "langchain"),
+        ("llama_index_stratagraph", "llama_index", "llama-index"),
     ],
 )
 def test_a_framework_that_is_not_installed(module: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert f"pip install 'stratarag[{extra}]'" in done.stderr.splitlines()[-1]
+    assert f"pip install 'stratagraph[{extra}]'" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("value", ["3", 2.5, True, None])
-def test_llama_index_k_that_is_no_number(index: sr.Index, value: Any) -> None:
-    adapters = pytest.importorskip("llama_index_stratarag")
+def test_llama_index_k_that_is_no_number(index: sg.Index, value: Any) -> None:
+    adapters = pytest.importorskip("llama_index_stratagraph")
     with pytest.raises(TypeError, match="similarity_top_k must be a whole number"):
         adapters.LSHTreeIndex(core=index).as_retriever(similarity_top_k=value)

@@ -14,12 +14,12 @@ import fsspec
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from langchain_stratarag import TreeRetriever
-from llama_index_stratarag import LSHTreeIndex
-from stratarag import errors
-from stratarag.cli import main
-from stratarag.models.local import HashingEmbedder
+import stratagraph as sg
+from langchain_stratagraph import TreeRetriever
+from llama_index_stratagraph import LSHTreeIndex
+from stratagraph import errors
+from stratagraph.cli import main
+from stratagraph.models.local import HashingEmbedder
 from tests.store.support import traces_of
 
 QUESTION = "Who founded the Kestrel Press?"
@@ -31,9 +31,9 @@ TEXTS = {
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[sr.Index]:
-    documents = [sr.Document(name, text) for name, text in TEXTS.items()]
-    with sr.build_index(
+def local(tmp_path: Path) -> Iterator[sg.Index]:
+    documents = [sg.Document(name, text) for name, text in TEXTS.items()]
+    with sg.build_index(
         documents, path=tmp_path / "idx", embedder=HashingEmbedder(), progress=False
     ) as index:
         yield index
@@ -50,8 +50,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     memory.pseudo_dirs[:] = [""]
 
 
-def opened(url: str, **more: Any) -> sr.Index:
-    return sr.open_index(url, embedder=HashingEmbedder(), **more)
+def opened(url: str, **more: Any) -> sg.Index:
+    return sg.open_index(url, embedder=HashingEmbedder(), **more)
 
 
 def inside(url: str) -> tuple[Any, str]:
@@ -64,11 +64,11 @@ def files(url: str) -> list[str]:
     return sorted(path.removeprefix(root).lstrip("/") for path in system.find(root))
 
 
-def hits(index: sr.Index) -> list[tuple[str, float]]:
+def hits(index: sg.Index) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hit in index.retrieve(QUESTION).hits]
 
 
-def test_what_was_copied_answers_as_the_folder_does(local: sr.Index, url: str) -> None:
+def test_what_was_copied_answers_as_the_folder_does(local: sg.Index, url: str) -> None:
     local.copy_to(url)
     with opened(url) as index:
         cache = index.path
@@ -81,19 +81,19 @@ def test_what_was_copied_answers_as_the_folder_does(local: sr.Index, url: str) -
     assert not cache.exists()
 
 
-async def test_it_opens_from_async_code(local: sr.Index, url: str) -> None:
+async def test_it_opens_from_async_code(local: sg.Index, url: str) -> None:
     local.copy_to(url)
-    index = await sr.aopen_index(url, embedder=HashingEmbedder())
+    index = await sg.aopen_index(url, embedder=HashingEmbedder())
     found = await index.aretrieve(QUESTION)
     assert [hit.id for hit in found.hits] == [each for each, _ in hits(local)]
     index.close()
 
 
-def test_reload_turns_to_what_was_published_since_and_leaves_nothing_older(local: sr.Index, url: str) -> None:
+def test_reload_turns_to_what_was_published_since_and_leaves_nothing_older(local: sg.Index, url: str) -> None:
     local.copy_to(url)
     with opened(url) as index:
         before = hits(index)
-        local.insert([sr.Document("inn", "The Kestrel Press was sold to an inn.")])
+        local.insert([sg.Document("inn", "The Kestrel Press was sold to an inn.")])
         local.delete("press")
         local.copy_to(url)
         assert hits(index) == before
@@ -106,7 +106,7 @@ def test_reload_turns_to_what_was_published_since_and_leaves_nothing_older(local
         assert traces_of(index.path, "Orla Venn") == []
 
 
-def test_a_change_is_refused_with_the_way_to_make_it(local: sr.Index, url: str, tmp_path: Path) -> None:
+def test_a_change_is_refused_with_the_way_to_make_it(local: sg.Index, url: str, tmp_path: Path) -> None:
     local.copy_to(url)
     with opened(url) as index:
         with pytest.raises(errors.ReadOnly, match="copy_to"):
@@ -116,7 +116,7 @@ def test_a_change_is_refused_with_the_way_to_make_it(local: sr.Index, url: str, 
         with pytest.raises(errors.ReadOnly, match="copy_to"):
             index.add_method("archrag")
         index.copy_to(tmp_path / "own")
-    with sr.open_index(tmp_path / "own", embedder=HashingEmbedder()) as own:
+    with sg.open_index(tmp_path / "own", embedder=HashingEmbedder()) as own:
         own.delete("choir")
         own.copy_to(url)
     with opened(url) as index:
@@ -124,7 +124,7 @@ def test_a_change_is_refused_with_the_way_to_make_it(local: sr.Index, url: str, 
 
 
 def test_a_cache_serves_again_while_it_is_what_is_published(
-    local: sr.Index, url: str, tmp_path: Path
+    local: sg.Index, url: str, tmp_path: Path
 ) -> None:
     local.copy_to(url)
     kept = tmp_path / "kept"
@@ -152,7 +152,7 @@ def _asked(url: str, kept: Path, found: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file URLs of drives")
-def test_processes_share_a_cache(local: sr.Index, tmp_path: Path) -> None:
+def test_processes_share_a_cache(local: sg.Index, tmp_path: Path) -> None:
     url, kept = f"file://{tmp_path}/bucket", tmp_path / "kept"
     local.copy_to(url)
     context = multiprocessing.get_context("spawn")
@@ -168,7 +168,7 @@ def test_processes_share_a_cache(local: sr.Index, tmp_path: Path) -> None:
 
 
 def test_an_upload_that_broke_leaves_what_was_there(
-    local: sr.Index, url: str, monkeypatch: pytest.MonkeyPatch
+    local: sg.Index, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system, _ = inside(url)
     whole = type(system).pipe_file
@@ -197,7 +197,7 @@ def test_an_upload_that_broke_leaves_what_was_there(
 
 
 def test_a_reader_turns_to_what_replaced_the_generation_it_was_fetching(
-    local: sr.Index, url: str, monkeypatch: pytest.MonkeyPatch
+    local: sg.Index, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local.copy_to(url)
     local.delete("choir")
@@ -218,7 +218,7 @@ def test_a_reader_turns_to_what_replaced_the_generation_it_was_fetching(
 
 @pytest.mark.parametrize("damage", ["flipped", "longer", "shorter"])
 def test_a_damaged_download_is_told_and_not_served(
-    local: sr.Index, url: str, damage: str, tmp_path: Path
+    local: sg.Index, url: str, damage: str, tmp_path: Path
 ) -> None:
     local.copy_to(url)
     system, root = inside(url)
@@ -233,9 +233,9 @@ def test_a_damaged_download_is_told_and_not_served(
 
 @pytest.mark.parametrize("name", ["../../stolen.npy", "/stolen.npy", "a/./b.npy", "passwd", "manifest.json"])
 def test_no_name_in_a_manifest_leads_out_of_the_cache(
-    local: sr.Index, url: str, name: str, tmp_path: Path
+    local: sg.Index, url: str, name: str, tmp_path: Path
 ) -> None:
-    from stratarag.store.manifest import _checksum
+    from stratagraph.store.manifest import _checksum
 
     local.copy_to(url)
     system, root = inside(url)
@@ -251,7 +251,7 @@ def test_no_name_in_a_manifest_leads_out_of_the_cache(
 
 
 @pytest.mark.parametrize("content", [b"", b"../1\n", b"1.partial\n", b"\xff\n", b"9" * 1000])
-def test_a_pointer_that_is_none_is_told(local: sr.Index, url: str, content: bytes) -> None:
+def test_a_pointer_that_is_none_is_told(local: sg.Index, url: str, content: bytes) -> None:
     local.copy_to(url)
     system, root = inside(url)
     system.pipe_file(f"{root}/CURRENT", content)
@@ -259,7 +259,7 @@ def test_a_pointer_that_is_none_is_told(local: sr.Index, url: str, content: byte
         opened(url)
 
 
-def test_places_that_hold_no_index_are_told(local: sr.Index, url: str) -> None:
+def test_places_that_hold_no_index_are_told(local: sg.Index, url: str) -> None:
     with pytest.raises(errors.NotAnIndex, match="holds nothing"):
         opened(url)
     system, root = inside(url)
@@ -272,13 +272,13 @@ def test_places_that_hold_no_index_are_told(local: sr.Index, url: str) -> None:
     assert files(url) == ["holiday.jpg"]
 
 
-def test_a_folder_that_other_tools_copied_opens(local: sr.Index, tmp_path: Path) -> None:
+def test_a_folder_that_other_tools_copied_opens(local: sg.Index, tmp_path: Path) -> None:
     shutil.copytree(local.path, tmp_path / "bucket")
     with opened(f"file://{tmp_path}/bucket") as index:
         assert hits(index) == hits(local)
 
 
-def test_refused_credentials_are_told(local: sr.Index, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_credentials_are_told(local: sg.Index, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local.copy_to(url)
 
     def refusing(*_: Any, **__: Any) -> None:
@@ -289,29 +289,29 @@ def test_refused_credentials_are_told(local: sr.Index, url: str, monkeypatch: py
         opened(url)
 
 
-def test_what_is_not_installed_or_unknown_is_told(local: sr.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_or_unknown_is_told(local: sg.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="fsspec knows"):
         opened("carrier-pigeon://loft/idx")
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(errors.MissingExtra, match="pip install s3fs"):
         local.copy_to("s3://bucket/idx")
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'stratarag\[remote\]'"):
+    with pytest.raises(errors.MissingExtra, match=r"pip install 'stratagraph\[remote\]'"):
         opened("memory://idx")
 
 
-def test_arguments_that_do_not_go_together_are_told(local: sr.Index, url: str, tmp_path: Path) -> None:
+def test_arguments_that_do_not_go_together_are_told(local: sg.Index, url: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cache_dir is for"):
-        sr.open_index(local.path, cache_dir=tmp_path)
+        sg.open_index(local.path, cache_dir=tmp_path)
     with pytest.raises(ValueError, match="build in a local folder"):
-        sr.build_index(["a text"], path=url, progress=False)
+        sg.build_index(["a text"], path=url, progress=False)
     assert files(url) == []
 
 
 def test_shards_are_refused_by_name(tmp_path: Path, url: str) -> None:
     root = tmp_path / "shards"
-    documents = [sr.Document(name, text) for name, text in TEXTS.items()]
-    with sr.build_shards(documents, root, shards=2, embedder=HashingEmbedder(), progress=False) as shards:
+    documents = [sg.Document(name, text) for name, text in TEXTS.items()]
+    with sg.build_shards(documents, root, shards=2, embedder=HashingEmbedder(), progress=False) as shards:
         with pytest.raises(errors.StoreError, match="shard-0000"):
             shards.copy_to(url)
         assert shards.reload() >= 1
@@ -320,7 +320,7 @@ def test_shards_are_refused_by_name(tmp_path: Path, url: str) -> None:
         opened(f"file://{root}")
 
 
-def test_both_frameworks_open_a_url(local: sr.Index, url: str) -> None:
+def test_both_frameworks_open_a_url(local: sg.Index, url: str) -> None:
     from langchain_core.embeddings import Embeddings
 
     class Hashed(Embeddings):
@@ -337,7 +337,7 @@ def test_both_frameworks_open_a_url(local: sr.Index, url: str) -> None:
     assert best in {each.text for each in loaded.as_retriever(similarity_top_k=3).retrieve(QUESTION)}
 
 
-def test_commands_take_a_url(local: sr.Index, tmp_path: Path) -> None:
+def test_commands_take_a_url(local: sg.Index, tmp_path: Path) -> None:
     url, kept = f"file://{tmp_path}/bucket", tmp_path / "kept"
     local.copy_to(url)
 
@@ -355,10 +355,10 @@ def test_commands_take_a_url(local: sr.Index, tmp_path: Path) -> None:
     assert "read only" in refused.output
 
 
-def test_a_server_of_a_url_only_reads(local: sr.Index, tmp_path: Path) -> None:
+def test_a_server_of_a_url_only_reads(local: sg.Index, tmp_path: Path) -> None:
     from fastapi.testclient import TestClient
 
-    from stratarag import server
+    from stratagraph import server
 
     url = f"file://{tmp_path}/bucket"
     local.copy_to(url)

@@ -15,8 +15,8 @@ pytest.importorskip("openai")
 pytest.importorskip("nltk")
 pytest.importorskip("rouge_score")
 
-from stratarag.config import as_config
-from stratarag.eval.checking import check_rows
+from stratagraph.config import as_config
+from stratagraph.eval.checking import check_rows
 from tests.clients.server import ModelServer
 from tests.eval.replies import replies
 

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -17,27 +17,27 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_is_sorted_and_complete() -> None:
-    assert sr.__all__ == sorted(sr.__all__)
-    for name in sr.__all__:
-        assert getattr(sr, name) is not None
-    assert set(sr.__all__) <= set(dir(sr))
+    assert sg.__all__ == sorted(sg.__all__)
+    for name in sg.__all__:
+        assert getattr(sg, name) is not None
+    assert set(sg.__all__) <= set(dir(sg))
 
 
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'bild_index'"):
-        sr.bild_index  # noqa: B018
+        sg.bild_index  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["build_index", "estimate", "open_index"])
 def test_twins_have_the_same_parameters(name: str) -> None:
     assert (
-        inspect.signature(getattr(sr, name)).parameters
-        == inspect.signature(getattr(sr, f"a{name}")).parameters
+        inspect.signature(getattr(sg, name)).parameters
+        == inspect.signature(getattr(sg, f"a{name}")).parameters
     )
 
 
 def test_every_method_of_index_has_its_twin() -> None:
-    public = {name for name, _ in inspect.getmembers(sr.Index, inspect.isfunction) if name[0] != "_"}
+    public = {name for name, _ in inspect.getmembers(sg.Index, inspect.isfunction) if name[0] != "_"}
     for name in (
         "add_method",
         "answer",
@@ -50,8 +50,8 @@ def test_every_method_of_index_has_its_twin() -> None:
         "retrieve_many",
         "stream",
     ):
-        twin = inspect.signature(getattr(sr.Index, f"a{name}")).parameters
-        assert inspect.signature(getattr(sr.Index, name)).parameters == twin
+        twin = inspect.signature(getattr(sg.Index, f"a{name}")).parameters
+        assert inspect.signature(getattr(sg.Index, name)).parameters == twin
         public -= {name, f"a{name}"}
     local = {"answer_k", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
     local |= {"browse", "export", "extractions", "levels", "nodes", "reload", "show", "show_report", "units"}
@@ -64,10 +64,10 @@ def test_the_core_knows_no_framework() -> None:
         """
         import sys
         sys.modules["llama_index"] = sys.modules["langchain_core"] = sys.modules["langchain"] = None
-        import stratarag as sr
-        for name in sr.__all__:
-            getattr(sr, name)
-        import stratarag.cli, stratarag.testing
+        import stratagraph as sg
+        for name in sg.__all__:
+            getattr(sg, name)
+        import stratagraph.cli, stratagraph.testing
         """
     )
     assert result.returncode == 0, result.stderr
@@ -77,7 +77,7 @@ def test_nothing_heavy_is_imported() -> None:
     result = run(
         """
         import sys
-        import stratarag
+        import stratagraph
         heavy = {"numpy", "scipy", "sklearn", "igraph", "networkx", "pydantic", "onnxruntime", "tiktoken"}
         print(sorted(heavy & set(sys.modules)))
         """
@@ -86,8 +86,8 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 def test_errors_have_one_root() -> None:
-    kinds = [kind for _, kind in inspect.getmembers(sr.errors, inspect.isclass)]
+    kinds = [kind for _, kind in inspect.getmembers(sg.errors, inspect.isclass)]
     assert len(kinds) > 10
-    assert all(issubclass(kind, sr.errors.StrataragError) for kind in kinds)
-    drawn = sr.errors.__doc__ or ""
+    assert all(issubclass(kind, sg.errors.StratagraphError) for kind in kinds)
+    drawn = sg.errors.__doc__ or ""
     assert all(kind.__name__ in drawn for kind in kinds)

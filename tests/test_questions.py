@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.question import LONGEST
-from stratarag.results import Retrieval
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.question import LONGEST
+from stratagraph.results import Retrieval
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.testing.contract import documents
 
-RARE = sr.Document("rare", "The quokka was last seen on Bald Island.")
+RARE = sg.Document("rare", "The quokka was last seen on Bald Island.")
 MEGABYTE = "Where does the ferry leave, and who told the harbour master? " * 18_000
 QUESTIONS = {
     "grammar": "what was it that they did and who were you",
@@ -30,9 +30,9 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module", params=["lshtree", "archrag", "noderag", "hirag"])
-def index(request: Any) -> Iterator[sr.Index]:
+def index(request: Any) -> Iterator[sg.Index]:
     texts = [*documents(40), RARE]
-    with sr.build_index(texts, request.param, embedder=FakeEmbedder(), progress=False) as built:
+    with sg.build_index(texts, request.param, embedder=FakeEmbedder(), progress=False) as built:
         yield built
 
 
@@ -43,7 +43,7 @@ def check(found: Retrieval, k: int) -> None:
     assert all(hit.text and hit.sources for hit in found)
 
 
-def asked(index: sr.Index, asynchronous: bool, question: str, **options: Any) -> Retrieval:
+def asked(index: sg.Index, asynchronous: bool, question: str, **options: Any) -> Retrieval:
     if asynchronous:
         return asyncio.run(index.aretrieve(question, 5, **options))
     return index.retrieve(question, 5, **options)
@@ -52,37 +52,37 @@ def asked(index: sr.Index, asynchronous: bool, question: str, **options: Any) ->
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("view", [None, "nodes", "chunks"])
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
-def test_every_question_is_searched_for(index: sr.Index, kind: str, view: Any, asynchronous: bool) -> None:
+def test_every_question_is_searched_for(index: sg.Index, kind: str, view: Any, asynchronous: bool) -> None:
     check(asked(index, asynchronous, QUESTIONS[kind], view=view), 5)
 
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
-def test_every_question_is_answered_or_refused(index: sr.Index, kind: str) -> None:
+def test_every_question_is_answered_or_refused(index: sg.Index, kind: str) -> None:
     answer = index.answer(QUESTIONS[kind], 4)
     assert answer.text.strip()
     assert "".join(index.stream(QUESTIONS[kind], 4)).strip()
 
 
-def test_one_rare_word_finds_its_passage(index: sr.Index) -> None:
+def test_one_rare_word_finds_its_passage(index: sg.Index) -> None:
     for rank in ("walk", "bm25", "dense", "hybrid"):
         assert index.retrieve("quokka", 1, view="chunks", rank=rank).hits[0].documents == ("rare",)
     assert index.retrieve("quokka", 3).hits[0].documents == ("rare",)
     assert len(index.retrieve("quokka", 9, view="chunks", rank="bm25").hits) == 1
 
 
-def test_what_a_script_does_not_share_no_word_finds(index: sr.Index) -> None:
+def test_what_a_script_does_not_share_no_word_finds(index: sg.Index) -> None:
     assert len(index.retrieve("灯台はどこ", 5, view="chunks", rank="bm25").hits) == 0
     check(index.retrieve("灯台はどこ", 5, view="chunks", rank="hybrid"), 5)
 
 
-def test_of_a_megabyte_names_and_words_of_the_beginning_count(index: sr.Index) -> None:
+def test_of_a_megabyte_names_and_words_of_the_beginning_count(index: sg.Index) -> None:
     found = index.retrieve("Where is the quokka? " + MEGABYTE, 5, view="chunks", rank="bm25")
     other = index.retrieve("Where is the quokka? " + MEGABYTE[:30_000], 5, view="chunks", rank="bm25")
     assert [hit.id for hit in found] == [hit.id for hit in other]
     assert "rare" in [hit.documents[0] for hit in found]
 
 
-def test_of_a_megabyte_the_beginning_is_embedded_once(index: sr.Index) -> None:
+def test_of_a_megabyte_the_beginning_is_embedded_once(index: sg.Index) -> None:
     asked: list[int] = []
 
     class Counting(FakeEmbedder):
@@ -90,7 +90,7 @@ def test_of_a_megabyte_the_beginning_is_embedded_once(index: sr.Index) -> None:
             asked.append(len(text))
             return super().embed_query(text)
 
-    with sr.open_index(index.path, embedder=Counting()) as opened:
+    with sg.open_index(index.path, embedder=Counting()) as opened:
         for view in (None, "nodes", "chunks"):
             opened.retrieve(MEGABYTE, 5, view=view)
         opened.answer(MEGABYTE)
@@ -99,7 +99,7 @@ def test_of_a_megabyte_the_beginning_is_embedded_once(index: sr.Index) -> None:
 
 @pytest.mark.parametrize("decompose", ["names", "questions"])
 @pytest.mark.parametrize("kind", ["grammar", "another script", "no words", "a megabyte"])
-def test_a_model_may_be_asked_about_them_all(index: sr.Index, kind: str, decompose: Any) -> None:
+def test_a_model_may_be_asked_about_them_all(index: sg.Index, kind: str, decompose: Any) -> None:
     model = ScriptedChatModel('{"entities": [], "questions": []}', name=f"{kind} {decompose}")
-    with sr.open_index(index.path, llm=model, embedder=FakeEmbedder()) as opened:
+    with sg.open_index(index.path, llm=model, embedder=FakeEmbedder()) as opened:
         check(opened.retrieve(QUESTIONS[kind], 5, decompose=decompose), 5)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from stratarag.cli import main
+import stratagraph as sg
+from stratagraph.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -51,7 +51,7 @@ class Session:
             if step.startswith(INSTALLING):
                 continue
             words = shlex.split(step)
-            if words[0].removeprefix(".venv/bin/") == "stratarag":
+            if words[0].removeprefix(".venv/bin/") == "stratagraph":
                 result = CliRunner().invoke(main, words[1:])
                 assert result.exit_code == 0, (step, result.output)
                 self.printed[step] = result.stdout
@@ -77,7 +77,7 @@ def test_every_block_runs_as_it_stands(session: Session, capsys: pytest.CaptureF
     assert ran["verify"].startswith("sound")
     assert "The ferry to Ostra leaves at seven." in capsys.readouterr().out
     for folder, left in (("idx", {"ferry", "tunnel"}), ("idx-cli", {"notes/letters/ferry.txt"})):
-        with sr.open_index(folder) as index:
+        with sg.open_index(folder) as index:
             assert index.documents().keys() == left
 
 
@@ -91,7 +91,7 @@ def test_ten_minutes_run_as_they_stand(session: Session, capsys: pytest.CaptureF
     assert "letters/quill.txt" in ran["query"]
     assert "letters/gale.txt" in ran["query"]
     assert "Ida Fenn painted the lamp" in capsys.readouterr().out
-    with sr.open_index("islands") as index:
+    with sg.open_index("islands") as index:
         assert index.documents().keys() >= {"letters/paint.txt", "letters/quill.txt"}
         assert "letters/board.md" not in index.documents()
 
@@ -100,8 +100,8 @@ def test_ten_minutes_run_as_they_stand(session: Session, capsys: pytest.CaptureF
     ("text", "error"),
     [
         ("```python\nmy_model\n```", NameError),
-        ("```bash\nstratarag query nowhere question\n```", AssertionError),
-        ("```bash\nstratarag build . --no-such-option\n```", AssertionError),
+        ("```bash\nstratagraph query nowhere question\n```", AssertionError),
+        ("```bash\nstratagraph build . --no-such-option\n```", AssertionError),
         ("```bash\nls nowhere\n```", subprocess.CalledProcessError),
         ("```sh\ntrue\n```", AssertionError),
     ],
@@ -114,7 +114,7 @@ def test_a_block_that_does_not_run_is_noticed(session: Session, text: str, error
 def test_the_opening_commands_install_in_one_line_each() -> None:
     (_, first), (_, second) = list(blocks(README))[:2]
     assert first.splitlines() == [
-        "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local]' && .venv/bin/stratarag demo"
+        "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local]' && .venv/bin/stratagraph demo"
     ]
     (tests,) = second.splitlines()
     assert tests.split(" && ")[-1] == ".venv/bin/python -m pytest -n auto"
@@ -126,19 +126,19 @@ def test_extras_exist_and_are_named() -> None:
     declared = set(
         tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     )
-    named = set(re.findall(r"`\[([\w-]+)\]`|'(?:stratarag|\.)\[([\w-]+)\]'", README))
+    named = set(re.findall(r"`\[([\w-]+)\]`|'(?:stratagraph|\.)\[([\w-]+)\]'", README))
     found = {extra for pair in named for extra in pair if extra}
     assert found <= declared
     assert declared == found
 
 
 def test_the_list_of_what_has_no_async_twin_is_true() -> None:
-    members = {name for name, _ in inspect.getmembers(sr.Index, inspect.isfunction) if name[0] != "_"}
+    members = {name for name, _ in inspect.getmembers(sg.Index, inspect.isfunction) if name[0] != "_"}
     without = {name for name in members if f"a{name}" not in members and name[1:] not in members}
     (has,) = re.findall(r"Whatever may call a\nmodel.*?(?=What only reads)", README, re.DOTALL)
     (none,) = re.findall(r"^What only reads or copies.*?(?=Nor have)", README, re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", none)) == without
-    twins = {name for name in members if name[1:] in members} | {n for n in sr.__all__ if n[1:] in sr.__all__}
+    twins = {name for name in members if name[1:] in members} | {n for n in sg.__all__ if n[1:] in sg.__all__}
     assert set(re.findall(r"`(\w+)`", has)) == twins
 
 
@@ -154,5 +154,5 @@ def test_the_list_of_what_has_no_async_twin_is_true() -> None:
     ],
 )
 def test_ways_in_are_named(name: str) -> None:
-    assert name in sr.__all__
+    assert name in sg.__all__
     assert f"{name}`" in README

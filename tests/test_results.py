@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.results import Hit, Retrieval, build_context, clip
+from stratagraph.results import Hit, Retrieval, build_context, clip
 
 
 def words(text: str) -> int:

@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from stratarag.eval import evaluate, load_dataset
-from stratarag.eval.bootstrap import paired_difference
-from stratarag.testing import FakeEmbedder
+from stratagraph.eval import evaluate, load_dataset
+from stratagraph.eval.bootstrap import paired_difference
+from stratagraph.testing import FakeEmbedder
 
 COOKBOOK = Path(__file__).parents[1] / "cookbook"
 KEPT = COOKBOOK / "measured"

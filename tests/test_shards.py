@@ -14,10 +14,10 @@ import networkx as nx
 import pytest
 from click.testing import CliRunner
 
-import stratarag as sr
-from stratarag import demo
-from stratarag.cli import main
-from stratarag.errors import (
+import stratagraph as sg
+from stratagraph import demo
+from stratagraph.cli import main
+from stratagraph.errors import (
     BudgetExceeded,
     ClosedIndex,
     Damaged,
@@ -30,12 +30,12 @@ from stratarag.errors import (
     ShardMissing,
     StoreError,
 )
-from stratarag.methods import NAMES
-from stratarag.store.files import Directory
-from stratarag.store.lock import WriterLock
-from stratarag.testing.contract import Caller, CountingModel, documents
+from stratagraph.methods import NAMES
+from stratagraph.store.files import Directory
+from stratagraph.store.lock import WriterLock
+from stratagraph.testing.contract import Caller, CountingModel, documents
 
-EMBEDDER = sr.HashingEmbedder(128)
+EMBEDDER = sg.HashingEmbedder(128)
 DOCS = documents(24)
 QUESTION = "What does the lantern of note 3 have to do with the keeper?"
 
@@ -45,9 +45,9 @@ def call(request: pytest.FixtureRequest) -> Caller:
     return Caller(request.param)
 
 
-def build(path: Path, docs: Any = DOCS, **given: Any) -> sr.Index:
+def build(path: Path, docs: Any = DOCS, **given: Any) -> sg.Index:
     given = {"shards": 3, **given} if "by" not in given else given
-    return sr.build_shards(docs, path, embedder=EMBEDDER, progress=False, **given)
+    return sg.build_shards(docs, path, embedder=EMBEDDER, progress=False, **given)
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +59,24 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def index(root: Path) -> Any:
-    with sr.open_index(root, embedder=EMBEDDER) as opened:
+    with sg.open_index(root, embedder=EMBEDDER) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def whole() -> Any:
-    with sr.build_index(DOCS, list(NAMES), embedder=EMBEDDER, progress=False) as built:
+    with sg.build_index(DOCS, list(NAMES), embedder=EMBEDDER, progress=False) as built:
         yield built
 
 
-def scores(found: sr.Retrieval) -> dict[str, float]:
+def scores(found: sg.Retrieval) -> dict[str, float]:
     return {hit.id: pytest.approx(hit.score, abs=1e-5) for hit in found.hits}
 
 
 @pytest.mark.parametrize("rank", ["bm25", "dense"])
 @pytest.mark.parametrize("where", [None, {"topic": "theatre"}])
 def test_words_and_vectors_score_as_in_one_index(
-    index: sr.Index, whole: sr.Index, rank: Any, where: Any
+    index: sg.Index, whole: sg.Index, rank: Any, where: Any
 ) -> None:
     given = {"view": "chunks", "rank": rank, "where": where}
     assert scores(index.retrieve(QUESTION, 8, **given)) == scores(whole.retrieve(QUESTION, 8, **given))
@@ -86,7 +86,7 @@ def test_the_walk_finds_what_it_finds_in_one_index(tmp_path: Path) -> None:
     docs, questions = list(demo.documents()), [each.question for each in demo.showcase()]
     with (
         build(tmp_path / "root", docs, shards=4) as index,
-        sr.build_index(docs, embedder=EMBEDDER, progress=False) as whole,
+        sg.build_index(docs, embedder=EMBEDDER, progress=False) as whole,
     ):
         shared = []
         for question in questions:
@@ -103,7 +103,7 @@ def test_a_walk_goes_from_a_shard_to_another_by_a_name(tmp_path: Path) -> None:
         "c": "In summer the harbour smells of tar, and boys sell apples on the steps.",
         "d": "A fair is held on the green, and a fiddler plays until the lamps are lit.",
     }
-    docs = [sr.Document(name, text, {"tenant": name}) for name, text in texts.items()]
+    docs = [sg.Document(name, text, {"tenant": name}) for name, text in texts.items()]
     with build(tmp_path / "root", docs, by="tenant") as index:
         assert index.stats()["shards"] == 4
         found = index.retrieve("Where is what Orla Venn founded?", 4, view="chunks")
@@ -113,7 +113,7 @@ def test_a_walk_goes_from_a_shard_to_another_by_a_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", NAMES)
 @pytest.mark.parametrize("view", ["nodes", "chunks", None])
-def test_methods_find_k_things_in_order(index: sr.Index, method: str, view: Any) -> None:
+def test_methods_find_k_things_in_order(index: sg.Index, method: str, view: Any) -> None:
     found = index.retrieve(QUESTION, 6, view=view, method=method)
     ranked = [hit.score for hit in found.hits]
     known = {chunk.id for chunks in index.chunks().values() for chunk in chunks}
@@ -124,7 +124,7 @@ def test_methods_find_k_things_in_order(index: sr.Index, method: str, view: Any)
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_a_filter_admits_what_it_says_in_all_shards(index: sr.Index, method: str) -> None:
+def test_a_filter_admits_what_it_says_in_all_shards(index: sg.Index, method: str) -> None:
     wanted = {doc.id for doc in DOCS if doc.metadata["topic"] == "railway"}
     for view in ("nodes", "chunks", None):
         found = index.retrieve(QUESTION, 30, view=view, method=method, where={"topic": "railway"})
@@ -132,8 +132,8 @@ def test_a_filter_admits_what_it_says_in_all_shards(index: sr.Index, method: str
 
 
 def test_a_level_that_only_some_shards_have(tmp_path: Path) -> None:
-    docs = [*documents(20), sr.Document("alone", "One note alone.", {"topic": "none", "number": 0})]
-    docs = [sr.Document(d.id, d.text, {"half": str(d.metadata["topic"] == "none")}) for d in docs]
+    docs = [*documents(20), sg.Document("alone", "One note alone.", {"topic": "none", "number": 0})]
+    docs = [sg.Document(d.id, d.text, {"half": str(d.metadata["topic"] == "none")}) for d in docs]
     with build(tmp_path / "root", docs, by="half") as index:
         found = index.retrieve(QUESTION, 3, view="nodes", levels=(1,))
         assert {hit.level for hit in found.hits} == {1}
@@ -141,7 +141,7 @@ def test_a_level_that_only_some_shards_have(tmp_path: Path) -> None:
             index.retrieve(QUESTION, 3, view="nodes", levels=(9,))
 
 
-def test_so_many_of_each_level(index: sr.Index) -> None:
+def test_so_many_of_each_level(index: sg.Index) -> None:
     given = {"mode": "per_level", "k_per_level": 2, "fill": False}
     found = index.retrieve(QUESTION, 10, view="nodes", **given)
     levels = [hit.level for hit in found.hits]
@@ -153,7 +153,7 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
     docs = documents(36)  # a third of them have enough entities for communities
     with build(tmp_path / "root", docs, by="topic", method="archrag") as index:
         alone = [d for d in docs if d.metadata["topic"] == "railway"]
-        with sr.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
+        with sg.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
             expected = {node.text for node in own.nodes()}
             named = index.retrieve(
                 QUESTION, 50, view="nodes", where={"topic": "railway"}, relations=False, whole=True
@@ -163,7 +163,7 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
             assert {hit.text for hit in named.hits if hit.kind == "community"} <= expected
 
 
-def test_nodes_of_shards_show_what_bears_on_the_question(index: sr.Index) -> None:
+def test_nodes_of_shards_show_what_bears_on_the_question(index: sg.Index) -> None:
     full = {node.id: node.text for method in ("archrag", "hirag") for node in index.nodes(method)}
     for method in ("archrag", "hirag"):
         found = index.retrieve(QUESTION, 30, view="nodes", method=method)
@@ -182,7 +182,7 @@ def test_an_index_in_the_place_of_a_shard_is_found(root: Path, tmp_path: Path) -
     shutil.copytree(root, path)
     shutil.rmtree(path / "shard-0001")
     shutil.copytree(path / "shard-0000", path / "shard-0001")
-    with sr.open_index(path, embedder=EMBEDDER) as index:
+    with sg.open_index(path, embedder=EMBEDDER) as index:
         (problem,) = index.verify()
     assert problem.startswith("shard-0001: holds document ")
     assert "of shard-0000" in problem
@@ -194,8 +194,8 @@ def test_a_shard_that_is_a_link_is_not_followed(root: Path, tmp_path: Path) -> N
     shutil.rmtree(path / "shard-0001")
     (path / "shard-0001").symlink_to(root / "shard-0001")
     with pytest.raises(ShardMissing, match="shard-0001 is a link"):
-        sr.open_index(path, embedder=EMBEDDER)
-    with sr.open_index(path, embedder=EMBEDDER, partial=True) as index:
+        sg.open_index(path, embedder=EMBEDDER)
+    with sg.open_index(path, embedder=EMBEDDER, partial=True) as index:
         assert index.stats()["missing"] == ["shard-0001"]
         assert index.verify() == ["shard-0001: missing"]
 
@@ -205,11 +205,11 @@ def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:
     with build(path) as index:
         before = index.generation
         more = [
-            sr.Document("doc-003", "A zeppelin landed here.", {"topic": "air"}),
-            sr.Document("new", "Zeppelins."),
+            sg.Document("doc-003", "A zeppelin landed here.", {"topic": "air"}),
+            sg.Document("new", "Zeppelins."),
         ]
         assert call(index, "estimate", more).embedded_texts > 0
-        report = call(index, "insert", [*more, DOCS[0], sr.Document("blank", " ")])
+        report = call(index, "insert", [*more, DOCS[0], sg.Document("blank", " ")])
         assert report.added == ("new",)
         assert report.updated == ("doc-003",)
         assert report.unchanged == (DOCS[0].id,)
@@ -226,7 +226,7 @@ def test_changes_go_to_their_shards(tmp_path: Path, call: Caller) -> None:
     assert not [
         file for file in path.rglob("*") if file.is_file() and b"zeppelin landed" in file.read_bytes()
     ]
-    with sr.open_index(path, embedder=EMBEDDER) as again:
+    with sg.open_index(path, embedder=EMBEDDER) as again:
         assert "doc-003" not in again.documents()
         assert again.verify() == []
 
@@ -245,7 +245,7 @@ def test_a_document_may_move_and_a_value_may_be_new(tmp_path: Path) -> None:
     path = tmp_path / "root"
     with build(path, by="topic") as index:
         shards = index.stats()["shards"]
-        report = index.insert([sr.Document(DOCS[0].id, "A zeppelin.", {"topic": "air"})])
+        report = index.insert([sg.Document(DOCS[0].id, "A zeppelin.", {"topic": "air"})])
         assert report.documents == len(DOCS)
         assert (report.added, report.updated, report.deleted) == ((), (DOCS[0].id,), ())
         assert index.stats()["shards"] == shards + 1
@@ -253,23 +253,23 @@ def test_a_document_may_move_and_a_value_may_be_new(tmp_path: Path) -> None:
         found = index.retrieve("zeppelin", 3, where={"topic": "air"})
         assert {hit.text for hit in found.hits} == {"A zeppelin."}
         with pytest.raises(ValueError, match="no 'topic' in its metadata"):
-            index.insert([sr.Document("other", "text")])
+            index.insert([sg.Document("other", "text")])
         with pytest.raises(ValueError, match="twice, with different 'topic'"):
-            index.insert([sr.Document("x", "text", {"topic": t}) for t in ("air", "sea")])
+            index.insert([sg.Document("x", "text", {"topic": t}) for t in ("air", "sea")])
 
 
 def test_another_object_sees_a_change_after_reload(root: Path, tmp_path: Path) -> None:
     with (
         build(tmp_path / "root", by="topic") as writer,
-        sr.open_index(tmp_path / "root", embedder=EMBEDDER) as reader,
+        sg.open_index(tmp_path / "root", embedder=EMBEDDER) as reader,
     ):
-        writer.insert([sr.Document("new", "A zeppelin.", {"topic": "air"})])
+        writer.insert([sg.Document("new", "A zeppelin.", {"topic": "air"})])
         assert "new" not in reader.documents()
         assert reader.reload() == writer.generation
         assert "new" in reader.documents()
 
 
-def test_what_is_listed_is_there_once(index: sr.Index, whole: sr.Index, tmp_path: Path) -> None:
+def test_what_is_listed_is_there_once(index: sg.Index, whole: sg.Index, tmp_path: Path) -> None:
     names = [each.id for each in index.entities()]
     assert len(names) == len(set(names))
     assert names == sorted(names)
@@ -297,15 +297,15 @@ def test_what_is_listed_is_there_once(index: sr.Index, whole: sr.Index, tmp_path
     assert index.show("archrag").html
 
 
-def test_answers_cite_what_was_found(index: sr.Index, call: Caller) -> None:
+def test_answers_cite_what_was_found(index: sg.Index, call: Caller) -> None:
     answer = call(index, "answer", "What is note 3 of?")
     assert answer.citations
     assert answer.citations[0].documents[0] in index.documents()
 
 
-def test_a_copy_is_a_folder_of_shards(index: sr.Index, tmp_path: Path) -> None:
+def test_a_copy_is_a_folder_of_shards(index: sg.Index, tmp_path: Path) -> None:
     index.copy_to(tmp_path / "copy")
-    with sr.open_index(tmp_path / "copy", embedder=EMBEDDER) as copy:
+    with sg.open_index(tmp_path / "copy", embedder=EMBEDDER) as copy:
         assert scores(copy.retrieve(QUESTION, 5)) == scores(index.retrieve(QUESTION, 5))
         assert copy.verify() == []
 
@@ -314,12 +314,12 @@ def test_a_missing_shard_is_named_and_left_out_only_on_request(root: Path, tmp_p
     path = shutil.copytree(root, tmp_path / "root")
     shutil.rmtree(path / "shard-0001")
     with pytest.raises(ShardMissing, match=r"shard-0001 is missing.*partial=True"):
-        sr.open_index(path, embedder=EMBEDDER)
-    with sr.open_index(path, embedder=EMBEDDER, partial=True) as index:
+        sg.open_index(path, embedder=EMBEDDER)
+    with sg.open_index(path, embedder=EMBEDDER, partial=True) as index:
         assert index.stats()["missing"] == ["shard-0001"]
         assert len(index.retrieve(QUESTION, 4)) == 4
         with pytest.raises(ShardMissing, match="shard-0001"):
-            index.insert([sr.Document("new", "text")])
+            index.insert([sg.Document("new", "text")])
         with pytest.raises(ShardMissing, match="shard-0001"):
             index.copy_to(tmp_path / "copy")
         assert index.verify() == ["shard-0001: missing"]
@@ -329,17 +329,17 @@ def test_shards_of_other_settings_are_refused_by_name(root: Path, tmp_path: Path
     path = shutil.copytree(root, tmp_path / "root")
     shutil.rmtree(path / "shard-0002")
     settings = {"chunking": {"size": 77}}
-    sr.build_index(
+    sg.build_index(
         DOCS[:3], "lshtree", path / "shard-0002", embedder=EMBEDDER, config=settings, progress=False
     ).close()
     with pytest.raises(ShardMismatch, match="shard-0002 differs from shard-0000 in methods"):
-        sr.open_index(path, embedder=EMBEDDER)
+        sg.open_index(path, embedder=EMBEDDER)
     problems = CliRunner().invoke(main, ["verify", str(path)])
     assert problems.exit_code == 1
     assert "shard-0002 differs from shard-0000 in config.chunking.size: 77, not 300" in problems.output
 
 
-class _Refusing(sr.HashingEmbedder):
+class _Refusing(sg.HashingEmbedder):
     """Fails at texts about zeppelins."""
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
@@ -350,13 +350,13 @@ class _Refusing(sr.HashingEmbedder):
 
 def test_a_build_that_was_stopped_is_no_index_until_it_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "root"
-    docs = [*DOCS, sr.Document("last", "A zeppelin landed.", {"topic": "air"})]
+    docs = [*DOCS, sg.Document("last", "A zeppelin landed.", {"topic": "air"})]
     with pytest.raises(EmbedderError):
-        sr.build_shards(docs, path, by="topic", embedder=_Refusing(128), progress=False)
+        sg.build_shards(docs, path, by="topic", embedder=_Refusing(128), progress=False)
     with pytest.raises(NotAnIndex, match="stopped before its end; do the same again"):
-        sr.open_index(path, embedder=EMBEDDER)
+        sg.open_index(path, embedder=EMBEDDER)
     assert "stopped before its end" in CliRunner().invoke(main, ["verify", str(path)]).output
-    with sr.open_index(path, embedder=EMBEDDER, partial=True) as part:
+    with sg.open_index(path, embedder=EMBEDDER, partial=True) as part:
         assert 0 < len(part.documents()) < len(docs)
         assert "stopped before its end" in part.stats()["interrupted"]
         with pytest.raises(NotAnIndex, match="do the same again"):
@@ -374,19 +374,19 @@ def test_a_method_that_reached_some_shards_is_left_out_until_all_have_it(tmp_pat
     path = tmp_path / "root"
     build(path, method=["lshtree", "hirag"] if config else "lshtree").close()
     with (
-        sr.open_index(path, embedder=EMBEDDER) as index,
+        sg.open_index(path, embedder=EMBEDDER) as index,
         closing(Directory.open(path / "shard-0002")) as folder,
         WriterLock(folder, "insert"),
         pytest.raises(Locked),
     ):
         index.add_method("hirag", config)
-    with sr.open_index(path, embedder=EMBEDDER) as index:
+    with sg.open_index(path, embedder=EMBEDDER) as index:
         assert index.methods == ("lshtree",)
         assert "add it again" in index.stats()["interrupted"]
         assert len(index.retrieve(QUESTION, 4)) == 4
-        with pytest.raises(sr.errors.MethodMissing, match="add_method"):
+        with pytest.raises(sg.errors.MethodMissing, match="add_method"):
             index.retrieve(QUESTION, method="hirag")
-        index.insert([sr.Document("new", "A zeppelin landed.")])
+        index.insert([sg.Document("new", "A zeppelin landed.")])
         index.add_method("hirag", config)
         assert index.methods == ("lshtree", "hirag")
         assert index.stats()["interrupted"] is None
@@ -396,11 +396,11 @@ def test_a_method_that_reached_some_shards_is_left_out_until_all_have_it(tmp_pat
 def test_damage_is_told_with_its_shard(root: Path, tmp_path: Path) -> None:
     path = shutil.copytree(root, tmp_path / "root")
     (file,) = (path / "shard-0001" / "generations").glob("*/corpus/chunks/*.arrays")
-    with sr.open_index(path, embedder=EMBEDDER) as index:
+    with sg.open_index(path, embedder=EMBEDDER) as index:
         file.write_bytes(file.read_bytes()[:-64])
         assert [each for each in index.verify() if each.startswith("shard-0001: corpus/chunks/")]
     with pytest.raises(Damaged, match="shard-0001"):
-        sr.open_index(path, embedder=EMBEDDER)
+        sg.open_index(path, embedder=EMBEDDER)
 
 
 @pytest.mark.parametrize(
@@ -417,21 +417,21 @@ def test_a_list_that_no_version_wrote(root: Path, tmp_path: Path, text: str, err
     path = shutil.copytree(root, tmp_path / "root")
     (path / "shards.json").write_text(text)
     with pytest.raises(error, match=r"shards\.json"):
-        sr.open_index(path, embedder=EMBEDDER)
+        sg.open_index(path, embedder=EMBEDDER)
 
 
 def test_a_folder_of_shards_is_not_one_index(root: Path) -> None:
     with pytest.raises(NotAnIndex, match="it is a folder of shards: use build_shards"):
-        sr.build_index(DOCS, path=root, embedder=EMBEDDER, progress=False)
+        sg.build_index(DOCS, path=root, embedder=EMBEDDER, progress=False)
 
 
 def test_a_lost_list_of_shards_is_told(root: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(root, tmp_path / "copy"))
     (copy / "shards.json").unlink()
-    for call in (lambda: sr.open_index(copy, embedder=EMBEDDER), lambda: build(copy)):
+    for call in (lambda: sg.open_index(copy, embedder=EMBEDDER), lambda: build(copy)):
         with pytest.raises(NotAnIndex, match=r"their list, shards\.json, is lost"):
             call()
-    with sr.open_index(copy / "shard-0000", embedder=EMBEDDER) as alone:
+    with sg.open_index(copy / "shard-0000", embedder=EMBEDDER) as alone:
         assert alone.retrieve(QUESTION).hits
 
 
@@ -439,7 +439,7 @@ def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> 
     path = tmp_path / "root"
     for given in ({"shards": None}, {"shards": 2, "by": "topic"}, {"shards": 0}):
         with pytest.raises(ValueError, match="shards"):
-            sr.build_shards(DOCS, path, embedder=EMBEDDER, progress=False, **given)
+            sg.build_shards(DOCS, path, embedder=EMBEDDER, progress=False, **given)
     for docs in ([], ["", " "]):
         with pytest.raises(ValueError, match="nothing was written"):
             build(path, docs)
@@ -455,7 +455,7 @@ def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> 
 def test_a_build_resumes_and_refuses_what_is_other(tmp_path: Path) -> None:
     path, model = tmp_path / "root", CountingModel()
     with pytest.raises(BudgetExceeded) as stopped:
-        build(path, llm=model, method="archrag", budget=sr.Budget(calls=10))
+        build(path, llm=model, method="archrag", budget=sg.Budget(calls=10))
     assert "shard-000" in "".join(stopped.value.__notes__)
     assert len(model.prompts) == 10
     with build(path, llm=model, method="archrag") as index:
@@ -516,7 +516,7 @@ def test_too_few_open_files_are_told(root: Path) -> None:
         for _ in range(5):
             os.close(taken.pop())
             with pytest.raises(StoreError, match="may not open more files"):
-                sr.open_index(root, embedder=EMBEDDER)
+                sg.open_index(root, embedder=EMBEDDER)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for descriptor in taken:

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from stratarag import _locks, _sync, progress
-from stratarag.models import clients
+from stratagraph import _locks, _sync, progress
+from stratagraph.models import clients
 
 flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
 

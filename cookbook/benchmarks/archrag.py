@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from stratarag.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
-from stratarag.methods.base import Graph, Opened, Question
-from stratarag.pipeline.carryover import text_keys
-from stratarag.pipeline.names.index import NameIndex
-from stratarag.pipeline.nearest import Nearest
-from stratarag.pipeline.reports import ReportSchema
-from stratarag.records import Node
-from stratarag.store.nodes import compressed_sources
+from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
+from stratagraph.methods.base import Graph, Opened, Question
+from stratagraph.pipeline.carryover import text_keys
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.reports import ReportSchema
+from stratagraph.records import Node
+from stratagraph.store.nodes import compressed_sources
 
 DIMENSION = 384
 PER_TOPIC = 60

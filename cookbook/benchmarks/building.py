@@ -3,7 +3,8 @@
 usage: python cookbook/benchmarks/building.py [FOLDER...] [--passages N,N] [--methods A,B] [--hashed]
            [--synthetic N]
 
-FOLDERs are corpora with questions (see `stratarag.eval.load_dataset`); their passages are put together, long
+FOLDERs are corpora with questions (see `stratagraph.eval.load_dataset`); their passages are put together,
+long
 ones in windows of 110 words, and the first N are built without a language model: each method alone, and all
 of them together, each in a process of its own. `x passages` is the CPU time against that of embedding the
 passages, which is what a plain vector index costs. With --hashed, vectors are of 384 hashed words, so that
@@ -23,18 +24,18 @@ import tempfile
 import time
 from pathlib import Path
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.methods import NAMES
-from stratarag.models.local import MiniLMEmbedder
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.methods import NAMES
+from stratagraph.models.local import MiniLMEmbedder
 
 WINDOW, LONG = 110, 220  # words
 PLAIN = "passages"
 
 
-def passages(folders: list[str], count: int) -> list[sr.Document]:
+def passages(folders: list[str], count: int) -> list[sg.Document]:
     """The first passages of all corpora."""
-    found: list[sr.Document] = []
+    found: list[sg.Document] = []
     for folder in folders:
         for document in load_dataset(folder).documents:
             words = document.text.split()
@@ -42,13 +43,13 @@ def passages(folders: list[str], count: int) -> list[sr.Document]:
             for start in range(0, len(words), step):
                 text = document.text if step != WINDOW else " ".join(words[start : start + step])
                 name = f"{Path(folder).name}-{document.id}-{start}"
-                found.append(sr.Document(name, text, dict(document.metadata)))
+                found.append(sg.Document(name, text, dict(document.metadata)))
     if len(found) < count:
         print(f"only {len(found):,} passages", file=sys.stderr)
     return found[:count]
 
 
-def synthetic(count: int) -> list[sr.Document]:
+def synthetic(count: int) -> list[sg.Document]:
     """Passages of five sentences about names that return, as those of a real corpus do."""
     rng = random.Random(0)
     syllables = [
@@ -82,14 +83,14 @@ def synthetic(count: int) -> list[sr.Document]:
             f"{rng.choice(places)} with {rng.choice(people)} and the {rng.choice(nouns)}."
             for _ in range(5)
         ]
-        documents.append(sr.Document(f"d{number}", " ".join(sentences), {}))
+        documents.append(sg.Document(f"d{number}", " ".join(sentences), {}))
     return documents
 
 
 def measured(given: argparse.Namespace) -> dict[str, float]:
     """Build, or only embed, in this process."""
     documents = synthetic(given.count) if given.synthetic else passages(given.folders, given.count)
-    embedder = sr.HashingEmbedder(384) if given.hashed else MiniLMEmbedder()
+    embedder = sg.HashingEmbedder(384) if given.hashed else MiniLMEmbedder()
     embedder.embed_query("loads the model")
     before, began, worked = peak(), time.perf_counter(), time.process_time()
     if given.alone == PLAIN:
@@ -101,7 +102,7 @@ def measured(given: argparse.Namespace) -> dict[str, float]:
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index"
-            with sr.build_index(
+            with sg.build_index(
                 documents, given.alone.split("+"), path=path, embedder=embedder, progress=False
             ) as index:
                 seconds, cpu = time.perf_counter() - began, time.process_time() - worked
@@ -111,7 +112,7 @@ def measured(given: argparse.Namespace) -> dict[str, float]:
                     "bytes": index.stats()["bytes"],
                 }
             opened = time.perf_counter()
-            with sr.open_index(path, embedder=embedder):
+            with sg.open_index(path, embedder=embedder):
                 found["opening"] = time.perf_counter() - opened
     return found | {"seconds": seconds, "cpu": cpu, "peak": peak(), "before": before, "count": len(documents)}
 

@@ -3,7 +3,8 @@
 usage: python cookbook/benchmarks/chunk_size.py FOLDER [--sizes 100,200,...] [--pack N] [--methods A,B]
            [--extraction FILE] [--questions N] [--embedder minilm] [--cache FOLDER] [--small]
 
-FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`). Corpora of short passages have nothing
+FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`). Corpora of short passages have
+nothing
 to split: `--pack N` joins N passages at a time into one document. The paper's accuracy and recall are of a
 model's answers; these here are of contexts of a fixed number of tokens, so that large chunks are not given
 more room than small ones: how often a gold answer stands in them, and which gold documents they hold (not
@@ -17,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import stratarag as sr
-from stratarag.eval import Dataset, Evaluation, evaluate, load_dataset
+import stratagraph as sg
+from stratagraph.eval import Dataset, Evaluation, evaluate, load_dataset
 
 PAPER = "the paper, 400 to 1,400 tokens: accuracy 65 to 67.5 %, recall 30.3 to 33.4 %, build 54.93 to 43.17 s"
 BUDGETS = (1000, 2000, 5000)
@@ -28,7 +29,7 @@ def packed(dataset: Dataset, count: int) -> Dataset:
     """The corpus as documents of `count` passages each; gold ids no longer mean anything then."""
     items = dataset.documents
     documents = tuple(
-        sr.Document(f"volume {start}", "\n\n".join(item.text for item in items[start : start + count]))
+        sg.Document(f"volume {start}", "\n\n".join(item.text for item in items[start : start + count]))
         for start in range(0, len(items), count)
     )
     questions = tuple(replace(question, supporting_ids=()) for question in dataset.questions)
@@ -78,7 +79,7 @@ def main() -> None:
     if given.small or given.questions:
         dataset = dataset.head(20 if given.small else given.questions)
     hashing = given.small or given.embedder == "hashing"
-    embedder = sr.HashingEmbedder() if hashing else None
+    embedder = sg.HashingEmbedder() if hashing else None
     methods = given.methods.split(",")
     print(f"{dataset.name}: {len(dataset.documents)} documents, {len(dataset.questions)} questions")
     print("answer in context, and recall of gold documents, at 1,000, 2,000 and 5,000 tokens")

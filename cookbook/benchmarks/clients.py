@@ -32,12 +32,12 @@ from typing import Any
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer, every
 
-import stratarag as sr
-from stratarag import _sync
-from stratarag.errors import CallFailed, ModelError, TooManyFailures
-from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
-from stratarag.models.structured import plain_text
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph import _sync
+from stratagraph.errors import CallFailed, ModelError, TooManyFailures
+from stratagraph.models.gate import CallItem, ModelGate, Prompt, Task
+from stratagraph.models.structured import plain_text
+from stratagraph.testing import FakeEmbedder
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 FAULTS = (
@@ -80,7 +80,7 @@ def build(client: str, fault: str, method: str) -> Built:
     config = {"limits": {"retries": 2, "longest_wait": 1.0}, "max_failures": 0.5}
     with ModelServer(every(3, fault)) as server:
         try:
-            index = sr.build_index(
+            index = sg.build_index(
                 DOCUMENTS,
                 method,
                 llm=CLIENTS[client](server),
@@ -118,7 +118,7 @@ def faults(methods: Sequence[str], clients: Sequence[str], modes: Sequence[str])
 
 async def sent(client: str, server: ModelServer, count: int, **limits: float) -> str:
     """Requests for `count` units, and the most at the same time."""
-    allowed = sr.Limits(**{"retries": RETRIES, "grace": 0.0, **limits})
+    allowed = sg.Limits(**{"retries": RETRIES, "grace": 0.0, **limits})
     gate = ModelGate(CLIENTS[client](server), None, limits=allowed, max_failures=1.0, sleep=pause)
     items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(count)]
     with suppress(CallFailed, ModelError):
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--clients", nargs="*", default=tuple(CLIENTS), choices=tuple(CLIENTS))
     parser.add_argument("--faults", nargs="*", default=FAULTS)
     given = parser.parse_args()
-    logging.getLogger("stratarag").setLevel(logging.ERROR)
+    logging.getLogger("stratagraph").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     parts = given.parts or ("bounds", "faults")
     if "bounds" in parts:

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 from kept import kept_embedder
 
-from stratarag import HashingEmbedder
-from stratarag.kernels.augment import augment
-from stratarag.kernels.leiden import leiden
-from stratarag.kernels.partition import attributed_communities, cluster, community_graph
-from stratarag.kernels.quality import calinski_harabasz, cosine_similarity, modularity
+from stratagraph import HashingEmbedder
+from stratagraph.kernels.augment import augment
+from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
+from stratagraph.kernels.quality import calinski_harabasz, cosine_similarity, modularity
 
 AUGMENTATIONS = ("none", "knn", "codicil")
 CLUSTERINGS = ("leiden", "spectral", "scan", "node2vec")

@@ -2,7 +2,8 @@
 
 usage: python cookbook/benchmarks/construction.py [FOLDER...] [--cache FOLDER] [--limit SECONDS] [--small]
 
-Each FOLDER is a corpus (see `stratarag.eval.load_dataset`); its passages are embedded by the local model. The
+Each FOLDER is a corpus (see `stratagraph.eval.load_dataset`); its passages are embedded by the local model.
+The
 other corpora are synthetic. All builders get the same unit vectors and group level after level until fewer
 than eight nodes are left or there are five levels; a summary's vector is the mean of its members', since
 writing summaries costs every builder the same per group. Those that spend more CPU-seconds than the limit on
@@ -29,9 +30,9 @@ from pathlib import Path
 import numpy as np
 from kept import kept_embedder
 
-from stratarag.eval import load_dataset
-from stratarag.eval.baselines.raptor import SHARED, clusters, halves
-from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratagraph.eval import load_dataset
+from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
+from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 
 MINIMUM, MAXIMUM, FEWEST, LEVELS = 4, 12, 8, 5
 COMPONENTS, DIMENSIONS = 50, 10

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-import stratarag as sr
-from stratarag._repeats import grouped
-from stratarag.eval.bootstrap import paired_difference
-from stratarag.eval.datasets import load_dataset
-from stratarag.eval.metrics import contains_answer, context_of, fitting, is_yes_no
-from stratarag.methods import NAMES, get_method
-from stratarag.pipeline.tokens import choose
+import stratagraph as sg
+from stratagraph._repeats import grouped
+from stratagraph.eval.bootstrap import paired_difference
+from stratagraph.eval.datasets import load_dataset
+from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no
+from stratagraph.methods import NAMES, get_method
+from stratagraph.pipeline.tokens import choose
 
 BUDGETS = (1000, 2000)
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.25, 0.35, 0.5)
@@ -45,9 +45,9 @@ class Asked:
 
     answers: tuple[str, ...]
     gold: frozenset[str]
-    rankings: dict[str, list[sr.Hit]]
+    rankings: dict[str, list[sg.Hit]]
 
-    def scores(self, hits: list[sr.Hit]) -> list[float]:
+    def scores(self, hits: list[sg.Hit]) -> list[float]:
         """One number for each of `MEASURES`; yes and no, which any text contains, are none."""
         texts = [hit.text for hit in hits]
         found = []
@@ -61,7 +61,7 @@ class Asked:
         return found
 
 
-def turns(passages: list[sr.Hit], nodes: list[sr.Hit], share: float) -> list[sr.Hit]:
+def turns(passages: list[sg.Hit], nodes: list[sg.Hit], share: float) -> list[sg.Hit]:
     """Both by shares, as the default view has them; what only repeats another hit becomes part of it."""
     places = [((1 + at) / (1 - share), 0, at) for at in range(len(passages))]
     places += [((1 + at) / share, 1, at) for at in range(len(nodes))] if share else []
@@ -69,7 +69,7 @@ def turns(passages: list[sr.Hit], nodes: list[sr.Hit], share: float) -> list[sr.
     return [hits[group[0]] for group in grouped(hits)]
 
 
-def asked(index: sr.Index, question) -> Asked:
+def asked(index: sg.Index, question) -> Asked:
     ask = partial(index.retrieve, question.question, DEEP)
     rankings = {name: list(ask(view="chunks", rank=name)) for name in PLAIN}
     for name in NAMES:
@@ -99,10 +99,10 @@ def measured(folder: Path, name: str, place: Path, most: int) -> dict[str, np.nd
     given = {"extraction": folder / corpus / extraction} if extraction else {}
     data = load_dataset(folder / corpus, **given)
     if place.exists():
-        index = sr.open_index(place)
+        index = sg.open_index(place)
     else:
         triples = {"extraction": data.extractions} if given else {}
-        index = sr.build_index(data.documents, list(NAMES), path=place, progress=False, **triples)
+        index = sg.build_index(data.documents, list(NAMES), path=place, progress=False, **triples)
     there = set(index.chunks())
     questions = [q for q in data.questions if q.supporting_ids and there.issuperset(q.supporting_ids)]
     questions = sorted(random.Random(0).sample(questions, min(most, len(questions))), key=lambda q: q.id)

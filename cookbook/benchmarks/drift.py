@@ -3,7 +3,7 @@
 usage: python cookbook/benchmarks/drift.py FOLDER... [--passages 1000] [--inserts 50] [--every 10]
            [--methods archrag,noderag,hirag] [--hashed]
 
-Each FOLDER is a corpus (see `stratarag.eval.load_dataset`), shuffled. An index of the first passages takes
+Each FOLDER is a corpus (see `stratagraph.eval.load_dataset`), shuffled. An index of the first passages takes
 the next ones in one at a time; every so many inserts its groups are compared with those of a copy whose
 groups were all made anew (`Index.regroup`, which gives those of a build from scratch). No model. Printed
 for each level: groups, and modularity in the graph of entities, with how far both are off. After the method
@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.kernels.quality import modularity
-from stratarag.store.folder import IndexFolder
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.kernels.quality import modularity
+from stratagraph.store.folder import IndexFolder
 
 Labels = NDArray[np.integer]
 
@@ -87,12 +87,12 @@ def off(now: float, wanted: float) -> str:
 
 
 def compare(
-    path: Path, embedder: Any, methods: list[str], inserts: int, spent: float, index: sr.Index
+    path: Path, embedder: Any, methods: list[str], inserts: int, spent: float, index: sg.Index
 ) -> Measured:
     """Print one comparison; returns what was made anew."""
     copy = path.with_name("anew")
     shutil.copytree(path, copy)
-    with sr.open_index(copy, embedder=embedder) as other:
+    with sg.open_index(copy, embedder=embedder) as other:
         for method in methods:
             other.regroup(method)
     kept, anew = measured(path, methods), measured(copy, methods)
@@ -125,12 +125,12 @@ def main() -> None:
     for folder in given.folders:
         dataset = load_dataset(folder)
         documents = random.Random(0).sample(list(dataset.documents), given.passages + given.inserts)
-        embedder = sr.HashingEmbedder(384) if given.hashed else None
+        embedder = sg.HashingEmbedder(384) if given.hashed else None
         print(f"{dataset.name}: {given.passages} passages", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "index"
             first, rest = documents[: given.passages], documents[given.passages :]
-            with sr.build_index(first, methods, path=path, embedder=embedder, progress=False) as index:
+            with sg.build_index(first, methods, path=path, embedder=embedder, progress=False) as index:
                 spent, made = 0.0, []
                 for number, document in enumerate(rest, 1):
                     began = time.process_time()

@@ -2,19 +2,19 @@
 
 usage: python cookbook/benchmarks/entity_errors.py DATA ... [--llm NAME]
 
-DATA are corpora with questions (see `stratarag.eval.load_dataset`). A name is poor if it has fewer than three
-characters, is a number, or has more than five words. Without --llm names are found by rules.
+DATA are corpora with questions (see `stratagraph.eval.load_dataset`). A name is poor if it has fewer than
+three characters, is a number, or has more than five words. Without --llm names are found by rules.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from stratarag import _sync
-from stratarag.eval import load_dataset
-from stratarag.models.gate import ModelGate
-from stratarag.models.named import as_chat_model
-from stratarag.pipeline.decompose import decompose
+from stratagraph import _sync
+from stratagraph.eval import load_dataset
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.named import as_chat_model
+from stratagraph.pipeline.decompose import decompose
 
 
 def is_poor(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 usage: PYTHONPATH=. python cookbook/benchmarks/estimates.py [FOLDER...] [--passages N] [--methods ...]
 
-Without a FOLDER the demo corpus is built; each FOLDER is a corpus (see `stratarag.eval.load_dataset`), of
+Without a FOLDER the demo corpus is built; each FOLDER is a corpus (see `stratagraph.eval.load_dataset`), of
 which the first N passages are. The server is that of the tests, on loopback: it counts requests and tokens,
 and its model is a stand-in that writes about what each prompt asks for. Where a FOLDER has `openie.jsonl`,
 the entities and triples that a real model found are what it answers for extractions.
@@ -20,9 +20,9 @@ from pathlib import Path
 from tests.clients.server import ModelServer
 from tests.clients.writer import written
 
-import stratarag as sr
-from stratarag import demo
-from stratarag.eval import load_dataset
+import stratagraph as sg
+from stratagraph import demo
+from stratagraph.eval import load_dataset
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 _PASSAGE = re.compile(r"<passage((?:-\w+)?)>\n(.*)\n</passage\1>", re.DOTALL)
@@ -73,7 +73,7 @@ def _extraction(passage: str, line: dict) -> dict:
 
 def corpora(
     folders: list[str], passages: int
-) -> Iterator[tuple[str, list[sr.Document], Callable[[str], str]]]:
+) -> Iterator[tuple[str, list[sg.Document], Callable[[str], str]]]:
     """Name, documents and model of each corpus."""
     if not folders:
         yield "demo", list(demo.documents()), written
@@ -85,12 +85,12 @@ def corpora(
             yield f"{folder.name}, its openie", documents, FromOpenIE(folder, texts)
 
 
-def compare(name: str, documents: list[sr.Document], write: Callable[[str], str], method: str) -> None:
+def compare(name: str, documents: list[sg.Document], write: Callable[[str], str], method: str) -> None:
     """A line: what was estimated, what the server counted, and the ratios."""
     with ModelServer(write=write) as server, tempfile.TemporaryDirectory() as folder:
         llm = f"openai:m@{server.openai}"
-        found = sr.estimate(documents, method, llm=llm)
-        sr.build_index(documents, method, path=f"{folder}/idx", llm=llm, progress=False).close()
+        found = sg.estimate(documents, method, llm=llm)
+        sg.build_index(documents, method, path=f"{folder}/idx", llm=llm, progress=False).close()
         pairs = (
             (found.calls, server.requests),
             (found.input_tokens, server.input_tokens),

@@ -3,7 +3,8 @@
     python cookbook/benchmarks/extraction.py DATA_FOLDER
 
 The folder has `corpus.jsonl` (id, title, text) and `openie.jsonl` (passage_id, entities). Names are compared
-by their words (`stratarag.pipeline.names.index.words`) without articles; strict: equal; loose: equal, or one
+by their words (`stratagraph.pipeline.names.index.words`) without articles; strict: equal; loose: equal, or
+one
 contains the other as whole words. Recall is the share of the model's entities of a passage that one of ours
 in the same passage matches, precision the share of ours that one of the model's matches. Ours are the
 entities of the graph, that is, after the corpus has decided on candidates, without its lower-case terms.
@@ -16,11 +17,11 @@ import json
 import time
 from pathlib import Path
 
-from stratarag.pipeline.extraction.by_rules import extract
-from stratarag.pipeline.extraction.support import settle
-from stratarag.pipeline.merge import finish, merge
-from stratarag.pipeline.names.index import words
-from stratarag.stopwords import MONTHS_AND_WEEKDAYS
+from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.merge import finish, merge
+from stratagraph.pipeline.names.index import words
+from stratagraph.stopwords import MONTHS_AND_WEEKDAYS
 
 ARTICLES = {"the", "a", "an"}
 MEASURE_WORDS = """

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.eval.datasets import load_dataset
-from stratarag.eval.metrics import contains_answer, is_yes_no
-from stratarag.results import NOTHING_FOUND
+import stratagraph as sg
+from stratagraph.eval.datasets import load_dataset
+from stratagraph.eval.metrics import contains_answer, is_yes_no
+from stratagraph.results import NOTHING_FOUND
 
 
 def main() -> None:
@@ -33,13 +33,13 @@ def main() -> None:
             show(name, index, data.questions, given.questions)
 
 
-def opened(data, place: Path | None) -> sr.Index:
+def opened(data, place: Path | None) -> sg.Index:
     if place is not None and place.exists():
-        return sr.open_index(place)
-    return sr.build_index(data.documents, "lshtree", path=place, progress=False)
+        return sg.open_index(place)
+    return sg.build_index(data.documents, "lshtree", path=place, progress=False)
 
 
-def show(name: str, index: sr.Index, questions, most: int) -> None:
+def show(name: str, index: sg.Index, questions, most: int) -> None:
     shuffled = random.Random(1).sample(questions, len(questions))
     told = [q for q in shuffled if q.supporting_ids and q.answers and not is_yes_no(q.answers)]
     rows = [answered(index, q) for q in told if q.type != "theme"][:most]
@@ -54,7 +54,7 @@ def show(name: str, index: sr.Index, questions, most: int) -> None:
     )
 
 
-def answered(index: sr.Index, question) -> tuple[bool, bool, int]:
+def answered(index: sg.Index, question) -> tuple[bool, bool, int]:
     answer = index.answer(question.question, method="lshtree")
     hits = " ".join(hit.text for hit in answer.retrieval)
     return (

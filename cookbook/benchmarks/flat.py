@@ -14,7 +14,7 @@ from typing import Any
 import hnswlib
 import numpy as np
 
-from stratarag.kernels.topk import Sketch, top_k
+from stratagraph.kernels.topk import Sketch, top_k
 
 QUERIES = 60
 

@@ -2,7 +2,7 @@
 
     python cookbook/benchmarks/folds.py FOLDER[:TOKENS] [FOLDER ...] [--work FOLDER] [--combinations N]
 
-Each FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`), split into passages of TOKENS
+Each FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`), split into passages of TOKENS
 tokens if given. An index of each is built in the work folder, or opened if it is there. Recall@5 of the gold
 documents, those that are named again left out, is told for BM25, dense, hybrid and the walk, with the walk's
 margin over the best of these (95 %, paired bootstrap over questions) and that on four random halves of the
@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import stratarag as sr
-from stratarag.eval import load_dataset, paired_difference
-from stratarag.eval.datasets import Question as Asked
-from stratarag.pipeline import fusion, walk
-from stratarag.question import Question
+import stratagraph as sg
+from stratagraph.eval import load_dataset, paired_difference
+from stratagraph.eval.datasets import Question as Asked
+from stratagraph.pipeline import fusion, walk
+from stratagraph.question import Question
 
 Settings = Mapping[str, float]
 PLAIN = ("bm25", "dense", "hybrid")
@@ -77,14 +77,14 @@ def opened(given: str, work: Path) -> Corpus:
     name = data.name + (f"-{tokens}" if tokens else "")
     path = work / f"idx-{name}"
     if path.exists():
-        index = sr.open_index(path)
+        index = sg.open_index(path)
     else:
         config = {"chunking": {"size": int(tokens), "overlap": int(tokens) // 6}} if tokens else None
-        index = sr.build_index(data.documents, "lshtree", path=path, config=config)
+        index = sg.build_index(data.documents, "lshtree", path=path, config=config)
     reader = index._reader  # the parts have no public names
     snapshot, searcher = reader.snapshot, reader._searcher("lshtree")
     places = {name: at for at, name in enumerate(snapshot.document_ids(range(snapshot.document_count)))}
-    options = sr.methods.get_method("lshtree").options_type()
+    options = sg.methods.get_method("lshtree").options_type()
     embedder = index._models.embedder
 
     def prepared(asked: Asked) -> tuple[str, NDArray[np.float32], walk.Seeds, frozenset[int]]:

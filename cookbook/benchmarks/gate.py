@@ -6,10 +6,10 @@ import argparse
 import asyncio
 import time
 
-from stratarag.models.budget import Limits
-from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
-from stratarag.models.structured import plain_text
-from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel
+from stratagraph.models.budget import Limits
+from stratagraph.models.gate import CallItem, ModelGate, Prompt, Task
+from stratagraph.models.structured import plain_text
+from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel
 
 CONCURRENCY = 10
 LATENCY = 0.020

@@ -5,7 +5,7 @@
     python cookbook/benchmarks/hirag.py times [--small]
     python cookbook/benchmarks/hirag.py insert [--small]
 
-`figures` prints, for a folder that `stratarag eval` reads: the sparsity of each layer's clusters and its
+`figures` prints, for a folder that `stratagraph eval` reads: the sparsity of each layer's clusters and its
 change (Figure 4), the global clustering coefficient of the graph with and without the hierarchy (Figure 5),
 how many of the local and global part's words the bridge has (Table 7, and the same of as many random
 relations), a shortest path (Figure 6), and what of the gold passages and answers the parts cover, with and
@@ -30,27 +30,27 @@ import igraph
 import numpy as np
 from kept import kept_embedder
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.kernels.mixture import soft_clusters
-from stratarag.pipeline.names.index import words
-from stratarag.testing.opened import searcher_of, snapshot_of
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.kernels.mixture import soft_clusters
+from stratagraph.pipeline.names.index import words
+from stratagraph.testing.opened import searcher_of, snapshot_of
 
 DIMENSION = 384
 
 
 def figures(arguments: argparse.Namespace) -> None:
     dataset = load_dataset(arguments.dataset, extraction=arguments.extraction)
-    inner = {"minilm": sr.MiniLMEmbedder, "hashing": sr.HashingEmbedder}[arguments.embedder]()
+    inner = {"minilm": sg.MiniLMEmbedder, "hashing": sg.HashingEmbedder}[arguments.embedder]()
     given = {"extraction": dataset.extractions} if dataset.extractions else {}
     with (
         kept_embedder(arguments.cache, inner) as embedder,
-        sr.build_index(dataset.documents, "hirag", embedder=embedder, progress=False, **given) as index,
+        sg.build_index(dataset.documents, "hirag", embedder=embedder, progress=False, **given) as index,
     ):
         show(index, dataset.questions[: arguments.questions])
 
 
-def show(index: sr.Index, questions: Sequence[Any]) -> None:
+def show(index: sg.Index, questions: Sequence[Any]) -> None:
     """All figures of one index."""
     snapshot = snapshot_of(index)
     graph, own = snapshot.part("graph"), snapshot.part("hirag")
@@ -86,7 +86,7 @@ def coefficients(graph: Any, own: Any) -> None:
         print(f"  {name:<8} {each.vcount():>7} {each.ecount():>8}  {coefficient:.4f}  {parts}")
 
 
-def coverage(index: sr.Index, questions: Sequence[Any]) -> None:
+def coverage(index: sg.Index, questions: Sequence[Any]) -> None:
     """Words of the local and the global part that the bridge has too (token-level recall)."""
     relations = [relation.text for relation in index.relations()]
     chance = random.Random(0)
@@ -130,7 +130,7 @@ def shortcut(graph: Any, own: Any) -> None:
         print(f"          layered, 2 steps: {names[0]} - {name} - {names[-1]}")
 
 
-def evidence(index: sr.Index, questions: Sequence[Any]) -> None:
+def evidence(index: sg.Index, questions: Sequence[Any]) -> None:
     """What the parts of 20 hits and 1,500 tokens hold of the gold passages and of the answer."""
     print("mode; gold passages among the nodes' sources, all of them, answer in context; chunks R@5")
     for mode in ("local", "global", "bridge", "no_bridge", "hi"):
@@ -212,8 +212,8 @@ class Extractor:
         return json.dumps({"title": digest, "summary": told or digest})
 
 
-def corpus(numbers: Sequence[int]) -> list[sr.Chunk]:
-    return [sr.Chunk(f"passage number {number} .", f"doc-{number:06}") for number in numbers]
+def corpus(numbers: Sequence[int]) -> list[sg.Chunk]:
+    return [sg.Chunk(f"passage number {number} .", f"doc-{number:06}") for number in numbers]
 
 
 def times(arguments: argparse.Namespace) -> None:
@@ -242,17 +242,17 @@ def query(entities: int) -> None:
         began = time.perf_counter()
         documents = corpus(range(entities // 10))
         model = Extractor(entities)
-        with sr.build_index(
+        with sg.build_index(
             documents, "hirag", folder, llm=model, embedder=embedder, progress=False, config={"limits": {}}
         ) as index:
             print(f"build of {entities} entities: {time.perf_counter() - began:.0f} s, {model.calls}")
-        with sr.open_index(folder, embedder=embedder) as index:
+        with sg.open_index(folder, embedder=embedder) as index:
             searched(index, embedder, entities)
 
 
-def searched(index: sr.Index, embedder: Synthetic, entities: int) -> None:
-    from stratarag.methods.base import Question
-    from stratarag.methods.hirag import HiRAGOptions
+def searched(index: sg.Index, embedder: Synthetic, entities: int) -> None:
+    from stratagraph.methods.base import Question
+    from stratagraph.methods.hirag import HiRAGOptions
 
     searcher = searcher_of(index, "hirag")
     for mode in ("hi", "no_bridge"):
@@ -284,7 +284,7 @@ def insert(arguments: argparse.Namespace) -> None:
     ):
         model = Extractor(entities + 40 * 10 * share)
         documents = corpus(range(count))
-        with sr.build_index(documents, "hirag", llm=model, embedder=Synthetic(), progress=False) as index:
+        with sg.build_index(documents, "hirag", llm=model, embedder=Synthetic(), progress=False) as index:
             built = sum(model.calls.values())
             index.insert(corpus(coming))
             inserted = sum(model.calls.values()) - built

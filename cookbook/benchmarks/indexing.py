@@ -3,10 +3,10 @@
 usage: python cookbook/benchmarks/indexing.py FOLDER [--methods A,B] [--extraction FILE] [--cache FOLDER]
            [--small]
 
-FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`). Each method is built alone, then all in
-one index, each time in a process of its own, without a language model; vectors come from the cache if
+FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`). Each method is built alone, then all
+in one index, each time in a process of its own, without a language model; vectors come from the cache if
 they are in it: run twice to time what is not embedding. Calls and tokens with a model are those of
-`stratarag.estimate`, which runs the build with a model that only counts; the graph's extraction, which all
+`stratagraph.estimate`, which runs the build with a model that only counts; the graph's extraction, which all
 methods share, is among them unless one is given. Peak memory is of the whole process, libraries included.
 """
 
@@ -23,11 +23,11 @@ from pathlib import Path
 
 from kept import kept_embedder
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.methods import NAMES
-from stratarag.models.local import MiniLMEmbedder
-from stratarag.testing import ScriptedChatModel
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.methods import NAMES
+from stratagraph.models.local import MiniLMEmbedder
+from stratagraph.testing import ScriptedChatModel
 
 TOGETHER = "+"
 """Joins methods that are built in one index."""
@@ -40,13 +40,13 @@ def built(given: argparse.Namespace, method: str) -> None:
     dataset = load_dataset(given.folder, extraction=given.extraction)
     documents = dataset.documents[:200] if given.small else dataset.documents
     extraction = dataset.extractions or None
-    inner = sr.HashingEmbedder() if given.small else MiniLMEmbedder()
+    inner = sg.HashingEmbedder() if given.small else MiniLMEmbedder()
     with (
         tempfile.TemporaryDirectory() as folder,
         kept_embedder(given.cache or folder, inner) as embedder,
     ):
         began, worked = time.perf_counter(), time.process_time()
-        index = sr.build_index(
+        index = sg.build_index(
             documents,
             methods,
             path=Path(folder) / "index",
@@ -66,7 +66,7 @@ def built(given: argparse.Namespace, method: str) -> None:
                     if usage.seconds > 0.5
                 },
             }
-    estimate = sr.estimate(documents, methods, llm=ScriptedChatModel("never asked"), extraction=extraction)
+    estimate = sg.estimate(documents, methods, llm=ScriptedChatModel("never asked"), extraction=extraction)
     found["with a model"] = [estimate.calls, estimate.input_tokens, estimate.output_tokens]
     print(json.dumps(found))
 

@@ -7,15 +7,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stratarag.eval.embedding import SharedEmbedder
-from stratarag.eval.harness import VECTORS
-from stratarag.store.files import Directory
-from stratarag.store.journal import Journal
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.harness import VECTORS
+from stratagraph.store.files import Directory
+from stratagraph.store.journal import Journal
 
 
 @contextmanager
 def kept_embedder(cache: str | Path | None, inner: Any = None) -> Iterator[SharedEmbedder]:
-    """`inner`, or the local model, with a memory in a folder: the one that `stratarag eval --cache` fills."""
+    """Embeds with `inner`, or the local model, and remembers vectors in the folder of `eval --cache`."""
     if cache is None:
         yield SharedEmbedder(inner)
         return

@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 
-from stratarag.kernels.hamming import native_available
-from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
-from stratarag.kernels.topk import Sketch, top_k
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratagraph.kernels.topk import Sketch, top_k
 
 DIMENSION, MINIMUM, MAXIMUM = 384, 4, 12
 QUERIES = 200

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
+import stratagraph as sg
 
 DIMENSION = 384
 PER_DOCUMENT = 20
@@ -68,10 +68,10 @@ class Counter:
         return prompt[start : prompt.index("\n", start)]
 
 
-def corpus(documents: range) -> Iterator[sr.Chunk]:
+def corpus(documents: range) -> Iterator[sg.Chunk]:
     for document in documents:
         for chunk in range(PER_DOCUMENT):
-            yield sr.Chunk(f"chunk {document} {chunk} .", f"doc-{document:06}", chunk)
+            yield sg.Chunk(f"chunk {document} {chunk} .", f"doc-{document:06}", chunk)
 
 
 def insert_cost(chunks: int) -> None:
@@ -79,11 +79,11 @@ def insert_cost(chunks: int) -> None:
     share = max(1, documents // 100)
     arrivals = {
         "one manual": [
-            sr.Chunk(f"chunk {MANUAL} {number} .", "manual", number) for number in range(share * PER_DOCUMENT)
+            sg.Chunk(f"chunk {MANUAL} {number} .", "manual", number) for number in range(share * PER_DOCUMENT)
         ],
         "whole new documents": list(corpus(range(documents, documents + share))),
         "single chunks, each of another document": [
-            sr.Chunk(f"chunk {number * 7 % documents} {PER_DOCUMENT + number} .", f"new-{number}", 0)
+            sg.Chunk(f"chunk {number * 7 % documents} {PER_DOCUMENT + number} .", f"new-{number}", 0)
             for number in range(share * PER_DOCUMENT)
         ],
     }
@@ -91,7 +91,7 @@ def insert_cost(chunks: int) -> None:
     for name, coming in arrivals.items():
         with (
             tempfile.TemporaryDirectory() as folder,
-            sr.build_index(
+            sg.build_index(
                 corpus(range(documents)), path=folder, llm=model, embedder=Synthetic(), progress=False
             ) as index,
         ):
@@ -109,7 +109,7 @@ def insert_cost(chunks: int) -> None:
 def serving(chunks: int, questions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        sr.build_index(
+        sg.build_index(
             corpus(range(chunks // PER_DOCUMENT)),
             path=folder,
             llm=Counter(),
@@ -120,14 +120,14 @@ def serving(chunks: int, questions: int) -> None:
         opened, first = [], []
         for _ in range(7):
             began = time.perf_counter()
-            index = sr.open_index(folder, embedder=Synthetic())
+            index = sg.open_index(folder, embedder=Synthetic())
             opened.append(time.perf_counter() - began)
             index.retrieve("chunk 5 3", k=10)
             first.append(time.perf_counter() - began)
             index.close()
         nodes = chunks + _summaries(folder)
         print(f"open of {nodes} nodes: {_ms(opened)}; with the first question: {_ms(first)}")
-        with sr.open_index(folder, embedder=Synthetic()) as index:
+        with sg.open_index(folder, embedder=Synthetic()) as index:
             for view in ("nodes", "chunks"):
                 spent = []
                 for number in range(questions):
@@ -140,7 +140,7 @@ def serving(chunks: int, questions: int) -> None:
 
 
 def _summaries(folder: str) -> int:
-    with sr.open_index(folder, embedder=Synthetic()) as index:
+    with sg.open_index(folder, embedder=Synthetic()) as index:
         return int(index.stats()["methods"]["lshtree"]["nodes"]["summaries"])
 
 
@@ -150,14 +150,14 @@ def _ms(seconds: list[float]) -> str:
 
 def import_time() -> None:
     spent = []
-    for statement in ("pass", "import stratarag"):
+    for statement in ("pass", "import stratagraph"):
         runs = []
         for _ in range(9):
             began = time.perf_counter()
             subprocess.run([sys.executable, "-c", statement], check=True)
             runs.append(time.perf_counter() - began)
         spent.append(statistics.median(runs))
-    print(f"import stratarag: {1000 * (spent[1] - spent[0]):.0f} ms over an empty interpreter")
+    print(f"import stratagraph: {1000 * (spent[1] - spent[0]):.0f} ms over an empty interpreter")
 
 
 def main() -> None:

@@ -24,15 +24,15 @@ from pathlib import Path
 
 from building import passages, synthetic
 
-import stratarag as sr
-from stratarag.methods import NAMES
+import stratagraph as sg
+from stratagraph.methods import NAMES
 
 APART = ("merge", "important entities", "communities", "heterograph", "embed")
 """How stages that do not map are called; what has no stage does not either, and hashed words stay here."""
 
 
 def warm(number: int) -> int:
-    import stratarag.index  # noqa: F401  # what a worker needs is imported now
+    import stratagraph.index  # noqa: F401  # what a worker needs is imported now
 
     time.sleep(0.5)  # so that the other workers get one each
     return number
@@ -41,17 +41,17 @@ def warm(number: int) -> int:
 def measured(given: argparse.Namespace) -> dict[str, float]:
     """One build in this process."""
     documents = synthetic(given.passages) if given.synthetic else passages(given.folders, given.passages)
-    mapper = sr.mapper(given.kind, given.count) if given.kind != "none" else None
+    mapper = sg.mapper(given.kind, given.count) if given.kind != "none" else None
     if mapper is not None:
         for future in [mapper.submit(warm, n) for n in range(mapper.workers)]:
             future.result()
-    how = {"method": given.methods.split("+"), "embedder": sr.HashingEmbedder(384), "progress": False}
+    how = {"method": given.methods.split("+"), "embedder": sg.HashingEmbedder(384), "progress": False}
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         if given.shards:
-            index = sr.build_shards(documents, Path(folder) / "i", shards=given.shards, mapper=mapper, **how)
+            index = sg.build_shards(documents, Path(folder) / "i", shards=given.shards, mapper=mapper, **how)
         else:
-            index = sr.build_index(documents, path=Path(folder) / "i", mapper=mapper, **how)
+            index = sg.build_index(documents, path=Path(folder) / "i", mapper=mapper, **how)
         seconds = time.perf_counter() - began
         stages = index.last_report.stages
         index.close()

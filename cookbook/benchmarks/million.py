@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from walk import milliseconds
 
-from stratarag.kernels.ppr import transition_matrix
-from stratarag.pipeline import walk
-from stratarag.pipeline.lexical import LexicalIndex
-from stratarag.pipeline.lexical_arrays import norms_of
-from stratarag.pipeline.names.arrays import hash_words
-from stratarag.pipeline.names.index import NameIndex
-from stratarag.pipeline.names.linking import link
-from stratarag.pipeline.nearest import Nearest
+from stratagraph.kernels.ppr import transition_matrix
+from stratagraph.pipeline import walk
+from stratagraph.pipeline.lexical import LexicalIndex
+from stratagraph.pipeline.lexical_arrays import norms_of
+from stratagraph.pipeline.names.arrays import hash_words
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.names.linking import link
+from stratagraph.pipeline.nearest import Nearest
 
 DIMENSION = 384
 WORDS = 20

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import stratarag as sr
+import stratagraph as sg
 
 SYLLABLES = ["an", "bel", "cor", "dal", "er", "fin", "gor", "hath", "il", "jun", "kel", "lor", "mar", "nex"]
 VERBS = ["founded", "visited", "described", "rebuilt", "left", "painted", "sold", "governed"]
@@ -61,9 +61,9 @@ def text(number: int, passages: int) -> Iterator[str]:
     yield " ".join(sentences(number, passages))
 
 
-def documents(passages: int) -> Iterator[sr.StreamedDocument]:
+def documents(passages: int) -> Iterator[sg.StreamedDocument]:
     for number in range(passages):
-        yield sr.StreamedDocument(f"d{number}", partial(text, number, passages))
+        yield sg.StreamedDocument(f"d{number}", partial(text, number, passages))
 
 
 class Lines:
@@ -94,7 +94,7 @@ def used() -> tuple[float, float, float]:
     return seconds, own.ru_maxrss * 1024, others.ru_maxrss * 1024
 
 
-def asked(index: sr.Index, passages: int) -> None:
+def asked(index: sg.Index, passages: int) -> None:
     rng = random.Random(1)
     milliseconds, cpu, found = [], [], 0
     for at in range(QUESTIONS + 5):
@@ -125,10 +125,10 @@ def main() -> None:
     parser.add_argument("--path", type=Path)
     given = parser.parse_args()
     path = given.path or Path(tempfile.mkdtemp(prefix="million-")) / "index"
-    embedder = sr.HashingEmbedder(EMBEDDER)
+    embedder = sg.HashingEmbedder(EMBEDDER)
     began = time.perf_counter()
-    workers = sr.mapper(given.mapper, given.workers)
-    with sr.build_shards(
+    workers = sg.mapper(given.mapper, given.workers)
+    with sg.build_shards(
         documents(given.passages),
         path,
         shards=given.shards,
@@ -147,7 +147,7 @@ def main() -> None:
         f"{others / 1e9:.2f} GB in the largest worker held"
     )
     began = time.perf_counter()
-    with sr.open_index(path, embedder=embedder) as index:
+    with sg.open_index(path, embedder=embedder) as index:
         opened = time.perf_counter() - began
         index.warm()
         print(f"opened in {opened:.1f} s, warm after {time.perf_counter() - began:.1f} s")

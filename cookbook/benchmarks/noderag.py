@@ -3,7 +3,8 @@
 usage: python cookbook/benchmarks/noderag.py tables FOLDER [--extraction FILE] [--cache FOLDER] [--small]
        python cookbook/benchmarks/noderag.py speed [--small]
 
-`tables` asks all questions of a corpus folder (see `stratarag.eval.load_dataset`) and prints for each setting
+`tables` asks all questions of a corpus folder (see `stratagraph.eval.load_dataset`) and prints for each
+setting
 in how many retrieved contexts a gold answer stands, how many tokens there were, and the time per question.
 `speed` builds a synthetic heterograph of about 200,000 nodes and 900,000 edges without a model.
 """
@@ -21,14 +22,14 @@ from typing import Any
 import numpy as np
 from kept import kept_embedder
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.kernels.centrality import centrality
-from stratarag.kernels.ppr import shallow_pagerank, shallow_pagerank_many
-from stratarag.methods.noderag import NodeRAGOptions
-from stratarag.question import Question
-from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
-from stratarag.testing.opened import searcher_of
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.kernels.centrality import centrality
+from stratagraph.kernels.ppr import shallow_pagerank, shallow_pagerank_many
+from stratagraph.methods.noderag import NodeRAGOptions
+from stratagraph.question import Question
+from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.testing.opened import searcher_of
 
 DIMENSION = 384
 NAMES = 60_000
@@ -40,9 +41,9 @@ NAMES = 60_000
 def tables(folder: str, extraction: str | None, cache: str | None, k: int, *, small: bool) -> None:
     dataset = load_dataset(folder, extraction=extraction)
     dataset = dataset.head(10) if small else dataset
-    inner = sr.HashingEmbedder() if small else None
+    inner = sg.HashingEmbedder() if small else None
     with tempfile.TemporaryDirectory() as path, kept_embedder(cache, inner) as embedder:
-        index = sr.build_index(
+        index = sg.build_index(
             dataset.documents,
             method="noderag",
             path=Path(path, "index"),
@@ -71,7 +72,7 @@ def settings() -> Iterator[tuple[str, dict[str, Any], int | None]]:
     yield "passages by similarity, k = 10", {}, -10
 
 
-def ablations(index: sr.Index, questions: Any, default: int) -> None:
+def ablations(index: sg.Index, questions: Any, default: int) -> None:
     print(f"{'setting':32} {'answer in context':>18} {'tokens':>8} {'ms':>7}")
     for name, options, k in settings():
         found, tokens, spent = [], [], []
@@ -89,7 +90,7 @@ def ablations(index: sr.Index, questions: Any, default: int) -> None:
         )
 
 
-def _ask(index: sr.Index, question: str, options: dict[str, Any], k: int | None, default: int) -> Any:
+def _ask(index: sg.Index, question: str, options: dict[str, Any], k: int | None, default: int) -> Any:
     if k is not None and k < 0:  # a walk of no steps over no names: passages by similarity
         own = {"mode": "entry", "names": False, "entry_types": ("T",), "types": ("T",)}
         return index.retrieve(question, -k, view="nodes", **own)
@@ -122,7 +123,7 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode()[:60], "little") % 2**31
 
 
-def corpus(chunks: int, entities: int) -> tuple[list[sr.Document], dict[str, Extraction]]:
+def corpus(chunks: int, entities: int) -> tuple[list[sg.Document], dict[str, Extraction]]:
     """Documents of one chunk with given extractions: four units of three entities, five relations."""
     rng = np.random.default_rng(1)
     popularity = 1 / (np.arange(entities) + 20.0) ** 0.7
@@ -139,7 +140,7 @@ def corpus(chunks: int, entities: int) -> tuple[list[sr.Document], dict[str, Ext
         pairs = [(names[i], names[i + 1]) for i in (0, 1, 3, 6, 9)]
         relations = [RelationMention(a, b, f"{number}: {a} met {b}") for a, b in pairs if a != b]
         entity_mentions = tuple(EntityMention(name) for name in dict.fromkeys(names))
-        documents.append(sr.Document(key, f"{number} " + " ".join(unit.text for unit in units)))
+        documents.append(sg.Document(key, f"{number} " + " ".join(unit.text for unit in units)))
         given[key] = Extraction(tuple(units), entity_mentions, tuple(relations))
     return documents, given
 
@@ -149,7 +150,7 @@ def speed(chunks: int, entities: int, questions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "index")
         began, worked = time.perf_counter(), time.process_time()
-        index = sr.build_index(
+        index = sg.build_index(
             documents, "noderag", path, embedder=Synthetic(), progress=False, extraction=given
         )
         wall, work = time.perf_counter() - began, time.process_time() - worked
@@ -161,7 +162,7 @@ def speed(chunks: int, entities: int, questions: int) -> None:
         opened = []
         for _ in range(5):
             began = time.perf_counter()
-            index = sr.open_index(path, embedder=Synthetic())
+            index = sg.open_index(path, embedder=Synthetic())
             searcher = searcher_of(index, "noderag")
             opened.append(time.perf_counter() - began)
         print(f"open: {_ms(opened)}")

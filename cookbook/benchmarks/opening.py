@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from stratarag.kernels.paths import Adjacency
-from stratarag.kernels.ppr import transition_matrix
-from stratarag.methods.hirag.checks import check_arrays as check_hirag
-from stratarag.methods.lshtree.checks import check_arrays as check_lshtree
-from stratarag.methods.noderag.checks import check_arrays as check_noderag
-from stratarag.methods.noderag.heterograph import EdgeList, Layout, edge_arrays
-from stratarag.pipeline.graph_checks import check_arrays as check_graph
-from stratarag.pipeline.graph_checks import check_corpus
-from stratarag.pipeline.names.index import NameIndex
+from stratagraph.kernels.paths import Adjacency
+from stratagraph.kernels.ppr import transition_matrix
+from stratagraph.methods.hirag.checks import check_arrays as check_hirag
+from stratagraph.methods.lshtree.checks import check_arrays as check_lshtree
+from stratagraph.methods.noderag.checks import check_arrays as check_noderag
+from stratagraph.methods.noderag.heterograph import EdgeList, Layout, edge_arrays
+from stratagraph.pipeline.graph_checks import check_arrays as check_graph
+from stratagraph.pipeline.graph_checks import check_corpus
+from stratagraph.pipeline.names.index import NameIndex
 
 DIMENSION = 384
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -2,7 +2,8 @@
 
 usage: python cookbook/benchmarks/quality.py FOLDER... [--methods lshtree,ppr,dense,bm25] [--cache FOLDER]
 
-Each FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); without any it is the demo corpus.
+Each FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); without any it is the demo
+corpus.
 A cell holds recall at 2 and at 5 passages; `~` marks a recall at 5 that is within noise of the reference's.
 """
 
@@ -10,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 
-from stratarag.eval import Evaluation, evaluate, load_dataset
-from stratarag.methods import NAMES
+from stratagraph.eval import Evaluation, evaluate, load_dataset
+from stratagraph.methods import NAMES
 
 METHODS = (*NAMES, "ppr", "raptor", "hybrid", "dense", "bm25")
 

@@ -2,8 +2,8 @@
 
 usage: python cookbook/benchmarks/reclustering.py FOLDER... [--passages N] [--shares 0.25,0.5,...]
 
-Each FOLDER is a corpus (see `stratarag.eval.load_dataset`). A share of its passages is inserted into an index
-of the others, once with the previous communities and once with communities computed anew. Everything is
+Each FOLDER is a corpus (see `stratagraph.eval.load_dataset`). A share of its passages is inserted into an
+index of the others, once with the previous communities and once with communities computed anew. Everything is
 without a model. `new` is the share of entities that the insert brought, `mod.` the modularity of the finest
 communities in the graph of entities, `made` the nodes of the method that the index before did not have.
 """
@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.kernels.quality import modularity
-from stratarag.models.local import HashingEmbedder
-from stratarag.pipeline import carryover
-from stratarag.store.folder import IndexFolder
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.kernels.quality import modularity
+from stratagraph.models.local import HashingEmbedder
+from stratagraph.pipeline import carryover
+from stratagraph.store.folder import IndexFolder
 
 LABELS = {"archrag": "entities.parents", "noderag": "communities.labels", "hirag": "communities.labels"}
 ALWAYS, NEVER = 0.0, 1.0
@@ -47,19 +47,19 @@ def measured(path: Path) -> dict[str, tuple[float, set[str]]]:
     return found
 
 
-def updated(base: Path, path: Path, documents: list[sr.Document], share: float) -> dict:
+def updated(base: Path, path: Path, documents: list[sg.Document], share: float) -> dict:
     """What is measured after an insert with this threshold."""
     shutil.copytree(base, path)
     carryover.RECLUSTER_SHARE = share
-    with sr.open_index(path, embedder=HashingEmbedder()) as index:
+    with sg.open_index(path, embedder=HashingEmbedder()) as index:
         index.insert(documents)
     return measured(path)
 
 
-def compare(name: str, documents: list[sr.Document], share: float, scratch: Path) -> None:
+def compare(name: str, documents: list[sg.Document], share: float, scratch: Path) -> None:
     first = round((1 - share) * len(documents))
     base = scratch / "base"
-    sr.build_index(
+    sg.build_index(
         documents[:first], method=list(LABELS), path=base, embedder=HashingEmbedder(), progress=False
     ).close()
     before = measured(base)

@@ -3,8 +3,8 @@
     python cookbook/benchmarks/retrieving.py FOLDER [FOLDER ...] [--passages 20000] [--index FOLDER]
         [--questions 100] [--k 10] [--methods lshtree,archrag,noderag,hirag] [--views nodes,chunks,default]
 
-FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
-about 500 characters, each a document of its own, as in `updates.py`. An index without a model, over hashed
+FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages
+of about 500 characters, each a document of its own, as in `updates.py`. An index without a model, over hashed
 vectors of 384 dimensions, is built in `--index` once and opened after that. Each question is embedded before,
 and asked three times in each view; the least CPU of the asking thread counts, so that other work on the
 machine shows as little as it can. Printed are the median and the 95th percentile in milliseconds.
@@ -20,23 +20,23 @@ from pathlib import Path
 import numpy as np
 from updates import passages
 
-import stratarag as sr
-from stratarag._reader import Answering
-from stratarag._search_options import check_search_options
-from stratarag.eval import load_dataset
-from stratarag.methods import NAMES
-from stratarag.question import Question
+import stratagraph as sg
+from stratagraph._reader import Answering
+from stratagraph._search_options import check_search_options
+from stratagraph.eval import load_dataset
+from stratagraph.methods import NAMES
+from stratagraph.question import Question
 
 WARM, ROUNDS = 10, 3
 
 
-def opened(folder: Path, corpora: Sequence[str], count: int, methods: Sequence[str]) -> sr.Index:
+def opened(folder: Path, corpora: Sequence[str], count: int, methods: Sequence[str]) -> sg.Index:
     """The index in a folder, built where there is none."""
-    embedder = sr.HashingEmbedder(384)
+    embedder = sg.HashingEmbedder(384)
     if (folder / "CURRENT").exists():
-        return sr.open_index(folder, embedder=embedder)
+        return sg.open_index(folder, embedder=embedder)
     documents = passages(corpora, count)
-    return sr.build_index(documents, methods, path=folder, embedder=embedder, progress=False)
+    return sg.build_index(documents, methods, path=folder, embedder=embedder, progress=False)
 
 
 def measured(reader: Answering, asked: Sequence[Question]) -> list[float]:
@@ -72,7 +72,7 @@ def main() -> None:
     methods = given.methods.split(",")
     folder = given.index or Path(tempfile.mkdtemp(prefix="retrieving-"))
     with opened(folder, given.folders, given.passages, methods) as index:
-        embedder = sr.HashingEmbedder(384)
+        embedder = sg.HashingEmbedder(384)
         vectors = np.asarray([embedder.embed_query(each) for each in questions], np.float32)
         print(f"{index.stats()['chunks']:,} passages, {len(questions)} questions, k = {given.k}")
         for view in given.views.split(","):

@@ -1,4 +1,4 @@
-"""How fast `stratarag serve` answers: requests a second of several clients, and the page's first paint.
+"""How fast `stratagraph serve` answers: requests a second of several clients, and the page's first paint.
 
     python cookbook/benchmarks/serving.py --passages 100000 --clients 8 --seconds 20 --paint
 
@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-import stratarag as sr
+import stratagraph as sg
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = [sys.executable, "-c", "from stratarag.cli import main; main()", "serve"]
+SERVE = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve"]
 NAMES = [
     f"{a}{b}" for a in ("Al", "Ber", "Cor", "Dun", "El", "Fen", "Gar") for b in ("a", "win", "mond", "is")
 ]
@@ -37,14 +37,14 @@ PLACES = ["".join(parts).title() for parts in product(_SYLLABLES, repeat=3)]  # 
 THINGS = ["ferry", "lamp", "bell", "crate of salt", "rope", "barrel of tar", "letter", "sail"]
 
 
-def passages(count: int) -> Iterator[sr.Document]:
+def passages(count: int) -> Iterator[sg.Document]:
     """Made-up entries of logbooks."""
     chance = random.Random(7)
     for number in range(count):
         one, other = f"{chance.choice(NAMES)} {chance.choice(PLACES)}son", chance.choice(PLACES)
         thing, witness = chance.choice(THINGS), chance.choice(NAMES)
         text = f"On day {number} {one} took a {thing} to {other}, {witness} watched."
-        yield sr.Document(f"log-{number:06}", text, {"year": 1800 + number % 100})
+        yield sg.Document(f"log-{number:06}", text, {"year": 1800 + number % 100})
 
 
 def questions() -> Iterator[str]:
@@ -142,8 +142,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = given.index or Path(folder) / "idx"
         if not index.exists():
-            embedder = sr.HashingEmbedder()
-            sr.build_index(passages(given.passages), path=index, embedder=embedder, progress=False).close()
+            embedder = sg.HashingEmbedder()
+            sg.build_index(passages(given.passages), path=index, embedder=embedder, progress=False).close()
         with served(index) as (address, process):
             ask(address, next(questions()))
             if given.paint:

@@ -17,35 +17,35 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.models.named import as_embedder
+import stratagraph as sg
+from stratagraph.models.named import as_embedder
 
 VIEWS = ("chunks", "nodes", None)
 WARM = 10
 FOCUSED = 3
 
 
-def read(folder: Path, questions: int) -> tuple[list[sr.Document], list[dict[str, Any]]]:
+def read(folder: Path, questions: int) -> tuple[list[sg.Document], list[dict[str, Any]]]:
     lines = [json.loads(line) for line in (folder / "corpus.jsonl").open()]
-    documents = [sr.Document(str(each["id"]), f"{each.get('title') or ''}\n{each['text']}") for each in lines]
+    documents = [sg.Document(str(each["id"]), f"{each.get('title') or ''}\n{each['text']}") for each in lines]
     asked = [json.loads(line) for line in (folder / "questions.jsonl").open()]
     return documents, [each for each in asked if each.get("supporting_ids")][:questions]
 
 
-def opened(path: Path, shards: int, documents: list[sr.Document], **given: Any) -> sr.Index:
+def opened(path: Path, shards: int, documents: list[sg.Document], **given: Any) -> sg.Index:
     if path.exists():
-        return sr.open_index(path, embedder=given["embedder"])
+        return sg.open_index(path, embedder=given["embedder"])
     if shards == 1:
-        return sr.build_index(documents, path=path, progress=False, **given)
-    return sr.build_shards(documents, path, shards=shards, progress=False, **given)
+        return sg.build_index(documents, path=path, progress=False, **given)
+    return sg.build_shards(documents, path, shards=shards, progress=False, **given)
 
 
-def recall(found: sr.Retrieval, gold: set[str]) -> float:
+def recall(found: sg.Retrieval, gold: set[str]) -> float:
     met = {name for hit in found.hits if len(hit.documents) <= FOCUSED for name in hit.documents}
     return len(gold & met) / len(gold)
 
 
-def compare(indexes: dict[int, sr.Index], questions: list[dict[str, Any]], **search: Any) -> None:
+def compare(indexes: dict[int, sg.Index], questions: list[dict[str, Any]], **search: Any) -> None:
     for index in indexes.values():
         for each in questions[:WARM]:
             index.retrieve(each["question"], 5, **search)

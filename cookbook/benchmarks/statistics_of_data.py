@@ -2,15 +2,15 @@
 
 usage: python cookbook/benchmarks/statistics_of_data.py DATA ...
 
-DATA are corpora with questions (see `stratarag.eval.load_dataset`). Tokens are counted as an index does.
+DATA are corpora with questions (see `stratagraph.eval.load_dataset`). Tokens are counted as an index does.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from stratarag.eval import load_dataset
-from stratarag.pipeline.tokens import choose
+from stratagraph.eval import load_dataset
+from stratagraph.pipeline.tokens import choose
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.eval.datasets import load_dataset
-from stratarag.models.local import HashingEmbedder
-from stratarag.pipeline import evidence
+import stratagraph as sg
+from stratagraph.eval.datasets import load_dataset
+from stratagraph.models.local import HashingEmbedder
+from stratagraph.pipeline import evidence
 
 GRID = [
     (words, names, together)
@@ -55,7 +55,7 @@ def main() -> None:
 
 def measured(data, name: str, embedder) -> list[Row]:
     """The shares for the questions of a corpus and for foreign ones."""
-    index = sr.build_index(data[name].documents, "lshtree", embedder=embedder, progress=False)
+    index = sg.build_index(data[name].documents, "lshtree", embedder=embedder, progress=False)
     own = [("answerable" if q.supporting_ids else "unanswerable", q.question) for q in data[name].questions]
     pick = random.Random(0)
     for other in data:

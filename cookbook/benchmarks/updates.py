@@ -4,7 +4,8 @@ usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N[,
            [--steps "build,insert 1,delete 1,delete built 1,insert 1 %,delete 1 %"] [--files] [--profile STEP]
            [--row N]
 
-FOLDER is a corpus with questions (see `stratarag.eval.load_dataset`); its documents are cut into passages of
+FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages
+of
 about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of 384
 dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
 there before the step, a hard link to an earlier file being the same file. The folder is a temporary one.
@@ -37,18 +38,18 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
-from stratarag._sync import run
-from stratarag.eval import load_dataset
-from stratarag.methods import NAMES
-from stratarag.models.local import MiniLMEmbedder
+import stratagraph as sg
+from stratagraph._sync import run
+from stratagraph.eval import load_dataset
+from stratagraph.methods import NAMES
+from stratagraph.models.local import MiniLMEmbedder
 
 LENGTH = 500  # characters of a passage
 STEPS = "build,insert 1,delete 1,delete built 1,insert 1 %,delete 1 %"
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def passages(folders: Sequence[str], count: int) -> list[sr.Document]:
+def passages(folders: Sequence[str], count: int) -> list[sg.Document]:
     """The first passages of all corpora in turn."""
     found: list[str] = []
     for folder in folders:
@@ -57,7 +58,7 @@ def passages(folders: Sequence[str], count: int) -> list[sr.Document]:
     if len(found) < count:
         raise SystemExit(f"these corpora have {len(found):,} passages, not {count:,}")
     step = len(found) / count
-    return [sr.Document(f"p{at:06}", found[int(at * step)]) for at in range(count)]
+    return [sg.Document(f"p{at:06}", found[int(at * step)]) for at in range(count)]
 
 
 def _cut(text: str) -> Iterator[str]:
@@ -98,7 +99,7 @@ def sizes(found: Files) -> Counter[str]:
 
 
 def measured(
-    folder: Path, index: sr.Index | None, work: Callable[[], sr.Index | None]
+    folder: Path, index: sg.Index | None, work: Callable[[], sg.Index | None]
 ) -> tuple[float, Files]:
     """The CPU of a step in seconds, and the files that it wrote."""
     before = files(folder)
@@ -172,11 +173,11 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
 
         def build() -> None:
             nonlocal index
-            index = sr.build_index(
+            index = sg.build_index(
                 rest,
                 methods.split(","),
                 path=folder,
-                embedder=sr.HashingEmbedder(384),
+                embedder=sg.HashingEmbedder(384),
                 progress=False,
             )
 
@@ -234,9 +235,9 @@ def row(given: argparse.Namespace, count: int, methods: str) -> None:
     later = [each for place, each in enumerate(everything) if place in places]
     built = [each for place, each in enumerate(everything) if place not in places]
 
-    def build(documents: Sequence[sr.Document], folder: Path) -> sr.Index:
-        embedder = sr.HashingEmbedder(384)
-        return sr.build_index(documents, methods.split(","), path=folder, embedder=embedder, progress=False)
+    def build(documents: Sequence[sg.Document], folder: Path) -> sg.Index:
+        embedder = sg.HashingEmbedder(384)
+        return sg.build_index(documents, methods.split(","), path=folder, embedder=embedder, progress=False)
 
     def told(what: str, folder: Path, began: float, times: int = 1) -> None:
         spent, held = (time.process_time() - began) / times, sum(sizes(files(folder)).values())

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-import stratarag as sr
-from stratarag.models.named import as_embedder
+import stratagraph as sg
+from stratagraph.models.named import as_embedder
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 
@@ -102,15 +102,15 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return work(), time.process_time() - began
 
 
-def read(folder: Path, passages: int, questions: int) -> tuple[list[sr.Document], list[str]]:
+def read(folder: Path, passages: int, questions: int) -> tuple[list[sg.Document], list[str]]:
     lines = [json.loads(line) for line in (folder / "corpus.jsonl").open()][:passages]
-    documents = [sr.Document(str(each["id"]), f"{each.get('title') or ''}\n{each['text']}") for each in lines]
+    documents = [sg.Document(str(each["id"]), f"{each.get('title') or ''}\n{each['text']}") for each in lines]
     return documents, [json.loads(line)["question"] for line in (folder / "questions.jsonl").open()][
         :questions
     ]
 
 
-def compare(plain: sr.Index, other: sr.Index, questions: list[str]) -> str:
+def compare(plain: sg.Index, other: sg.Index, questions: list[str]) -> str:
     same, spent = 0, {"plain": [], "first": [], "again": []}
     asked = [(q, method, view) for q in questions for method in METHODS for view in ("nodes", "chunks")]
     for question, method, view in asked:
@@ -125,7 +125,7 @@ def compare(plain: sr.Index, other: sr.Index, questions: list[str]) -> str:
     return f"same hits {same} of {len(asked)}; ms CPU p50: {times}"
 
 
-def size(index: sr.Index, folder: str = "") -> int:
+def size(index: sg.Index, folder: str = "") -> int:
     return sum(
         each.stat().st_size for each in index.path.glob(f"generations/*/{folder}**/*") if each.is_file()
     )
@@ -144,7 +144,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="vectors-"))
     given = {"method": METHODS, "embedder": as_embedder(options.embedder), "progress": False}
     first, rest = documents[:-1], documents[-1:]
-    plain, seconds = timed(lambda: sr.build_index(first, path=folder / "plain", **given))
+    plain, seconds = timed(lambda: sg.build_index(first, path=folder / "plain", **given))
     _, inserted = timed(lambda: plain.insert(rest))
     stats = plain.stats()
     print(
@@ -157,10 +157,10 @@ def main() -> None:
     for name in options.stores.split(","):
         store = getattr(stores, name)()
         path = folder / name
-        index, seconds = timed(lambda p=path, s=store: sr.build_index(first, path=p, vectors=s, **given))
+        index, seconds = timed(lambda p=path, s=store: sg.build_index(first, path=p, vectors=s, **given))
         _, inserted = timed(lambda i=index: i.insert(rest))
         index.close()
-        index, opened = timed(lambda p=path, s=store: sr.open_index(p, embedder=given["embedder"], vectors=s))
+        index, opened = timed(lambda p=path, s=store: sg.open_index(p, embedder=given["embedder"], vectors=s))
         told = compare(plain, index, questions)
         print(
             f"{name:12} {size(index) / 1e6:.1f} MB; build {seconds:.1f}, insert {inserted:.1f}, "

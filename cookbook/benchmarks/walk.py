@@ -3,7 +3,7 @@
     python cookbook/benchmarks/walk.py FOLDER [FOLDER ...] [--passages 2000 20000]
     python cookbook/benchmarks/walk.py --synthetic
 
-The first joins the corpora of the folders (each as `stratarag.eval.load_dataset` reads it), cuts them into
+The first joins the corpora of the folders (each as `stratagraph.eval.load_dataset` reads it), cuts them into
 passages of about 60 tokens, and builds an index of each size with the hashing embedder; it tells the CPU time
 that a question takes in all, and in each part. The second walks over a random graph with hubs and tells the
 time and the number of nodes that are reached, by the bound per edge.
@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.eval import load_dataset
-from stratarag.kernels.ppr import shallow_pagerank, transition_matrix
-from stratarag.models.hashing import HashingEmbedder
-from stratarag.pipeline import walk
-from stratarag.pipeline.chunk import ChunkConfig, split
-from stratarag.pipeline.names import linking
-from stratarag.pipeline.tokens import Estimate
+import stratagraph as sg
+from stratagraph.eval import load_dataset
+from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
+from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.pipeline import walk
+from stratagraph.pipeline.chunk import ChunkConfig, split
+from stratagraph.pipeline.names import linking
+from stratagraph.pipeline.tokens import Estimate
 
 QUESTIONS = 100
 REPEATS = 3
@@ -53,21 +53,21 @@ def real(folders: list[str], sizes: list[int]) -> None:
     ]
     for size in sizes:
         pieces = (
-            sr.Chunk(chunk.text, f"{data.name}/{chunk.document_id}", chunk.ordinal)
+            sg.Chunk(chunk.text, f"{data.name}/{chunk.document_id}", chunk.ordinal)
             for data in sets
             for document in data.documents
             for chunk in split(document, config, Estimate())
         )
         with tempfile.TemporaryDirectory() as folder:
             chunks = list(islice(pieces, size))
-            index = sr.build_index(
+            index = sg.build_index(
                 chunks, "lshtree", path=Path(folder) / "idx", embedder=HashingEmbedder(384)
             )
             report(index, questions[:QUESTIONS], len(chunks))
             index.close()
 
 
-def report(index: sr.Index, questions: list[str], passages: int) -> None:
+def report(index: sg.Index, questions: list[str], passages: int) -> None:
     """Times of one index; the walk is that of a search."""
     reader = index._reader  # the parts have no public names
     passage_walk = reader._walk

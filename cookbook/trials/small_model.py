@@ -35,17 +35,17 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.schema import Document as LlamaDocument
 from pydantic import ConfigDict
 
-import stratarag as sr
-from langchain_stratarag import TreeRetriever
-from langchain_stratarag._models import to_chat_model as to_langchain
-from llama_index_stratarag import LSHTreeIndex
-from llama_index_stratarag._models import to_chat_model as to_llama_index
-from stratarag import demo
-from stratarag.models.completion import Completion
-from stratarag.models.gate import CallItem, ModelGate
-from stratarag.models.named import as_chat_model
-from stratarag.models.structured import is_refusal
-from stratarag.pipeline.extraction.by_model import EXTRACT
+import stratagraph as sg
+from langchain_stratagraph import TreeRetriever
+from langchain_stratagraph._models import to_chat_model as to_langchain
+from llama_index_stratagraph import LSHTreeIndex
+from llama_index_stratagraph._models import to_chat_model as to_llama_index
+from stratagraph import demo
+from stratagraph.models.completion import Completion
+from stratagraph.models.gate import CallItem, ModelGate
+from stratagraph.models.named import as_chat_model
+from stratagraph.models.structured import is_refusal
+from stratagraph.pipeline.extraction.by_model import EXTRACT
 
 DOCUMENTS = 12
 PASSAGES, WORDS = 6, 60  # what is extracted from: the beginnings of so many documents
@@ -53,10 +53,10 @@ TOKENS = 96  # of an answer, at most
 PARTS = ("langchain", "llama-index", "name", "extract")
 QUESTION = "Who repaired the lens of the lighthouse?"
 NAME = "SmolLM2-135M-Instruct.Q4_1"
-CONFIG = sr.Config(
-    limits=sr.Limits(concurrency=2, timeout=300.0),
+CONFIG = sg.Config(
+    limits=sg.Limits(concurrency=2, timeout=300.0),
     max_failures=1.0,
-    methods={"lshtree": sr.LSHTreeConfig(min_cluster=2, max_cluster=4, summary_tokens=60)},
+    methods={"lshtree": sg.LSHTreeConfig(min_cluster=2, max_cluster=4, summary_tokens=60)},
 )
 
 
@@ -262,7 +262,7 @@ class Table:
         self.failures += failures
 
 
-def through_langchain(model: LangChainModel, corpus: Sequence[sr.Document], table: Table) -> None:
+def through_langchain(model: LangChainModel, corpus: Sequence[sg.Document], table: Table) -> None:
     given = [LangChainDocument(d.text, id=d.id, metadata=dict(d.metadata)) for d in corpus]
     with table.row("LangChain: build") as failures:
         retriever = TreeRetriever.from_documents(given[:-1], llm=model, config=CONFIG, k=4)
@@ -278,7 +278,7 @@ def through_langchain(model: LangChainModel, corpus: Sequence[sr.Document], tabl
     retriever.index.close()
 
 
-def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sr.Document], table: Table) -> None:
+def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sg.Document], table: Table) -> None:
     given = [LlamaDocument(text=d.text, id_=d.id, metadata=dict(d.metadata)) for d in corpus]
     with table.row("LlamaIndex: build") as failures:
         index = LSHTreeIndex.from_documents(given[:-1], llm=model, embed_model=False, config=CONFIG)
@@ -296,9 +296,9 @@ def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sr.Document], t
     index.close()
 
 
-def by_name(name: str, corpus: Sequence[sr.Document], table: Table) -> None:
+def by_name(name: str, corpus: Sequence[sg.Document], table: Table) -> None:
     with table.row("by name: build") as failures:
-        index = sr.build_index(corpus[:-1], llm=name, config=CONFIG, progress=False)
+        index = sg.build_index(corpus[:-1], llm=name, config=CONFIG, progress=False)
         failures += _failures(index)
     with table.row("by name: insert one") as failures:
         failures += index.insert(corpus[-1:]).failures
@@ -311,11 +311,11 @@ def by_name(name: str, corpus: Sequence[sr.Document], table: Table) -> None:
     index.close()
 
 
-def _failures(index: sr.Index) -> Sequence[sr.Failure]:
+def _failures(index: sg.Index) -> Sequence[sg.Failure]:
     return () if index.last_report is None else index.last_report.failures
 
 
-def check(index: sr.Index, found: Sequence[Any], corpus: Sequence[sr.Document], answer: Any) -> None:
+def check(index: sg.Index, found: Sequence[Any], corpus: Sequence[sg.Document], answer: Any) -> None:
     """What holds however badly the model writes."""
     nodes = index.stats()["methods"]["lshtree"]["nodes"]
     assert index.verify() == []
@@ -325,7 +325,7 @@ def check(index: sr.Index, found: Sequence[Any], corpus: Sequence[sr.Document], 
     print(f"    {nodes}; {str(answer)[:150]!r}")
 
 
-def extract(name: str, wrapped: Any, corpus: Sequence[sr.Document], table: Table) -> None:
+def extract(name: str, wrapped: Any, corpus: Sequence[sg.Document], table: Table) -> None:
     """A task whose answer is JSON, through the gate. `JSON valid` counts answers that need no reading."""
     items = [
         CallItem({"passage": " ".join(document.text.split()[:WORDS]), "types": "person, place"}, document.id)
@@ -341,7 +341,7 @@ def extract(name: str, wrapped: Any, corpus: Sequence[sr.Document], table: Table
     print(f"    {len(read)} of {len(items)} read: {entities} entities, {relations} relations")
 
 
-def extract_all(engine: Engine, name: str, corpus: Sequence[sr.Document], table: Table) -> None:
+def extract_all(engine: Engine, name: str, corpus: Sequence[sg.Document], table: Table) -> None:
     """The same extractions by name and through both frameworks, with a schema and without."""
     extract("by name, by schema", as_chat_model(name), corpus, table)
     extract("LangChain, by schema", to_langchain(LangChainModel(engine=engine)), corpus, table)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-_HIDDEN = "STRATARAG_CAMPAIGNS_NUMPY"
+_HIDDEN = "STRATAGRAPH_CAMPAIGNS_NUMPY"
 
 if "--numpy" in sys.argv:
     os.environ[_HIDDEN] = "1"
 if _HIDDEN in os.environ:
-    sys.modules["stratarag.kernels._native"] = None  # type: ignore[assignment]  # as if it were not built
+    sys.modules["stratagraph.kernels._native"] = None  # type: ignore[assignment]  # as if it were not built

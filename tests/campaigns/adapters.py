@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-import stratarag as sr
-from stratarag.errors import Locked
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import Locked
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.damage import KINDS, damaged
 from tests.campaigns.trials import QUESTIONS, Tally, documents, record, tried
 
@@ -24,7 +24,7 @@ EACH = 5  # cancellations of one index object
 class Framework(Protocol):
     """What a framework's users do with an index."""
 
-    def build(self, path: Path, documents: list[sr.Document]) -> Any:
+    def build(self, path: Path, documents: list[sg.Document]) -> Any:
         """Build a folder, and give the framework's object over it."""
         ...
 
@@ -36,15 +36,15 @@ class Framework(Protocol):
         """Ids and texts of what is found."""
         ...
 
-    def core(self, opened: Any) -> sr.Index:
+    def core(self, opened: Any) -> sg.Index:
         """The index below."""
         ...
 
-    def insert(self, opened: Any, document: sr.Document) -> None:
+    def insert(self, opened: Any, document: sg.Document) -> None:
         """Add a document."""
         ...
 
-    async def ainsert(self, opened: Any, document: sr.Document) -> None:
+    async def ainsert(self, opened: Any, document: sg.Document) -> None:
         """Add a document in an event loop."""
         ...
 
@@ -56,40 +56,40 @@ class Framework(Protocol):
 class LangChain:
     """`TreeRetriever`."""
 
-    def _documents(self, documents: list[sr.Document]) -> list[Any]:
+    def _documents(self, documents: list[sg.Document]) -> list[Any]:
         from langchain_core.documents import Document
 
         return [
             Document(page_content=each.text, id=each.id, metadata=dict(each.metadata)) for each in documents
         ]
 
-    def build(self, path: Path, documents: list[sr.Document]) -> Any:
+    def build(self, path: Path, documents: list[sg.Document]) -> Any:
         """See `Framework`."""
-        from langchain_stratarag import TreeRetriever
+        from langchain_stratagraph import TreeRetriever
 
         made = self._documents(documents)
         return TreeRetriever.from_documents(made, embedding=FakeEmbedder(), path=path, k=5)
 
     def load(self, path: Path) -> Any:
         """See `Framework`."""
-        from langchain_stratarag import TreeRetriever
+        from langchain_stratagraph import TreeRetriever
 
         return TreeRetriever.load(path, embedding=FakeEmbedder(), k=5)
 
     def ask(self, opened: Any, question: str) -> list[tuple[str, str]]:
         """See `Framework`."""
-        return [(each.metadata["stratarag"]["id"], each.page_content) for each in opened.invoke(question)]
+        return [(each.metadata["stratagraph"]["id"], each.page_content) for each in opened.invoke(question)]
 
-    def core(self, opened: Any) -> sr.Index:
+    def core(self, opened: Any) -> sg.Index:
         """See `Framework`."""
-        index: sr.Index = opened.index
+        index: sg.Index = opened.index
         return index
 
-    def insert(self, opened: Any, document: sr.Document) -> None:
+    def insert(self, opened: Any, document: sg.Document) -> None:
         """See `Framework`."""
         opened.add_documents(self._documents([document]))
 
-    async def ainsert(self, opened: Any, document: sr.Document) -> None:
+    async def ainsert(self, opened: Any, document: sg.Document) -> None:
         """See `Framework`."""
         await opened.aadd_documents(self._documents([document]))
 
@@ -101,39 +101,39 @@ class LangChain:
 class LlamaIndex:
     """`LSHTreeIndex`."""
 
-    def _document(self, document: sr.Document) -> Any:
+    def _document(self, document: sg.Document) -> Any:
         from llama_index.core import Document
 
         return Document(id_=document.id, text=document.text, metadata=dict(document.metadata))
 
-    def build(self, path: Path, documents: list[sr.Document]) -> Any:
+    def build(self, path: Path, documents: list[sg.Document]) -> Any:
         """See `Framework`."""
-        from llama_index_stratarag import LSHTreeIndex
+        from llama_index_stratagraph import LSHTreeIndex
 
         made = [self._document(each) for each in documents]
         return LSHTreeIndex.from_documents(made, embed_model=FakeEmbedder(), path=path)
 
     def load(self, path: Path) -> Any:
         """See `Framework`."""
-        from llama_index_stratarag import LSHTreeIndex
+        from llama_index_stratagraph import LSHTreeIndex
 
         return LSHTreeIndex.load(path, embed_model=FakeEmbedder())
 
     def ask(self, opened: Any, question: str) -> list[tuple[str, str]]:
         """See `Framework`."""
         found = opened.as_retriever(similarity_top_k=5).retrieve(question)
-        return [(each.metadata["stratarag"]["id"], each.get_content()) for each in found]
+        return [(each.metadata["stratagraph"]["id"], each.get_content()) for each in found]
 
-    def core(self, opened: Any) -> sr.Index:
+    def core(self, opened: Any) -> sg.Index:
         """See `Framework`."""
-        index: sr.Index = opened.core
+        index: sg.Index = opened.core
         return index
 
-    def insert(self, opened: Any, document: sr.Document) -> None:
+    def insert(self, opened: Any, document: sg.Document) -> None:
         """See `Framework`."""
         opened.insert(self._document(document))
 
-    async def ainsert(self, opened: Any, document: sr.Document) -> None:
+    async def ainsert(self, opened: Any, document: sg.Document) -> None:
         """See `Framework`."""
         await opened.ainsert(self._document(document))
 
@@ -148,7 +148,7 @@ FRAMEWORKS: dict[str, Framework] = {"LangChain": LangChain(), "LlamaIndex": Llam
 def campaign(work: Path, trials: int, seed: int = 9) -> list[Tally]:
     """A third of the trials each: a damaged folder, a killed insert, cancelled inserts."""
     rows = []
-    for module in ("langchain_stratarag", "llama_index_stratarag", "llama_index.core"):
+    for module in ("langchain_stratagraph", "llama_index_stratagraph", "llama_index.core"):
         importlib.import_module(module)  # here, and not in each child
     for name, framework in FRAMEWORKS.items():
         chance, place = random.Random(seed), work / name

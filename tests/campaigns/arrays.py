@@ -11,9 +11,9 @@ that nobody asked before. The outcomes, from bad to good:
 crash      the process ended by a signal
 hang       it took more CPU time than allowed
 memory     it asked for more memory than allowed
-foreign    an error that is not one of stratarag's
+foreign    an error that is not one of stratagraph's
 different  another answer, and no error: what only a checksum can notice
-named      `Damaged`, or another error of stratarag's
+named      `Damaged`, or another error of stratagraph's
 same       the answers of the unaltered index
 """
 
@@ -42,12 +42,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would not be t
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.errors import StrataragError
-from stratarag.kernels import chnsw, topk
-from stratarag.pipeline import nearest
-from stratarag.store.folder import IndexFolder
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import StratagraphError
+from stratagraph.kernels import chnsw, topk
+from stratagraph.pipeline import nearest
+from stratagraph.store.folder import IndexFolder
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import limit_memory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,10 +188,10 @@ def elsewhere(call: str) -> str:
 
 def build(folder: str) -> None:
     """An index of 60 documents with every array that there can be."""
-    from stratarag.testing.contract import CountingModel, documents
+    from stratagraph.testing.contract import CountingModel, documents
 
     like_a_large_index()
-    index = sr.build_index(
+    index = sg.build_index(
         documents(60),
         method=list(METHODS),
         path=folder,
@@ -287,14 +287,14 @@ def asked(folder: str, methods: tuple[str, ...]) -> tuple[list[Any], list[str]]:
     def attempt(work: Callable[[], Any]) -> None:
         try:
             answers.append(work())
-        except StrataragError as error:
+        except StratagraphError as error:
             errors.append(f"named {type(error).__name__}: {error}")
         except MemoryError:
             errors.append("memory")
         except Exception as error:
             errors.append(f"foreign {type(error).__name__}: {error}")
 
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         for method, question in itertools.product(methods, QUESTIONS):
             for options in OPTIONS[method]:
                 attempt(lambda o=options, m=method, q=question: hits(index.retrieve(q, k=6, method=m, **o)))
@@ -309,9 +309,9 @@ def inserted(folder: str) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="arrays-") as work:
         path = shutil.copytree(folder, Path(work) / "idx")
         try:
-            with sr.open_index(path, embedder=FakeEmbedder()) as index:
-                index.insert([sr.Document("late", "Olaf Strand hung a lantern in the harbour of Note 8.")])
-        except StrataragError as error:
+            with sg.open_index(path, embedder=FakeEmbedder()) as index:
+                index.insert([sg.Document("late", "Olaf Strand hung a lantern in the harbour of Note 8.")])
+        except StratagraphError as error:
             return [f"named {type(error).__name__}: {error}"]
         except MemoryError:
             return ["memory"]
@@ -320,7 +320,7 @@ def inserted(folder: str) -> list[str]:
     return []
 
 
-def hits(found: sr.Retrieval) -> list[Any]:
+def hits(found: sg.Retrieval) -> list[Any]:
     """What an answer is compared by."""
     return [(hit.id, round(hit.score, 5), hit.sources) for hit in found.hits]
 
@@ -416,7 +416,9 @@ def tell(folder: str, methods: tuple[str, ...]) -> None:
     """Print answers, errors, and which modules it took."""
     like_a_large_index()
     answers, errors = asked(folder, methods)
-    print(json.dumps([answers, errors, sorted(name for name in sys.modules if name.startswith("stratarag"))]))
+    print(
+        json.dumps([answers, errors, sorted(name for name in sys.modules if name.startswith("stratagraph"))])
+    )
 
 
 def _plain(answers: list[Any]) -> list[Any]:

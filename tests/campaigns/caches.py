@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import stratarag as sr
-from stratarag.store.calls import SqliteCalls
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import Tally, answers, documents, record, tried
 
 PROCESSES = 3
@@ -32,7 +32,7 @@ class Scribe:
     def complete(self, prompt: str) -> str:
         """The answer to a prompt, always the same; noted in a file where one is named."""
         time.sleep(0.002)
-        if log := os.environ.get("STRATARAG_CAMPAIGN_LOG"):
+        if log := os.environ.get("STRATAGRAPH_CAMPAIGN_LOG"):
             with open(log, "a") as file:
                 file.write(prompt_digest(prompt) + "\n")
         return f"Digest {prompt_digest(prompt)} sums up some notes about the Aurora."
@@ -45,7 +45,7 @@ def prompt_digest(prompt: str) -> str:
 
 def build(path: str, cache: str, first: int) -> None:
     """An index of notes that overlap with those of other processes."""
-    made = sr.build_index(
+    made = sg.build_index(
         documents(first, first + 14),
         "lshtree",
         path,
@@ -60,12 +60,12 @@ def build(path: str, cache: str, first: int) -> None:
 
 def _started(path: Path, cache: Path, first: int) -> subprocess.Popen[bytes]:
     code = f"from tests.campaigns.caches import build; build({str(path)!r}, {str(cache)!r}, {first})"
-    environment = {**os.environ, "STRATARAG_CAMPAIGN_LOG": str(path.parent / "log")}
+    environment = {**os.environ, "STRATAGRAPH_CAMPAIGN_LOG": str(path.parent / "log")}
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment)
 
 
 def _seen(path: Path, cache: Path) -> dict[str, Any]:
-    with sr.open_index(path, llm=Scribe(), embedder=FakeEmbedder(), cache=cache) as index:
+    with sg.open_index(path, llm=Scribe(), embedder=FakeEmbedder(), cache=cache) as index:
         return {"answers": answers(index), "verify": index.verify()}
 
 

@@ -8,15 +8,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-import stratarag as sr
-from stratarag.errors import Locked
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import Locked
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import Tally, documents, record, tried
 
 EACH = 10  # cancellations of one index object
 
 
-async def _cancelled(index: sr.Index, number: int, chance: random.Random) -> None:
+async def _cancelled(index: sg.Index, number: int, chance: random.Random) -> None:
     """Begin an insert or a delete, and stop it."""
     change = (
         index.ainsert(documents(100 + number, 101 + number))
@@ -39,14 +39,14 @@ async def _cancelled(index: sr.Index, number: int, chance: random.Random) -> Non
 
 async def _series(path: Path, seed: int) -> dict[str, Any]:
     chance, locked = random.Random(seed), 0
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         for number in range(EACH):
             await _cancelled(index, number, chance)
             try:
                 await index.ainsert(documents(50, 51))
             except Locked:
                 locked += 1
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         return {"locked": locked, "verify": index.verify()}
 
 
@@ -55,7 +55,7 @@ def campaign(work: Path, trials: int, seed: int = 6) -> list[Tally]:
     row = Tally("cancelled updates")
     for number in range(max(1, trials // EACH)):
         path = work / f"idx-{number}"
-        sr.build_index(documents(), "lshtree", path, embedder=FakeEmbedder(), progress=False).close()
+        sg.build_index(documents(), "lshtree", path, embedder=FakeEmbedder(), progress=False).close()
         outcome = tried(lambda number=number, path=path: asyncio.run(_series(path, seed + number)))
         record(row, outcome, f"series {number}")
         row.trials += EACH - 1

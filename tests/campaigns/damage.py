@@ -63,8 +63,8 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
 
 
 def _answers(path: Path) -> Any:
-    import stratarag as sr
-    from stratarag.testing import FakeEmbedder
+    import stratagraph as sg
+    from stratagraph.testing import FakeEmbedder
 
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         return answers(index)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import stratarag as sr
+import stratagraph as sg
 from tests.campaigns.trials import Tally, answers, documents, record, tried
 
 
@@ -32,7 +32,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
     """Fork while others open and ask an index, some with filters; the child's answers must be right."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
-    index = sr.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
+    index = sg.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
     right, stop = answers(index), threading.Event()
 
     def ask() -> None:
@@ -42,7 +42,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
 
     def open_and_ask() -> None:
         while not stop.is_set():
-            with sr.open_index(work / "idx", embedder=BlockingEmbedder()) as own:
+            with sg.open_index(work / "idx", embedder=BlockingEmbedder()) as own:
                 own.retrieve("Who steers the Aurora?", k=3)
 
     threads = [threading.Thread(target=each) for each in (ask, ask, open_and_ask)]
@@ -64,7 +64,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
     return list(rows.values())
 
 
-def _asked(index: sr.Index, kind: str) -> Any:
+def _asked(index: sg.Index, kind: str) -> Any:
     if kind == "ask":
         index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
         return answers(index)

@@ -13,13 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from stratarag.store import manifest as manifests
-from stratarag.store.checksums import fingerprint
+from stratagraph.store import manifest as manifests
+from stratagraph.store.checksums import fingerprint
 from tests.campaigns.trials import Outside, Tally, build, record, tried, use
 from tests.store.support import rewrite_records
 
 NAMES = (
-    "CURRENT", "CURRENT.tmp", "lock", "lock.json", "lock.json.tmp", "stratarag-index", "calls.sqlite",
+    "CURRENT", "CURRENT.tmp", "lock", "lock.json", "lock.json.tmp", "stratagraph-index", "calls.sqlite",
     "calls.sqlite-wal", "calls.sqlite-shm", "calls.sqlite-journal", "journal.sqlite", "journal.sqlite-wal",
     "journal.sqlite-journal", "generations", "generations/7", "generations/3.partial", "generations/2",
     "generations/2/manifest.json", "generations/2/manifest.json.tmp", "generations/2/corpus",

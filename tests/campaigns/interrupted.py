@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import stratarag as sr
-from stratarag.store import node_records, part_arrays, patches, pieces, pool
-from stratarag.store.folder import IndexFolder
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.store import node_records, part_arrays, patches, pieces, pool
+from stratagraph.store.folder import IndexFolder
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
 from tests.store.support import traces_of
 
 KILL, FULL, POWER = 1, 2, 3
 SECRET = "the key lies under the third stone"
 SOURCE = Path(__file__).with_name("shim.c")
-_LOADED = "STRATARAG_SHIM"
+_LOADED = "STRATAGRAPH_SHIM"
 
 
 def available() -> bool:
@@ -39,7 +39,7 @@ def load(work: Path) -> None:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded
         return
     work.rmdir()  # the program that comes makes its own
-    built = Path("/tmp") / f"stratarag-shim-{os.getpid()}.so"
+    built = Path("/tmp") / f"stratagraph-shim-{os.getpid()}.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", built, SOURCE, "-ldl", "-lpthread"], check=True)
     environment = {**os.environ, "LD_PRELOAD": str(built), _LOADED: str(built)}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
@@ -54,14 +54,14 @@ def arm(folder: Path, number: int, mode: int, log: Path) -> None:
     _shim().shim_arm(str(folder).encode(), ctypes.c_long(number), mode, str(log).encode())
 
 
-def secret() -> sr.Document:
+def secret() -> sg.Document:
     """The document that is deleted."""
-    return sr.Document("secret", f"Anna Berg knows that {SECRET}. The Aurora does not.")
+    return sg.Document("secret", f"Anna Berg knows that {SECRET}. The Aurora does not.")
 
 
 def build(path: Path) -> None:
     """The first build."""
-    made = sr.build_index(
+    made = sg.build_index(
         [*documents(0, 5), secret()], "lshtree", path, embedder=FakeEmbedder(), progress=False
     )
     made.close()
@@ -69,19 +69,19 @@ def build(path: Path) -> None:
 
 def insert(path: Path) -> None:
     """Documents that come later."""
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         index.insert(documents(5, 7))
 
 
 def delete(path: Path) -> None:
     """The document that must leave no trace."""
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         index.delete(["secret"], missing_ok=True)
 
 
 def copy(path: Path) -> None:
     """A copy over an earlier one."""
-    with sr.open_index(path.parent / "original", embedder=FakeEmbedder()) as index:
+    with sg.open_index(path.parent / "original", embedder=FakeEmbedder()) as index:
         index.copy_to(path)
 
 
@@ -191,7 +191,7 @@ def _remember(path: Path) -> None:
 
 
 def _looked(path: Path) -> dict[str, Any]:
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         return {"verify": index.verify(), "answers": answers(index)}
 
 

@@ -15,16 +15,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from stratarag.errors import ParseFailed
-from stratarag.methods.archrag.abstractness import JUDGE
-from stratarag.methods.archrag.compose import FILTER
-from stratarag.methods.hirag.naming import META_TASK
-from stratarag.methods.hirag.naming import parse_summary as hirag_summary
-from stratarag.methods.noderag.elements import ElementsSchema
-from stratarag.models.structured import delimited_records, json_as, plain_text
-from stratarag.pipeline.decompose import DECOMPOSE
-from stratarag.pipeline.extraction.by_model import EXTRACT
-from stratarag.pipeline.reports import ReportSchema
+from stratagraph.errors import ParseFailed
+from stratagraph.methods.archrag.abstractness import JUDGE
+from stratagraph.methods.archrag.compose import FILTER
+from stratagraph.methods.hirag.naming import META_TASK
+from stratagraph.methods.hirag.naming import parse_summary as hirag_summary
+from stratagraph.methods.noderag.elements import ElementsSchema
+from stratagraph.models.structured import delimited_records, json_as, plain_text
+from stratagraph.pipeline.decompose import DECOMPOSE
+from stratagraph.pipeline.extraction.by_model import EXTRACT
+from stratagraph.pipeline.reports import ReportSchema
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "extract": EXTRACT.parse,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import stratarag as sr
-from stratarag.store.folder import IndexFolder
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.store.folder import IndexFolder
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import Tally
 from tests.store.support import everything_in
 
@@ -22,15 +22,15 @@ def campaign(work: Path, trials: int, seed: int = 8) -> list[Tally]:
     chance, path = random.Random(seed), work / "idx"
     versions: dict[int, int] = {}
     gone: set[str] = set()
-    sr.build_index(
-        [sr.Document("stays", "This note stays here.")],
+    sg.build_index(
+        [sg.Document("stays", "This note stays here.")],
         "lshtree",
         path,
         embedder=FakeEmbedder(),
         progress=False,
     ).close()
     for number in range(trials):
-        with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        with sg.open_index(path, embedder=FakeEmbedder()) as index:
             if versions and chance.random() < 0.4:
                 chosen = chance.sample(sorted(versions), min(len(versions), chance.choice((1, 2, 5))))
                 index.delete([f"doc-{each}" for each in chosen])
@@ -50,9 +50,9 @@ def campaign(work: Path, trials: int, seed: int = 8) -> list[Tally]:
     return [row]
 
 
-def _document(number: int, version: int, chance: random.Random) -> sr.Document:
+def _document(number: int, version: int, chance: random.Random) -> sg.Document:
     text = f"{_secret(number, version)} is kept at the pier. " * chance.choice((1, 5, 60))
-    return sr.Document(f"doc-{number}", text, {"note": _secret(number, version)})
+    return sg.Document(f"doc-{number}", text, {"note": _secret(number, version)})
 
 
 def _remember(path: Path, chance: random.Random) -> None:

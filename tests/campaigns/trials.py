@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import stratarag as sr
-from stratarag.errors import StrataragError
-from stratarag.store.folder import IndexFolder
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import StratagraphError
+from stratagraph.store.folder import IndexFolder
+from stratagraph.testing import FakeEmbedder
 
 PATIENCE = 5  # seconds of CPU that a trial may take
 WALL = 40.0  # seconds on the clock: a trial may wait for a machine that is busy
@@ -33,11 +33,11 @@ PROBLEMS = ("crashes", "hangs", "foreign", "silent", "unnamed")
 QUESTIONS = ("Who steers the Aurora?", "What did Olaf Strand repair in Lund?", "storm")
 
 
-def documents(start: int = 0, stop: int = 8) -> list[sr.Document]:
+def documents(start: int = 0, stop: int = 8) -> list[sg.Document]:
     """Notes that name a few people and places in turn."""
     people, places = ("Anna Berg", "Olaf Strand", "Maria Lind"), ("Lund", "Ven", "Malmo", "Ystad")
     return [
-        sr.Document(
+        sg.Document(
             f"note-{number:03}",
             f"{people[number % 3]} went from {places[number % 4]} to {places[(number + 1) % 4]} on the ferry "
             f"Aurora, number {number}. The pier of {places[number % 4]} was repaired after storm {number}.",
@@ -49,7 +49,7 @@ def documents(start: int = 0, stop: int = 8) -> list[sr.Document]:
 
 def build(path: Path) -> None:
     """An index of the notes by both methods, a generation behind it, and some answers of a model."""
-    with sr.build_index(documents(), METHODS, path, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(documents(), METHODS, path, embedder=FakeEmbedder(), progress=False) as index:
         index.insert(documents(8, 10))
     folder = IndexFolder.open(path)
     for row, identity in enumerate(folder.snapshot().ids(range(10))):
@@ -57,7 +57,7 @@ def build(path: Path) -> None:
     folder.close()
 
 
-def answers(index: sr.Index) -> str:
+def answers(index: sg.Index) -> str:
     """A digest of what the index answers and lists."""
     found: list[Any] = [sorted(index.documents().items(), key=str)]
     for method in index.methods:
@@ -168,7 +168,9 @@ def _child(work: Callable[[], Any], writing: int, stacks: IO[bytes]) -> None:
             told = {"end": "ok", "named": True, "value": work(), "message": ""}
         except BaseException as error:
             # An `OSError` with a file's name is what a disk says; all other errors must be of ours.
-            named = isinstance(error, StrataragError) or (isinstance(error, OSError) and bool(error.filename))
+            named = isinstance(error, StratagraphError) or (
+                isinstance(error, OSError) and bool(error.filename)
+            )
             told = {"end": type(error).__name__, "named": named, "value": None, "message": str(error)[:300]}
         os.write(writing, json.dumps(told).encode())
     finally:
@@ -239,12 +241,12 @@ def use(path: Path, check: str) -> dict[str, Any]:
     folder = IndexFolder.open(path, check)
     done["verify"] = folder.verify()
     folder.close()
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         done["answers"] = answers(index)
         try:
             index.insert(documents(30, 31))
             done["inserted"] = True
-        except StrataragError as error:
+        except StratagraphError as error:
             done["insert"] = type(error).__name__
     return done
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stratarag.models.named import as_chat_model
+from stratagraph.models.named import as_chat_model
 from tests.clients.server import ModelServer
 
 
 def chat_openai(server: ModelServer) -> Any:
     from langchain_openai import ChatOpenAI
 
-    from langchain_stratarag._models import to_chat_model
+    from langchain_stratagraph._models import to_chat_model
 
     return to_chat_model(ChatOpenAI(model="m", base_url=server.openai, api_key="k"))
 
@@ -20,7 +20,7 @@ def chat_openai(server: ModelServer) -> Any:
 def chat_ollama(server: ModelServer) -> Any:
     from langchain_ollama import ChatOllama
 
-    from langchain_stratarag._models import to_chat_model
+    from langchain_stratagraph._models import to_chat_model
 
     return to_chat_model(ChatOllama(model="m", base_url=server.ollama, num_ctx=16_384))
 
@@ -28,7 +28,7 @@ def chat_ollama(server: ModelServer) -> Any:
 def llama_openai(server: ModelServer) -> Any:
     from llama_index.llms.openai import OpenAI
 
-    from llama_index_stratarag._models import to_chat_model
+    from llama_index_stratagraph._models import to_chat_model
 
     return to_chat_model(OpenAI(model="gpt-4o-mini", api_base=server.openai, api_key="k"))
 
@@ -36,7 +36,7 @@ def llama_openai(server: ModelServer) -> Any:
 def openai_like(server: ModelServer, *, chat: bool) -> Any:
     from llama_index.llms.openai_like import OpenAILike
 
-    from llama_index_stratarag._models import to_chat_model
+    from llama_index_stratagraph._models import to_chat_model
 
     return to_chat_model(OpenAILike(model="m", api_base=server.openai, api_key="k", is_chat_model=chat))
 
@@ -44,7 +44,7 @@ def openai_like(server: ModelServer, *, chat: bool) -> Any:
 def llama_ollama(server: ModelServer) -> Any:
     from llama_index.llms.ollama import Ollama
 
-    from llama_index_stratarag._models import to_chat_model
+    from llama_index_stratagraph._models import to_chat_model
 
     return to_chat_model(Ollama(model="m", base_url=server.ollama))
 

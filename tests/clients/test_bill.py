@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("openai")
 
-import stratarag as sr
-from stratarag import demo
-from stratarag.errors import BudgetExceeded
-from stratarag.models.openai import OpenAIChatModel
+import stratagraph as sg
+from stratagraph import demo
+from stratagraph.errors import BudgetExceeded
+from stratagraph.models.openai import OpenAIChatModel
 from tests.clients.server import ModelServer
 
 DOCUMENTS = list(demo.documents())
-PRICES = sr.Prices(1.0, 3.0)
+PRICES = sg.Prices(1.0, 3.0)
 
 
 def name(server: ModelServer) -> str:
@@ -35,9 +35,9 @@ def price(server: ModelServer) -> float:
 def test_an_estimate_is_near_what_the_server_counts(method: str) -> None:
     with ModelServer() as server:
         llm = name(server)
-        found = sr.estimate(DOCUMENTS, method, llm=llm, embedder="hashing", prices=PRICES)
+        found = sg.estimate(DOCUMENTS, method, llm=llm, embedder="hashing", prices=PRICES)
         assert server.requests == 0
-        sr.build_index(DOCUMENTS, method, llm=llm, embedder="hashing", progress=False).close()
+        sg.build_index(DOCUMENTS, method, llm=llm, embedder="hashing", progress=False).close()
         assert found.calls == pytest.approx(server.requests, rel=0.15, abs=1)
         assert found.input_tokens == pytest.approx(server.input_tokens, rel=0.15)
         assert found.output_tokens == pytest.approx(server.output_tokens, rel=0.15)
@@ -48,19 +48,19 @@ def test_a_longer_prompt_is_a_larger_estimate() -> None:
     longer = "Write 400 words about these.\n\n" + "Keep to the facts. " * 200 + "\n\n{{passages}}"
     config = {"prompts": {"lshtree/summarize": longer}}
     usual, changed = (
-        sr.estimate(DOCUMENTS, llm="openai:m@http://127.0.0.1:9/v1", config=c) for c in (None, config)
+        sg.estimate(DOCUMENTS, llm="openai:m@http://127.0.0.1:9/v1", config=c) for c in (None, config)
     )
     assert changed.input_tokens > usual.input_tokens + 100 * usual.calls
 
 
 def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
     with ModelServer() as server:
-        index = sr.build_index(
+        index = sg.build_index(
             DOCUMENTS[:12],
             path=tmp_path / "idx",
             llm=name(server),
             embedder="hashing",
-            budget=sr.Budget(prices=PRICES),
+            budget=sg.Budget(prices=PRICES),
             progress=False,
         )
         report = index.last_report
@@ -73,13 +73,13 @@ def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
         assert f"Cost: {price(server):.4f}" in index.show_report().html
         index.insert(DOCUMENTS[12:20])
         index.close()
-        with sr.open_index(tmp_path / "idx", embedder="hashing") as opened:
+        with sg.open_index(tmp_path / "idx", embedder="hashing") as opened:
             later = opened.stats()["spent"]
             assert later["calls"] == server.requests > spent["calls"]
             assert later["cost"] is None  # the server is one's own: nobody knows what it costs
 
 
-def assert_all_is_told(index: sr.Index, server: ModelServer, lost: int = 0) -> None:
+def assert_all_is_told(index: sg.Index, server: ModelServer, lost: int = 0) -> None:
     """Report and statistics have every request, but for so many that were out when a process was killed."""
     spent, report = index.stats()["spent"], index.last_report
     assert report is not None
@@ -96,10 +96,10 @@ def assert_all_is_told(index: sr.Index, server: ModelServer, lost: int = 0) -> N
 
 
 def test_what_was_paid_before_a_budget_ended_a_build_is_told(tmp_path: Path) -> None:
-    def build(server: ModelServer, **bounds: int) -> sr.Index:
-        budget = sr.Budget(prices=PRICES, **bounds)
+    def build(server: ModelServer, **bounds: int) -> sg.Index:
+        budget = sg.Budget(prices=PRICES, **bounds)
         given: Any = {"llm": name(server), "embedder": "hashing", "budget": budget, "progress": False}
-        return sr.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given)
+        return sg.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given)
 
     with ModelServer() as server:
         for calls in (4, 3):
@@ -118,8 +118,8 @@ def test_what_was_paid_before_a_budget_ended_a_build_is_told(tmp_path: Path) -> 
 
 def test_what_was_paid_before_a_kill_is_told(tmp_path: Path) -> None:
     code = (
-        "import sys, stratarag as sr; from stratarag import demo; "
-        "sr.build_index(list(demo.documents())[:12], 'archrag', sys.argv[1], llm=sys.argv[2], "
+        "import sys, stratagraph as sg; from stratagraph import demo; "
+        "sg.build_index(list(demo.documents())[:12], 'archrag', sys.argv[1], llm=sys.argv[2], "
         "embedder='hashing', config={'limits': {'concurrency': 1}}, progress=False)"
     )
     with ModelServer(latency=0.02) as server:
@@ -130,14 +130,14 @@ def test_what_was_paid_before_a_kill_is_told(tmp_path: Path) -> None:
         child.wait()
         assert server.requests >= 6
         given: Any = {"llm": name(server), "embedder": "hashing", "progress": False}
-        with sr.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given) as index:
+        with sg.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given) as index:
             assert_all_is_told(index, server, lost=1)
 
 
 def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from stratarag.cli import main
+    from stratagraph.cli import main
 
     (tmp_path / "a.txt").write_text("Ada met Charles in London. They spoke of engines.\n" * 30, "utf-8")
     with ModelServer() as server:
@@ -147,7 +147,7 @@ def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -
         built = CliRunner().invoke(main, ["build", *common, "-o", str(tmp_path / "i")]).output
         assert "cost: unknown" in built
         assert "cost: unknown" in CliRunner().invoke(main, ["stats", str(tmp_path / "i")]).output
-    free = sr.build_index(DOCUMENTS[:3], embedder="hashing", progress=False)
+    free = sg.build_index(DOCUMENTS[:3], embedder="hashing", progress=False)
     assert free.last_report is not None
     assert free.last_report.cost == 0
     assert free.stats()["spent"]["cost"] == 0
@@ -155,7 +155,7 @@ def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -
 
 def test_a_known_model_has_its_price() -> None:
     pytest.importorskip("genai_prices")
-    found = sr.estimate(DOCUMENTS[:5], llm="openai:gpt-4o-mini")
+    found = sg.estimate(DOCUMENTS[:5], llm="openai:gpt-4o-mini")
     assert found.cost == pytest.approx((found.input_tokens * 0.15 + found.output_tokens * 0.6) / 1e6)
 
 
@@ -163,13 +163,13 @@ def test_a_known_model_has_its_price() -> None:
 def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> None:
     with ModelServer(latency=0.01) as server:
         with pytest.raises(BudgetExceeded, match=f"tokens={tokens}"):
-            sr.build_index(
+            sg.build_index(
                 DOCUMENTS,
                 "archrag",
                 path=tmp_path / "i",
                 llm=name(server),
                 embedder="hashing",
-                budget=sr.Budget(tokens=tokens),
+                budget=sg.Budget(tokens=tokens),
                 progress=False,
             )
         # One call under way may write more than was expected of it.
@@ -179,7 +179,7 @@ def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("method", ["archrag", "hirag"])
 def test_an_estimate_of_a_question_is_of_a_whole_answer(method: str) -> None:
     with ModelServer() as server:
-        index = sr.build_index(DOCUMENTS, method, llm=name(server), embedder="hashing", progress=False)
+        index = sg.build_index(DOCUMENTS, method, llm=name(server), embedder="hashing", progress=False)
         found = index.estimate_question("Who met whom?")
         server.reset()
         index.answer("Who met whom?")
@@ -195,15 +195,15 @@ def test_an_estimate_of_a_question_is_of_a_whole_answer(method: str) -> None:
 def test_estimates_in_the_frameworks() -> None:
     documents = pytest.importorskip("langchain_core.documents")
     schema = pytest.importorskip("llama_index.core.schema")
-    from langchain_stratarag import HierarchicalRetriever
-    from llama_index_stratarag import ArchRAGIndex
+    from langchain_stratagraph import HierarchicalRetriever
+    from llama_index_stratagraph import ArchRAGIndex
 
-    def counts(found: sr.Estimate) -> tuple[int, int, int]:
+    def counts(found: sg.Estimate) -> tuple[int, int, int]:
         return found.calls, found.input_tokens, found.output_tokens
 
     llm: Any = "openai:m@http://127.0.0.1:9/v1"
     texts = [each.text for each in DOCUMENTS[:8]]
-    core = sr.estimate([sr.Chunk(t, str(n)) for n, t in enumerate(texts)], "archrag", llm=llm)
+    core = sg.estimate([sg.Chunk(t, str(n)) for n, t in enumerate(texts)], "archrag", llm=llm)
     given = [documents.Document(t, id=str(n)) for n, t in enumerate(texts)]
     found = HierarchicalRetriever.estimate(given, llm=llm, prices=PRICES)
     assert counts(found) == counts(core)

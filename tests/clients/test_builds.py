@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("langchain_openai")
 pytest.importorskip("llama_index.llms.openai")
 
-import stratarag as sr
-from stratarag.errors import ModelError, TooManyFailures
-from stratarag.models.named import as_chat_model, as_embedder
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.errors import ModelError, TooManyFailures
+from stratagraph.models.named import as_chat_model, as_embedder
+from stratagraph.testing import FakeEmbedder
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer, every
 from tests.clients.writer import written
@@ -28,7 +28,7 @@ TEXTS = [
     )
 ]
 TREES = {"lshtree": {"min_level": 2, "min_cluster": 2, "max_cluster": 3}}  # of so few documents too
-DOCUMENTS = [sr.Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
+DOCUMENTS = [sg.Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
 
 
 @pytest.mark.parametrize("method", ["lshtree", "archrag"])
@@ -36,7 +36,7 @@ DOCUMENTS = [sr.Document(f"doc-{number}", text) for number, text in enumerate(TE
 def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_path: Path) -> None:
     faults = ("fenced", "truncated", "500")
     with ModelServer(lambda number: faults[number // 3 % 3] if number % 3 == 2 else "ok") as server:
-        with sr.build_index(
+        with sg.build_index(
             DOCUMENTS,
             method=method,
             llm=CLIENTS[name](server),
@@ -52,7 +52,7 @@ def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_pat
             assert report.usage.input_tokens == pytest.approx(server.input_tokens, rel=0.05)
             assert index.answer("Who met Babbage in Turin?").text
         spent = server.requests
-        sr.build_index(
+        sg.build_index(
             DOCUMENTS,
             method=method,
             llm=CLIENTS[name](server),
@@ -70,7 +70,7 @@ def test_an_answer_degrades_where_the_model_writes_no_points(tmp_path: Path) -> 
 
     with ModelServer(write=write) as server:
         llm = CLIENTS["ChatOpenAI"](server)
-        with sr.build_index(
+        with sg.build_index(
             DOCUMENTS, method="archrag", llm=llm, embedder=FakeEmbedder(), path=tmp_path / "i", progress=False
         ) as index:
             assert "It is said" in index.answer("Who met Babbage in Turin?").text
@@ -80,7 +80,7 @@ def test_what_failed_is_named_by_its_document(tmp_path: Path) -> None:
     """On the command line, in what ends a build, and in an answer's log: nobody knows the ids of chunks."""
     from click.testing import CliRunner
 
-    from stratarag.cli import main
+    from stratagraph.cli import main
 
     def refusing(prompt: str) -> str:
         return "" if "Turin" in prompt else written(prompt)
@@ -95,7 +95,7 @@ def test_what_failed_is_named_by_its_document(tmp_path: Path) -> None:
     with ModelServer("content_filter") as server:
         llm = as_chat_model(f"openai:other@{server.openai}")
         with pytest.raises(TooManyFailures, match=r"extract: doc-\d, doc-\d, doc-\d: "):
-            sr.build_index(DOCUMENTS, "archrag", llm=llm, embedder="hashing", progress=False)
+            sg.build_index(DOCUMENTS, "archrag", llm=llm, embedder="hashing", progress=False)
 
 
 def test_an_answer_without_its_model_says_which_documents_it_did_without(
@@ -103,7 +103,7 @@ def test_an_answer_without_its_model_says_which_documents_it_did_without(
 ) -> None:
     with ModelServer() as server:
         llm = as_chat_model(f"openai:m@{server.openai}")
-        with sr.build_index(
+        with sg.build_index(
             DOCUMENTS, "archrag", tmp_path / "i", llm=llm, embedder=FakeEmbedder(), progress=False
         ) as index:
             server.mode = "context"
@@ -117,7 +117,7 @@ def test_a_model_that_was_not_needed_is_said_not_to_have_been_asked() -> None:
     with ModelServer() as server:
         llm = as_chat_model(f"openai:m@{server.openai}")
         for method, asked in (("lshtree", False), ("archrag", True)):
-            with sr.build_index(DOCUMENTS, method, llm=llm, embedder=FakeEmbedder(), progress=False) as index:
+            with sg.build_index(DOCUMENTS, method, llm=llm, embedder=FakeEmbedder(), progress=False) as index:
                 assert index.last_report is not None
                 notes = index.last_report.notes
                 assert notes.get("passages, too few for a summary; the model was not asked", 0) == (
@@ -149,14 +149,14 @@ def test_an_address_without_its_path_is_told_of() -> None:
         for address, said in ((server.ollama, True), (server.openai, False)):
             server.mode = "404"
             with pytest.raises(ModelError, match="refuses every call") as caught:
-                sr.build_index(DOCUMENTS, "archrag", llm=f"openai:m@{address}", progress=False)
+                sg.build_index(DOCUMENTS, "archrag", llm=f"openai:m@{address}", progress=False)
             assert ("mostly ends in /v1" in str(caught.value)) is said
 
 
 def test_every_third_request_may_fail() -> None:
     with ModelServer(every(3, "503")) as server:
         llm = as_chat_model(f"openai:m@{server.openai}")
-        index = sr.build_index(DOCUMENTS, "archrag", llm=llm, embedder=FakeEmbedder(), progress=False)
+        index = sg.build_index(DOCUMENTS, "archrag", llm=llm, embedder=FakeEmbedder(), progress=False)
         assert index.last_report is not None
         assert not index.last_report.failures
         assert server.requests > index.last_report.usage.calls >= 6
@@ -171,7 +171,7 @@ def test_a_server_that_is_gone_costs_an_answer_little_more_than_one_call_costs(
         llm = as_chat_model(f"openai:m@{server.openai}")
         config = {"limits": {"retries": 2}}
         models: Any = {"llm": llm, "embedder": FakeEmbedder(), "config": config, "progress": False}
-        with sr.build_index(DOCUMENTS, "archrag", tmp_path / "i", **models) as index:
+        with sg.build_index(DOCUMENTS, "archrag", tmp_path / "i", **models) as index:
             server.reset()
             server.mode = mode
             with pytest.warns(RuntimeWarning, match="the model could not answer"):
@@ -183,4 +183,4 @@ def test_a_server_that_is_gone_costs_an_answer_little_more_than_one_call_costs(
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
 def test_an_embedder_that_is_not_there_is_named_at_once(provider: str) -> None:
     with pytest.raises(ModelError, match=f"{provider[0]}-e.*no server answers there.*Start it"):
-        sr.build_index(DOCUMENTS, embedder=f"{provider}:{provider[0]}-e@http://127.0.0.1:9", progress=False)
+        sg.build_index(DOCUMENTS, embedder=f"{provider}:{provider[0]}-e@http://127.0.0.1:9", progress=False)

@@ -12,9 +12,9 @@ pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_ollama")
 pytest.importorskip("llama_index.embeddings.openai")
 
-import stratarag as sr
-from stratarag.errors import EmbedderError
-from stratarag.models.named import as_embedder
+import stratagraph as sg
+from stratagraph.errors import EmbedderError
+from stratagraph.models.named import as_embedder
 from tests.clients.server import ModelServer
 
 
@@ -53,7 +53,7 @@ def test_questions_of_loops_that_have_ended_keep_none_waiting(name: str) -> None
     """Connections of an ended loop used to hold up the next question for up to 14 s."""
     with ModelServer() as server:
         embedder = EMBEDDERS[name](server)
-        with sr.build_index(["Ada met Jo."], embedder=embedder, config=LIMITS, progress=False) as index:
+        with sg.build_index(["Ada met Jo."], embedder=embedder, config=LIMITS, progress=False) as index:
             server.reset()
 
             async def eight(first: int) -> None:
@@ -80,5 +80,5 @@ def test_an_embedder_that_fails_is_asked_no_more_than_once_and_its_retries(
         monkeypatch.setattr(server, "embed", broken)
         config = {"limits": {"retries": 1}}
         with pytest.raises(EmbedderError, match="the embedder failed after 2 attempts"):
-            sr.build_index(["Ada met Jo."], embedder=EMBEDDERS[name](server), config=config, progress=False)
+            sg.build_index(["Ada met Jo."], embedder=EMBEDDERS[name](server), config=config, progress=False)
         assert asked == 2

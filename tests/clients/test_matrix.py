@@ -16,12 +16,12 @@ pytest.importorskip("langchain_ollama")
 pytest.importorskip("llama_index.llms.openai_like")
 pytest.importorskip("llama_index.llms.ollama")
 
-from stratarag import _sync
-from stratarag.errors import CallFailed, ModelError, ParseFailed, StrataragError
-from stratarag.models.budget import Limits
-from stratarag.models.gate import CallItem, ModelGate
-from stratarag.pipeline.extraction.by_model import EXTRACT
-from stratarag.testing import MemoryCalls
+from stratagraph import _sync
+from stratagraph.errors import CallFailed, ModelError, ParseFailed, StratagraphError
+from stratagraph.models.budget import Limits
+from stratagraph.models.gate import CallItem, ModelGate
+from stratagraph.pipeline.extraction.by_model import EXTRACT
+from stratagraph.testing import MemoryCalls
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer, first
 from tests.models.tasks import TEXT, all_free
@@ -96,7 +96,7 @@ def test_one_unit(name: str, mode: str, api: str) -> None:
         if outcome is READ:
             assert APIS[api](extract(through)).entities
         else:
-            with pytest.raises(StrataragError) as caught:
+            with pytest.raises(StratagraphError) as caught:
                 APIS[api](extract(through))
             assert type(caught.value) is outcome
             assert "model" in str(caught.value) or "answer" in str(caught.value)
@@ -200,7 +200,7 @@ def test_a_server_that_is_too_slow_is_not_asked_for_all_units(api: str) -> None:
         limits = Limits(concurrency=4, timeout=0.2, retries=1, grace=0.1)
         through = gate("openai by name", server, limits=limits, max_failures=1.0)
         items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(40)]
-        with pytest.raises(ModelError if api == "async" else StrataragError):
+        with pytest.raises(ModelError if api == "async" else StratagraphError):
             APIS[api](through.map(TEXT, items))
         assert server.requests <= 16
 
@@ -226,8 +226,8 @@ async def test_what_users_gave_is_left_as_it_is() -> None:
     from langchain_openai import ChatOpenAI
     from llama_index.llms.openai import OpenAI
 
-    from langchain_stratarag._models import to_chat_model as of_langchain
-    from llama_index_stratarag._models import to_chat_model as of_llama_index
+    from langchain_stratagraph._models import to_chat_model as of_langchain
+    from llama_index_stratagraph._models import to_chat_model as of_llama_index
 
     with ModelServer("500") as server:
         chat = ChatOpenAI(model="m", base_url=server.openai, api_key="k", max_retries=7, top_p=0.5)

@@ -12,10 +12,10 @@ pytest.importorskip("langchain_ollama")
 pytest.importorskip("llama_index.llms.openai_like")
 pytest.importorskip("llama_index.llms.ollama")
 
-from stratarag import _sync
-from stratarag.models.gate import ModelGate
-from stratarag.models.structured import plain_text
-from stratarag.models.task import Prompt, Task
+from stratagraph import _sync
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import Prompt, Task
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stratarag.config import as_config
-from stratarag.eval.datasets import Dataset, Question
-from stratarag.eval.embedding import SharedEmbedder
-from stratarag.eval.rankers import Passage, Workbench
-from stratarag.models.gate import ModelGate
-from stratarag.records import Document, EntityMention, Extraction, RelationMention
-from stratarag.testing import FakeEmbedder, MemoryCalls
+from stratagraph.config import as_config
+from stratagraph.eval.datasets import Dataset, Question
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.models.gate import ModelGate
+from stratagraph.records import Document, EntityMention, Extraction, RelationMention
+from stratagraph.testing import FakeEmbedder, MemoryCalls
 
 Facts = Mapping[str, Sequence[tuple[str, str, str]]]
 """The triples that each document states."""

@@ -6,7 +6,7 @@ import json
 
 from tests.clients.writer import written
 
-from stratarag.eval.duels import CRITERIA
+from stratagraph.eval.duels import CRITERIA
 
 
 def replies(prompt: str) -> str:

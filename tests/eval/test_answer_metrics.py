@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.eval import answer_metrics as metrics
+from stratagraph.eval import answer_metrics as metrics
 
 WORDS = ["ferry", "bell", "island", "salt", "bridge", "comet", "captain", "oil", "letter", "winter"]
 TEXTS = st.lists(st.sampled_from([*WORDS, "the", "yes", "no"]), max_size=12).map(" ".join)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.eval import Difference, paired_difference
+from stratagraph.eval import Difference, paired_difference
 
 SCORES = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=2, max_size=40)
 

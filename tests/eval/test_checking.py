@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from stratarag.errors import MissingExtra
-from stratarag.eval import evaluate
-from stratarag.models.hashing import HashingEmbedder
-from stratarag.testing import ScriptedChatModel
+from stratagraph.errors import MissingExtra
+from stratagraph.eval import evaluate
+from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.testing import ScriptedChatModel
 
 
 class Untouched:
@@ -66,8 +66,8 @@ def test_what_no_row_can_be_measured_by_is_refused_before_anything_runs(name: st
 
 
 def test_what_is_allowed_passes() -> None:
-    from stratarag.config import Config
-    from stratarag.eval.checking import check_rows
+    from stratagraph.config import Config
+    from stratagraph.eval.checking import check_rows
 
     names = [
         'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',
@@ -96,14 +96,14 @@ def test_a_named_row_that_lacks_a_package_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     for rows, reference in (["dense", name], "dense"), (["dense"], name):
-        with pytest.raises(MissingExtra, match=rf"pip install 'stratarag\[{extra}\]'"):
+        with pytest.raises(MissingExtra, match=rf"pip install 'stratagraph\[{extra}\]'"):
             evaluate("demo", rows, reference=reference, embedder=Untouched())
 
 
 def test_answers_that_could_not_be_scored_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score", None)
     model = ScriptedChatModel("Salt.")
-    with pytest.raises(MissingExtra, match=r"rouge-score .*stratarag\[eval\]"):
+    with pytest.raises(MissingExtra, match=r"rouge-score .*stratagraph\[eval\]"):
         evaluate("demo", ["dense"], llm=model, embedder=Untouched())
     assert model.calls == 0
 
@@ -115,6 +115,6 @@ def test_of_the_rows_that_nobody_named_those_that_lack_a_package_are_left_out(
     found = evaluate("demo", embedder=HashingEmbedder())
     lacking = {row.name: row.error for row in found.rows if row.error}
     assert list(lacking) == ["bm25", "hybrid"]
-    assert "pip install 'stratarag[eval]'" in lacking["bm25"]
+    assert "pip install 'stratagraph[eval]'" in lacking["bm25"]
     with pytest.raises(MissingExtra):
         evaluate("demo", reference="hybrid", embedder=Untouched())

@@ -1,4 +1,4 @@
-"""`stratarag eval`."""
+"""`stratagraph eval`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stratarag.cli import command, models_options
-from stratarag.eval.command import eval_command
+from stratagraph.cli import command, models_options
+from stratagraph.eval.command import eval_command
 
 
 def run(*arguments: str) -> Result:
@@ -55,13 +55,13 @@ def test_what_is_lacking_is_said_before_anything_runs(
     result = run("demo", "--questions", "1", "--embedder", "hashing")
     assert result.exit_code == 3
     first, second, *_ = result.stderr.splitlines()
-    install = "bm25s is not installed. Install it with: pip install 'stratarag[eval]'"
+    install = "bm25s is not installed. Install it with: pip install 'stratagraph[eval]'"
     assert first == f"bm25 will be left out: {install}"
     assert second == f"hybrid will be left out: {install}"
     assert "left out: bm25 on demo" in result.stderr
     plotted = run("demo", "--plot", str(tmp_path / "plot.svg"), "--cache", str(tmp_path / "cache"))
     assert plotted.exit_code == 1
-    assert "pip install 'stratarag[viz]'" in plotted.stderr
+    assert "pip install 'stratagraph[viz]'" in plotted.stderr
     assert not (tmp_path / "cache").exists(), "nothing ran"
 
 
@@ -74,7 +74,7 @@ def test_what_is_said_of_resuming_is_true(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stratarag.eval.evaluate", stopped)
+    monkeypatch.setattr("stratagraph.eval.evaluate", stopped)
     cache = ("--cache", str(tmp_path / "cache")) if cached else ()
     result = run("demo", "--methods", "dense", "--embedder", "hashing", *cache)
     assert result.exit_code == 130

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stratarag.eval import Dataset, Question, load_dataset
-from stratarag.eval import datasets as wording
-from stratarag.records import Chunk, Document
+from stratagraph.eval import Dataset, Question, load_dataset
+from stratagraph.eval import datasets as wording
+from stratagraph.records import Chunk, Document
 
 CORPUS = [
     {"id": "a", "title": "Ada", "text": "Ada kept the light."},
@@ -89,7 +89,7 @@ def test_a_document_that_cannot_be_indexed_is_named(tmp_path: Path, document: An
 
 
 def test_the_demo_is_a_dataset() -> None:
-    from stratarag import demo
+    from stratagraph import demo
 
     dataset = load_dataset("demo")
     assert texts(dataset) == {document.id: document.text for document in demo.documents()}

@@ -20,10 +20,10 @@ pytest.importorskip("rouge_score")
 from tests.clients.server import ModelServer
 from tests.eval.replies import replies
 
-from stratarag.cli import command, models_options
-from stratarag.eval import evaluate, load_dataset
-from stratarag.eval.command import eval_command
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.cli import command, models_options
+from stratagraph.eval import evaluate, load_dataset
+from stratagraph.eval.command import eval_command
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 ROWS = (
     "bm25",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stratarag import HashingEmbedder
-from stratarag.eval import (
+from stratagraph import HashingEmbedder
+from stratagraph.eval import (
     AnswerConfig,
     Dataset,
     Evaluation,
@@ -22,11 +22,11 @@ from stratarag.eval import (
     load_dataset,
     with_abstract_questions,
 )
-from stratarag.eval.duels import CRITERIA
-from stratarag.methods import NAMES
-from stratarag.models.budget import Limits
-from stratarag.records import Document
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.eval.duels import CRITERIA
+from stratagraph.methods import NAMES
+from stratagraph.models.budget import Limits
+from stratagraph.records import Document
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 DOCUMENTS = (
     Document("ferry", "The ferry sails at seven from Sarn."),
@@ -152,7 +152,7 @@ def test_the_plot(demo: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ValueError, match="nothing to draw"):
         demo.save_plot(tmp_path / "plot.svg", "recall@7")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"stratarag\[viz\]"):
+    with pytest.raises(ImportError, match=r"stratagraph\[viz\]"):
         demo.save_plot(tmp_path / "plot.svg")
 
 

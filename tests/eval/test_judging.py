@@ -10,17 +10,17 @@ import pytest
 from tests.eval.replies import replies
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
-from stratarag.eval import AnswerConfig, estimate_answers, evaluate
-from stratarag.eval.agreement import cohen_kappa, mean_kappa
-from stratarag.eval.bootstrap import Interval, mean_interval
-from stratarag.eval.datasets import Question, load_dataset
-from stratarag.eval.duels import CRITERIA, head_to_head
-from stratarag.eval.judging import judge_correctness
-from stratarag.eval.results import Indexing
-from stratarag.models.gate import ModelGate
-from stratarag.models.local import HashingEmbedder
-from stratarag.records import Usage
-from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
+from stratagraph.eval import AnswerConfig, estimate_answers, evaluate
+from stratagraph.eval.agreement import cohen_kappa, mean_kappa
+from stratagraph.eval.bootstrap import Interval, mean_interval
+from stratagraph.eval.datasets import Question, load_dataset
+from stratagraph.eval.duels import CRITERIA, head_to_head
+from stratagraph.eval.judging import judge_correctness
+from stratagraph.eval.results import Indexing
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.local import HashingEmbedder
+from stratagraph.records import Usage
+from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 
 ASKED = [f"q{number}" for number in range(6)]
 GOOD, BAD = ["good"] * 6, ["bad"] * 6

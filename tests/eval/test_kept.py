@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from stratarag import HashingEmbedder
-from stratarag.eval import AnswerConfig, Dataset, Evaluation, Question, evaluate, kept_rows
-from stratarag.eval.kept import Kept, digest_of_files
-from stratarag.records import Document, EntityMention, Extraction
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph import HashingEmbedder
+from stratagraph.eval import AnswerConfig, Dataset, Evaluation, Question, evaluate, kept_rows
+from stratagraph.eval.kept import Kept, digest_of_files
+from stratagraph.records import Document, EntityMention, Extraction
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 ROWS = ["lshtree", "hipporag", "lshtree/nodes", "noderag", "kag", "lshtree/default", "hirag", "bm25", "dense"]
 DATA = Dataset(
@@ -40,7 +40,7 @@ FEW = ["hipporag", "bm25"]
 
 def command(folder: Path) -> list[str]:
     chosen = ["demo", "--methods", ",".join(ROWS), "--embedder", "hashing", "--questions", "6", "--json"]
-    return [str(Path(sys.executable).with_name("stratarag")), "eval", *chosen, "--cache", str(folder)]
+    return [str(Path(sys.executable).with_name("stratagraph")), "eval", *chosen, "--cache", str(folder)]
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -128,7 +128,7 @@ def test_rows_of_other_settings_are_not_taken(tmp_path: Path, what: str) -> None
 def test_rows_of_other_code_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path)
     real = dict(kept_rows.code())
-    for other in ({"stratarag": "x"}, {"versions": {"numpy": "1"}}):
+    for other in ({"stratagraph": "x"}, {"versions": {"numpy": "1"}}):
         monkeypatch.setattr(kept_rows, "code", lambda other=other: {**real, **other})
         assert taken(tmp_path) == []
 

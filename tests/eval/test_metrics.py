@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.eval.metrics import (
+from stratagraph.eval.metrics import (
     all_recall_at,
     contains_answer,
     context_of,

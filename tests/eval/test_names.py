@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stratarag.eval import AnswerConfig, evaluate
-from stratarag.eval.names import RowName, split_names
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel
+from stratagraph.eval import AnswerConfig, evaluate
+from stratagraph.eval.names import RowName, split_names
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel
 
 
 def test_a_name_holds_a_view_and_options() -> None:

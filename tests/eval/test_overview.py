@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stratarag.cli import command, models_options
-from stratarag.eval import Evaluation, Overview, Question, Row
-from stratarag.eval.command import eval_command
+from stratagraph.cli import command, models_options
+from stratagraph.eval import Evaluation, Overview, Question, Row
+from stratagraph.eval.command import eval_command
 
 METRIC = "doc_recall@5"
 

@@ -14,10 +14,10 @@ pytest.importorskip("sklearn")
 
 from tests.eval.replies import replies
 
-from stratarag.errors import ModelError
-from stratarag.eval import AnswerConfig, Evaluation, evaluate, load_dataset
-from stratarag.eval.results import Row
-from stratarag.testing import FakeEmbedder
+from stratagraph.errors import ModelError
+from stratagraph.eval import AnswerConfig, Evaluation, evaluate, load_dataset
+from stratagraph.eval.results import Row
+from stratagraph.testing import FakeEmbedder
 
 QUIET = AnswerConfig(judge=False)
 PLACES = ("Crake", "Perrow", "Tarrant", "Hathe", "Ansley", "Marl")

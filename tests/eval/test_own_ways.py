@@ -1,4 +1,4 @@
-"""`stratarag eval` of methods as they are: their ablations and own prompts, a model and a judge by name."""
+"""`stratagraph eval` of methods as they are: their ablations and own prompts, a model and a judge by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.clients.server import ModelServer, every
 from tests.clients.writer import written
 from tests.eval.replies import replies
 
-from stratarag.cli import command, models_options
-from stratarag.eval.command import eval_command
+from stratagraph.cli import command, models_options
+from stratagraph.eval.command import eval_command
 
 PLACES = ("Crake", "Perrow", "Tarrant", "Hathe", "Ansley", "Marl")
 ROWS = (

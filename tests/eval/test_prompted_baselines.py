@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids, random_facts
 
-from stratarag.errors import ModelError
-from stratarag.eval.baselines import make, raptor
-from stratarag.eval.baselines.communities import LARGEST, hierarchy
-from stratarag.eval.baselines.mixing import shared_out, stand_ins
-from stratarag.eval.baselines.raptor import GmmTree
-from stratarag.eval.rankers import Passage, Workbench
-from stratarag.testing import ScriptedChatModel
+from stratagraph.errors import ModelError
+from stratagraph.eval.baselines import make, raptor
+from stratagraph.eval.baselines.communities import LARGEST, hierarchy
+from stratagraph.eval.baselines.mixing import shared_out, stand_ins
+from stratagraph.eval.baselines.raptor import GmmTree
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.testing import ScriptedChatModel
 
 CHAIN: Facts = {
     "a": [("Windle Hill", "stands on", "Orrin")],
@@ -125,7 +125,7 @@ def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> No
 
 
 def test_global_search_fills_as_many_calls_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratarag.eval.baselines.graphrag.MAP_TOKENS", 12)
+    monkeypatch.setattr("stratagraph.eval.baselines.graphrag.MAP_TOKENS", 12)
     ranker: Any = make("graphrag_global", bench_of(random_facts(1), "what?"))
     batches = ranker._batches()
     assert len(batches) > 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stratarag.eval.answer_metrics import string_scores
-from stratarag.eval.datasets import (
+from stratagraph.eval.answer_metrics import string_scores
+from stratagraph.eval.datasets import (
     MISSING_GOLD,
     REPEATED_QUESTION,
     Dataset,

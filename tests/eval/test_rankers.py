@@ -7,22 +7,22 @@ import time
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.config import Config, as_config
-from stratarag.errors import MissingExtra, ModelError
-from stratarag.eval.baselines import BASELINES, make
-from stratarag.eval.baselines.entity_walk import EntityWalk
-from stratarag.eval.baselines.hyde import HyDE
-from stratarag.eval.baselines.plain import Bm25, Dense, Hybrid
-from stratarag.eval.baselines.raptor import GmmTree, clusters, halves
-from stratarag.eval.datasets import Dataset, Question
-from stratarag.eval.embedding import SharedEmbedder
-from stratarag.eval.measuring import Meter
-from stratarag.eval.rankers import Workbench
-from stratarag.models.gate import ModelGate
-from stratarag.pipeline.tokens import choose
-from stratarag.records import Document, EntityMention, Extraction
-from stratarag.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
+import stratagraph as sg
+from stratagraph.config import Config, as_config
+from stratagraph.errors import MissingExtra, ModelError
+from stratagraph.eval.baselines import BASELINES, make
+from stratagraph.eval.baselines.entity_walk import EntityWalk
+from stratagraph.eval.baselines.hyde import HyDE
+from stratagraph.eval.baselines.plain import Bm25, Dense, Hybrid
+from stratagraph.eval.baselines.raptor import GmmTree, clusters, halves
+from stratagraph.eval.datasets import Dataset, Question
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.measuring import Meter
+from stratagraph.eval.rankers import Workbench
+from stratagraph.models.gate import ModelGate
+from stratagraph.pipeline.tokens import choose
+from stratagraph.records import Document, EntityMention, Extraction
+from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 
 TEXTS = {
     "keeper": "Ada Loom\nAda Loom kept the light of Windle Hill until 1881.",
@@ -163,7 +163,7 @@ def test_hyde_searches_by_what_the_model_makes_up() -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
-    with pytest.raises(MissingExtra, match=r"stratarag\[eval\]"):
+    with pytest.raises(MissingExtra, match=r"stratagraph\[eval\]"):
         Bm25(bench())
 
 
@@ -172,7 +172,7 @@ def test_passages_are_those_of_an_index() -> None:
     config = as_config({"chunking": {"size": 40, "overlap": 5}})
     shared = bench(config=config, documents=long)
     ours = Workbench(shared.dataset, shared.embedder, config, shared.gate, choose()).chunks
-    with sr.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:
+    with sg.build_index(long, embedder=FakeEmbedder(8), config=config, progress=False) as index:
         theirs = [chunk.text for chunks in index.chunks().values() for chunk in chunks]
     assert [chunk.text for chunk in ours] == theirs
     assert len(ours) > len(long)

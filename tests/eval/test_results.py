@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from stratarag.eval import Evaluation, evaluate
-from stratarag.models.local import HashingEmbedder
+from stratagraph.eval import Evaluation, evaluate
+from stratagraph.models.local import HashingEmbedder
 
 COOKBOOK = Path(__file__).resolve().parents[2] / "cookbook"
 NAMES = ("lshtree", "kag", "hipporag", "hipporag2", "fastgraphrag", "dense")

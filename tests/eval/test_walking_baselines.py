@@ -17,10 +17,10 @@ from tests.eval.benches import (
     random_facts,
 )
 
-from stratarag.eval.baselines import make
-from stratarag.eval.baselines.spreading import synonyms
-from stratarag.eval.rankers import Workbench
-from stratarag.testing import ScriptedChatModel
+from stratagraph.eval.baselines import make
+from stratagraph.eval.baselines.spreading import synonyms
+from stratagraph.eval.rankers import Workbench
+from stratagraph.testing import ScriptedChatModel
 
 Array = NDArray[np.float64]
 

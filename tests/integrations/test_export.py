@@ -10,31 +10,31 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 DOCUMENTS = [
-    sr.Document("meeting", "Ada Lovelace met Charles Babbage in London.", {"year": 1833}),
-    sr.Document("engine", "Charles Babbage built the Analytical Engine. Ada Lovelace wrote of it."),
+    sg.Document("meeting", "Ada Lovelace met Charles Babbage in London.", {"year": 1833}),
+    sg.Document("engine", "Charles Babbage built the Analytical Engine. Ada Lovelace wrote of it."),
 ]
 GIVEN = {
-    "meeting": sr.Extraction(
-        entities=(sr.EntityMention("Ada", "person", "A mathematician."), sr.EntityMention("London")),
-        relations=(sr.RelationMention("Ada", "London", "lived in London", 4.0),),
+    "meeting": sg.Extraction(
+        entities=(sg.EntityMention("Ada", "person", "A mathematician."), sg.EntityMention("London")),
+        relations=(sg.RelationMention("Ada", "London", "lived in London", 4.0),),
     )
 }
 
 
 @pytest.fixture(scope="module")
-def index() -> Iterator[sr.Index]:
-    with sr.build_index(DOCUMENTS, embedder=sr.HashingEmbedder(), extraction=GIVEN, progress=False) as index:
+def index() -> Iterator[sg.Index]:
+    with sg.build_index(DOCUMENTS, embedder=sg.HashingEmbedder(), extraction=GIVEN, progress=False) as index:
         yield index
 
 
-def test_a_property_graph_has_every_entity_relation_and_source(index: sr.Index) -> None:
+def test_a_property_graph_has_every_entity_relation_and_source(index: sg.Index) -> None:
     pytest.importorskip("llama_index.core")
     from llama_index.core.graph_stores import SimplePropertyGraphStore
 
-    from llama_index_stratarag import to_property_graph
+    from llama_index_stratagraph import to_property_graph
 
     store = to_property_graph(index)
     nodes = {node.id: node for node in store.get()}
@@ -55,13 +55,13 @@ def test_a_property_graph_has_every_entity_relation_and_source(index: sr.Index) 
     assert to_property_graph(index, own) is own
 
 
-def test_a_property_graph_is_read_back(index: sr.Index) -> None:
+def test_a_property_graph_is_read_back(index: sg.Index) -> None:
     pytest.importorskip("llama_index.core")
-    from llama_index_stratarag import to_property_graph
+    from llama_index_stratagraph import to_property_graph
 
-    imported = sr.from_property_graph(to_property_graph(index))
-    embedder = sr.HashingEmbedder()
-    with sr.build_index(
+    imported = sg.from_property_graph(to_property_graph(index))
+    embedder = sg.HashingEmbedder()
+    with sg.build_index(
         imported.documents, embedder=embedder, extraction=imported.extractions, progress=False
     ) as again:
         assert {(each.id, each.type) for each in again.entities()} == {
@@ -105,9 +105,9 @@ def types(request: pytest.FixtureRequest) -> Any:
     return None
 
 
-def test_graph_documents_say_what_each_chunk_says(index: sr.Index, types: Any) -> None:
+def test_graph_documents_say_what_each_chunk_says(index: sg.Index, types: Any) -> None:
     pytest.importorskip("langchain_core")
-    from langchain_stratarag import to_graph_documents
+    from langchain_stratagraph import to_graph_documents
 
     found = {each.source.metadata["source"]: each for each in to_graph_documents(index, types)}
     assert found.keys() == {"engine", "meeting"}
@@ -120,11 +120,11 @@ def test_graph_documents_say_what_each_chunk_says(index: sr.Index, types: Any) -
     assert meeting.source.metadata["year"] == 1833
 
 
-def test_graph_documents_are_read_back(index: sr.Index, types: Any) -> None:
+def test_graph_documents_are_read_back(index: sg.Index, types: Any) -> None:
     pytest.importorskip("langchain_core")
-    from langchain_stratarag import to_graph_documents
+    from langchain_stratagraph import to_graph_documents
 
-    imported = sr.from_graph_documents(list(to_graph_documents(index, types)))
+    imported = sg.from_graph_documents(list(to_graph_documents(index, types)))
     before = dict(index.extractions())
     for extraction, known in zip(imported.extractions.values(), before.values(), strict=True):
         assert set(extraction.relations) == set(known.relations)
@@ -133,10 +133,10 @@ def test_graph_documents_are_read_back(index: sr.Index, types: Any) -> None:
 
 
 def test_without_graph_documents_the_way_out_is_said(
-    index: sr.Index, monkeypatch: pytest.MonkeyPatch
+    index: sg.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("langchain_core")
-    from langchain_stratarag import to_graph_documents
+    from langchain_stratagraph import to_graph_documents
 
     monkeypatch.setitem(sys.modules, "langchain_community.graphs.graph_document", None)
     with pytest.raises(ImportError, match=r"pip install langchain-community; or pass types="):

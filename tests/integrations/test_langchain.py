@@ -24,15 +24,15 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda, Runnable
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import BaseModel, ValidationError
 
-import langchain_stratarag
-import stratarag
-from langchain_stratarag import TreeRetriever
-from langchain_stratarag._convert import to_chunks
-from langchain_stratarag._models import LangChainChatModel, model_name, to_chat_model
-from stratarag import HashingEmbedder
-from stratarag.errors import MethodMissing
-from stratarag.models.gate import ModelGate, Prompt, Task
-from stratarag.models.structured import json_as
+import langchain_stratagraph
+import stratagraph
+from langchain_stratagraph import TreeRetriever
+from langchain_stratagraph._convert import to_chunks
+from langchain_stratagraph._models import LangChainChatModel, model_name, to_chat_model
+from stratagraph import HashingEmbedder
+from stratagraph.errors import MethodMissing
+from stratagraph.models.gate import ModelGate, Prompt, Task
+from stratagraph.models.structured import json_as
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -128,22 +128,22 @@ async def test_documents_have_text_id_and_json_metadata(retriever: TreeRetriever
     assert documents[0].page_content.startswith("In year 1901 the observatory kept its comet.")
     assert documents[0].id == "observatory-1"
     assert documents[0].metadata["topic"] == "observatory"
-    ours = documents[0].metadata["stratarag"]
+    ours = documents[0].metadata["stratagraph"]
     assert set(ours) == {"id", "kind", "level", "score", "sources", "documents", "trace"}
     assert ours["kind"] == "chunk"
     assert ours["documents"] == ["observatory-1"]
-    assert {document.metadata["stratarag"]["kind"] for document in documents} == {"chunk", "summary"}
+    assert {document.metadata["stratagraph"]["kind"] for document in documents} == {"chunk", "summary"}
     assert json.loads(json.dumps([document.metadata for document in documents]))
-    scores = [document.metadata["stratarag"]["score"] for document in documents]
+    scores = [document.metadata["stratagraph"]["score"] for document in documents]
     assert scores == sorted(scores, reverse=True)
     assert all(type(score) is float for score in scores)
 
 
 async def test_options_per_call(retriever: TreeRetriever, ask: Any) -> None:
     chunks = await ask(retriever, k=24, view="chunks")
-    assert {document.metadata["stratarag"]["level"] for document in chunks} == {0}
+    assert {document.metadata["stratagraph"]["level"] for document in chunks} == {0}
     summaries = await ask(retriever, k=24, levels=(1,))
-    assert {document.metadata["stratarag"]["level"] for document in summaries} == {1}
+    assert {document.metadata["stratagraph"]["level"] for document in summaries} == {1}
     foundry = await ask(retriever, k=24, where={"topic": "foundry"}, view="chunks")
     assert {document.metadata["topic"] for document in foundry} == {"foundry"}
     late = await ask(retriever, k=24, where=lambda metadata: metadata["year"] >= 1904, view="chunks")
@@ -193,7 +193,7 @@ def test_caller_metadata_is_kept_and_made_json() -> None:
         "when": date(1907, 5, 1),
         "weight": np.float32(0.5),
         "tags": {"b", "a"},
-        "stratarag": {"old": True},
+        "stratagraph": {"old": True},
     }
     [chunk] = to_chunks([Document("text", metadata=metadata)])
     assert chunk.metadata == {
@@ -202,7 +202,7 @@ def test_caller_metadata_is_kept_and_made_json() -> None:
     retriever = build([Document("A bell of bronze.", metadata=metadata)])
     [found] = retriever.invoke("bell", k=1)
     assert found.metadata["score"] == 7
-    assert found.metadata["stratarag"]["kind"] == "chunk"
+    assert found.metadata["stratagraph"]["kind"] == "chunk"
     retriever.index.close()
 
 
@@ -247,7 +247,7 @@ async def test_adding_and_deleting(tmp_path: Any) -> None:
         retriever.delete(["foundry-3"])
     assert retriever.delete(["foundry-3"], missing_ok=True).deleted == ()
     found = retriever.invoke("bell bronze mould foundry", k=100)
-    assert {source for d in found for source in d.metadata["stratarag"]["documents"]}.isdisjoint(
+    assert {source for d in found for source in d.metadata["stratagraph"]["documents"]}.isdisjoint(
         {"foundry-1", "foundry-2", "foundry-3"}
     )
     assert retriever.index.verify() == []
@@ -265,7 +265,7 @@ def test_pieces_of_a_source_are_deleted_together() -> None:
 def test_nothing_to_index(documents: list[Document], tmp_path: Any) -> None:
     with pytest.raises(ValueError, match=r"no documents|blank"):
         build(documents, path=tmp_path / "idx")
-    with pytest.raises(stratarag.errors.NotAnIndex):
+    with pytest.raises(stratagraph.errors.NotAnIndex):
         TreeRetriever.load(tmp_path / "idx")
 
 
@@ -290,10 +290,10 @@ async def test_loading(tmp_path: Any) -> None:
     assert loaded.invoke(QUESTION) == expected
     again = await TreeRetriever.aload(tmp_path / "idx", embedding=HashingEmbedder(), k=5)
     assert await again.ainvoke(QUESTION) == expected
-    with stratarag.open_index(tmp_path / "idx", embedder=HashingEmbedder()) as index:
+    with stratagraph.open_index(tmp_path / "idx", embedder=HashingEmbedder()) as index:
         hits = index.retrieve(QUESTION, k=5).hits
-    assert [document.metadata["stratarag"]["id"] for document in expected] == [hit.id for hit in hits]
-    assert [document.metadata["stratarag"]["score"] for document in expected] == [hit.score for hit in hits]
+    assert [document.metadata["stratagraph"]["id"] for document in expected] == [hit.id for hit in hits]
+    assert [document.metadata["stratagraph"]["score"] for document in expected] == [hit.score for hit in hits]
 
 
 def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
@@ -500,5 +500,5 @@ def test_many_threads_share_a_retriever(retriever: TreeRetriever) -> None:
 
 
 def test_exports_are_sorted() -> None:
-    assert langchain_stratarag.__all__ == sorted(langchain_stratarag.__all__)
-    assert all(hasattr(langchain_stratarag, name) for name in langchain_stratarag.__all__)
+    assert langchain_stratagraph.__all__ == sorted(langchain_stratagraph.__all__)
+    assert all(hasattr(langchain_stratagraph, name) for name in langchain_stratagraph.__all__)

@@ -13,8 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
-from langchain_stratarag import TreeRetriever
-from stratarag import HashingEmbedder
+from langchain_stratagraph import TreeRetriever
+from stratagraph import HashingEmbedder
 from tests.integrations.corpus import QUESTION, passages
 
 

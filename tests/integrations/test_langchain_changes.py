@@ -19,10 +19,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import PromptTemplate, format_document
 from langchain_tests.integration_tests.indexer import AsyncDocumentIndexTestSuite, DocumentIndexerTestSuite
 
-import stratarag
-from langchain_stratarag import HierarchicalRetriever, StrataDocumentIndex, TreeRetriever
-from stratarag import HashingEmbedder
-from stratarag.errors import Locked, NotAnIndex
+import stratagraph
+from langchain_stratagraph import HierarchicalRetriever, StrataDocumentIndex, TreeRetriever
+from stratagraph import HashingEmbedder
+from stratagraph.errors import Locked, NotAnIndex
 from tests.integrations.corpus import QUESTION, passages
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*DocumentIndex.*")
@@ -139,8 +139,8 @@ async def test_every_document_has_a_source(kind: Any, call: Callable[..., Any]) 
     shown = [format_document(document, prompt) for document in found]
     assert shown[0].startswith("observatory.txt: In year 1901")
     assert all(document.metadata["source"] for document in found)
-    nodes = [each for each in found if each.metadata["stratarag"]["kind"] != "chunk"]
-    assert {frozenset(each.metadata) for each in nodes} <= {frozenset({"source", "stratarag"})}
+    nodes = [each for each in found if each.metadata["stratagraph"]["kind"] != "chunk"]
+    assert {frozenset(each.metadata) for each in nodes} <= {frozenset({"source", "stratagraph"})}
     retriever.index.close()
 
 
@@ -148,11 +148,11 @@ def test_a_summary_of_many_documents_names_the_first() -> None:
     retriever = made([Document(t, id=i, metadata=m) for i, t, m in passages()])
     summaries = retriever.invoke(QUESTION, k=9, levels=(1,), view="nodes")
     for summary in summaries:
-        documents = summary.metadata["stratarag"]["documents"]
+        documents = summary.metadata["stratagraph"]["documents"]
         assert summary.metadata["source"].startswith(", ".join(documents[:3]))
         if len(documents) > 3:
             assert summary.metadata["source"].endswith(f" and {len(documents) - 3} more")
-        assert summary.metadata["stratarag"]["metadata"] == {"by": "extractive"}
+        assert summary.metadata["stratagraph"]["metadata"] == {"by": "extractive"}
     assert summaries
     retriever.index.close()
 
@@ -209,7 +209,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def held(path: Path) -> dict[str, list[str]]:
-    with stratarag.open_index(path, embedder=HashingEmbedder()) as opened:
+    with stratagraph.open_index(path, embedder=HashingEmbedder()) as opened:
         assert opened.verify() == []
         return {name: [chunk.text for chunk in chunks] for name, chunks in opened.chunks().items()}
 

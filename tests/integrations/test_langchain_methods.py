@@ -13,24 +13,24 @@ pytest.importorskip("langchain_tests")
 from langchain_core.documents import Document
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-import langchain_stratarag
-import stratarag
-from langchain_stratarag._base import IndexRetriever
-from stratarag import HashingEmbedder
-from stratarag.methods import NAMES, get_method
+import langchain_stratagraph
+import stratagraph
+from langchain_stratagraph._base import IndexRetriever
+from stratagraph import HashingEmbedder
+from stratagraph.methods import NAMES, get_method
 from tests.integrations.corpus import QUESTION, passages
 
 RETRIEVERS: list[type[IndexRetriever]] = [
     kind
-    for name in langchain_stratarag.__all__
-    if isinstance(kind := getattr(langchain_stratarag, name), type) and issubclass(kind, IndexRetriever)
+    for name in langchain_stratagraph.__all__
+    if isinstance(kind := getattr(langchain_stratagraph, name), type) and issubclass(kind, IndexRetriever)
 ]
 
 
 @pytest.fixture(scope="module")
 def index() -> Any:
-    documents = [stratarag.Chunk(text, name, metadata=data) for name, text, data in passages()]
-    with stratarag.build_index(
+    documents = [stratagraph.Chunk(text, name, metadata=data) for name, text, data in passages()]
+    with stratagraph.build_index(
         documents, method=list(NAMES), embedder=HashingEmbedder(), progress=False
     ) as built:
         yield built
@@ -57,19 +57,19 @@ class _Suite(RetrieversIntegrationTests):
 
 
 class TestHierarchical(_Suite):
-    kind = langchain_stratarag.HierarchicalRetriever
+    kind = langchain_stratagraph.HierarchicalRetriever
 
 
 class TestDualSearch(_Suite):
-    kind = langchain_stratarag.DualSearchRetriever
+    kind = langchain_stratagraph.DualSearchRetriever
 
 
 class TestPPR(_Suite):
-    kind = langchain_stratarag.PPRRetriever
+    kind = langchain_stratagraph.PPRRetriever
 
 
 class TestBridge(_Suite):
-    kind = langchain_stratarag.BridgeRetriever
+    kind = langchain_stratagraph.BridgeRetriever
 
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)
@@ -88,10 +88,12 @@ def test_fields_are_the_options_of_the_method(kind: type[IndexRetriever]) -> Non
 def test_passages_are_found_whatever_the_method(kind: type[IndexRetriever], index: Any) -> None:
     retriever = kind(index=index, k=3)
     found = retriever.invoke(QUESTION, view="chunks")
-    assert ["observatory-1"] in [document.metadata["stratarag"]["documents"] for document in found]
+    assert ["observatory-1"] in [document.metadata["stratagraph"]["documents"] for document in found]
     only = retriever.invoke(QUESTION, k=24, where={"topic": "orchard"})
     assert only
-    assert all(set(d.metadata["stratarag"]["documents"]) <= {f"orchard-{i}" for i in range(6)} for d in only)
+    assert all(
+        set(d.metadata["stratagraph"]["documents"]) <= {f"orchard-{i}" for i in range(6)} for d in only
+    )
 
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)

@@ -41,13 +41,13 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import BaseModel
 
-import llama_index_stratarag
-import stratarag
-from llama_index_stratarag import LSHTreeIndex, StrataRetriever
-from llama_index_stratarag._models import to_chat_model, to_embedder
-from stratarag import HashingEmbedder
-from stratarag.errors import EmbedderError, IndexExists, MethodMissing, ParseFailed
-from stratarag.results import NOTHING_FOUND
+import llama_index_stratagraph
+import stratagraph
+from llama_index_stratagraph import LSHTreeIndex, StrataRetriever
+from llama_index_stratagraph._models import to_chat_model, to_embedder
+from stratagraph import HashingEmbedder
+from stratagraph.errors import EmbedderError, IndexExists, MethodMissing, ParseFailed
+from stratagraph.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -146,9 +146,9 @@ async def test_nodes(index: LSHTreeIndex, ask: Any) -> None:
     assert best.ref_doc_id == "observatory-1"
     assert best.node_id in index.ref_doc_info["observatory-1"].node_ids
     assert best.metadata["topic"] == "observatory"
-    ours = best.metadata["stratarag"]
+    ours = best.metadata["stratagraph"]
     assert (ours["kind"], ours["documents"]) == ("chunk", ["observatory-1"])
-    assert {n.metadata["stratarag"]["kind"] for n in found} == {"chunk", "summary"}
+    assert {n.metadata["stratagraph"]["kind"] for n in found} == {"chunk", "summary"}
     assert [n.score for n in found] == sorted((n.score for n in found), reverse=True)
     assert json.dumps([n.metadata for n in found])
     assert len({n.node_id for n in found}) == 24
@@ -157,7 +157,7 @@ async def test_nodes(index: LSHTreeIndex, ask: Any) -> None:
 async def test_summaries_have_ids_that_stay(index: LSHTreeIndex, ask: Any) -> None:
     retriever = index.as_retriever(similarity_top_k=3, levels=(1,))
     first = await ask(retriever)
-    assert [n.node_id for n in first] == [n.metadata["stratarag"]["id"] for n in first]
+    assert [n.node_id for n in first] == [n.metadata["stratagraph"]["id"] for n in first]
     assert [n.node_id for n in await ask(retriever)] == [n.node_id for n in first]
 
 
@@ -172,9 +172,9 @@ async def test_docstore_nodes_come_back_with_all_they_have(ask: Any) -> None:
     shown = node.get_content(metadata_mode=MetadataMode.LLM)
     assert "author: me" in shown
     assert "secret" not in shown
-    assert "stratarag" not in shown
-    assert "stratarag" not in node.get_content(metadata_mode=MetadataMode.EMBED)
-    assert "stratarag" not in index.docstore.get_node(node.node_id).metadata
+    assert "stratagraph" not in shown
+    assert "stratagraph" not in node.get_content(metadata_mode=MetadataMode.EMBED)
+    assert "stratagraph" not in index.docstore.get_node(node.node_id).metadata
     index.close()
 
 
@@ -183,7 +183,7 @@ def admitted(
 ) -> set[str]:
     chosen = MetadataFilters(filters=list(filters), condition=condition)
     found = index.as_retriever(similarity_top_k=100, filters=chosen).retrieve(QUESTION)
-    return {document for node in found for document in node.metadata["stratarag"]["documents"]}
+    return {document for node in found for document in node.metadata["stratagraph"]["documents"]}
 
 
 def test_filters(index: LSHTreeIndex) -> None:
@@ -272,7 +272,7 @@ async def test_answers_without_an_llm_are_extractive(index: LSHTreeIndex, ask: A
     imported = "llama_index.llms.openai" in sys.modules  # by another test
     response = await ask(index.as_query_engine(similarity_top_k=5))
     assert "the observatory kept its comet. [1]" in str(response)
-    assert response.metadata["stratarag"] == {"extractive": True}
+    assert response.metadata["stratagraph"] == {"extractive": True}
     assert response.source_nodes[0].node.ref_doc_id == "observatory-1"
     assert ("llama_index.llms.openai" in sys.modules) is imported
     nothing = index.as_query_engine(where={"topic": "none"})
@@ -296,14 +296,14 @@ async def test_postprocessors_and_synthesizers_of_ones_own(index: LSHTreeIndex, 
 async def test_an_llm_writes_the_answer(index: LSHTreeIndex, ask: Any) -> None:
     response = await ask(index.as_query_engine(llm=MockLLM(), similarity_top_k=1))
     assert "kept its comet" in str(response)
-    assert "stratarag" not in str(response)
+    assert "stratagraph" not in str(response)
     Settings.llm = WritingLLM("From the settings.")
     assert str(await ask(index.as_query_engine())) == "From the settings."
     own = LSHTreeIndex(core=index.core, llm=WritingLLM("My own."))
     # Another number of nodes makes another prompt: the answer to the same one is in the cache of calls.
     assert str(await ask(own.as_query_engine(similarity_top_k=3))) == "My own."
     without = LSHTreeIndex(core=index.core, llm=False)
-    assert (await ask(without.as_query_engine())).metadata["stratarag"]["extractive"]
+    assert (await ask(without.as_query_engine())).metadata["stratagraph"]["extractive"]
 
 
 @pytest.mark.parametrize("mode", ["best", "context", "condense_question", "simple"])
@@ -383,23 +383,23 @@ async def test_the_same_command_again(tmp_path: Any, twin: bool) -> None:
 
 
 async def test_every_way_into_one_folder(tmp_path: Any) -> None:
-    retrievers = pytest.importorskip("langchain_stratarag")
+    retrievers = pytest.importorskip("langchain_stratagraph")
     path = tmp_path / "idx"
     build(path=path).close()
-    with stratarag.open_index(path, embedder=HashingEmbedder()) as core:
+    with stratagraph.open_index(path, embedder=HashingEmbedder()) as core:
         hits = core.retrieve(QUESTION, k=20).hits
     expected = [(hit.id, hit.score, hit.ref or hit.id) for hit in hits]
     langchain = retrievers.TreeRetriever.load(path, embedding=HashingEmbedder(), k=20).invoke(QUESTION)
     assert [
-        (d.metadata["stratarag"]["id"], d.metadata["stratarag"]["score"], d.id) for d in langchain
+        (d.metadata["stratagraph"]["id"], d.metadata["stratagraph"]["score"], d.id) for d in langchain
     ] == expected
     for opened in (
         LSHTreeIndex.load(path, embed_model=HashingEmbedder()),
         await LSHTreeIndex.aload(path, embed_model=HashingEmbedder()),
     ):
         nodes = opened.as_retriever(similarity_top_k=20).retrieve(QUESTION)
-        assert [(n.metadata["stratarag"]["id"], n.score, n.node_id) for n in nodes] == expected
-        chunks = [n.node for n in nodes if n.metadata["stratarag"]["kind"] == "chunk"]
+        assert [(n.metadata["stratagraph"]["id"], n.score, n.node_id) for n in nodes] == expected
+        chunks = [n.node for n in nodes if n.metadata["stratagraph"]["kind"] == "chunk"]
         assert all(node.ref_doc_id in dict.fromkeys(p[0] for p in passages()) for node in chunks)
 
 
@@ -530,5 +530,5 @@ def test_the_retriever_is_public(index: LSHTreeIndex) -> None:
 
 
 def test_exports_are_sorted() -> None:
-    assert llama_index_stratarag.__all__ == sorted(llama_index_stratarag.__all__)
-    assert all(hasattr(llama_index_stratarag, name) for name in llama_index_stratarag.__all__)
+    assert llama_index_stratagraph.__all__ == sorted(llama_index_stratagraph.__all__)
+    assert all(hasattr(llama_index_stratagraph, name) for name in llama_index_stratagraph.__all__)

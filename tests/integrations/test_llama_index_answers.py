@@ -12,8 +12,8 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import Document
 
-from llama_index_stratarag import CoreSynthesizer, LSHTreeIndex
-from stratarag import HashingEmbedder
+from llama_index_stratagraph import CoreSynthesizer, LSHTreeIndex
+from stratagraph import HashingEmbedder
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -36,7 +36,7 @@ async def test_the_model_is_asked_the_cores_own_prompt(index: LSHTreeIndex) -> N
     response = engine(index).query(QUESTION)
     assert "<passages>" in str(response)  # this model repeats its prompt
     assert "kept its comet" in str(response)
-    assert response.metadata["stratarag"] == {"extractive": False}
+    assert response.metadata["stratagraph"] == {"extractive": False}
     assert str(await engine(index).aquery(QUESTION)) == str(response)
 
 

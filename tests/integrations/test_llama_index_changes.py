@@ -19,10 +19,10 @@ from llama_index.core.indices.loading import load_indices_from_storage
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo, TextNode
 
-import stratarag
-from llama_index_stratarag import LSHTreeIndex
-from stratarag import HashingEmbedder
-from stratarag.errors import EmbedderError, Locked, NotAnIndex
+import stratagraph
+from llama_index_stratagraph import LSHTreeIndex
+from stratagraph import HashingEmbedder
+from stratagraph.errors import EmbedderError, Locked, NotAnIndex
 from tests.integrations.corpus import QUESTION, passages
 
 SPLIT = SentenceSplitter(chunk_size=40, chunk_overlap=0, include_metadata=False)
@@ -45,12 +45,12 @@ def build(documents: list[Document] | None = None, **kwargs: Any) -> LSHTreeInde
 
 def found(index: LSHTreeIndex, question: str = QUESTION, k: int = 200) -> list[tuple[str, str, Any]]:
     nodes = index.as_retriever(similarity_top_k=k).retrieve(question)
-    return [(node.metadata["stratarag"]["id"], node.get_content(), node.score) for node in nodes]
+    return [(node.metadata["stratagraph"]["id"], node.get_content(), node.score) for node in nodes]
 
 
 def documents_in(index: LSHTreeIndex) -> set[str]:
     nodes = index.as_retriever(similarity_top_k=500).retrieve(QUESTION)
-    return {document for node in nodes for document in node.metadata["stratarag"]["documents"]}
+    return {document for node in nodes for document in node.metadata["stratagraph"]["documents"]}
 
 
 def agree(index: LSHTreeIndex) -> None:
@@ -206,7 +206,7 @@ def test_a_failed_insert_changes_nothing(index: LSHTreeIndex, monkeypatch: pytes
         raise RuntimeError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stratarag.Index, "insert", fail)
+        patch.setattr(stratagraph.Index, "insert", fail)
         with pytest.raises(RuntimeError, match="no space"):
             index.insert(Document(id_="new", text="A new house by the sea."))
     assert found(index) == before
@@ -252,14 +252,14 @@ async def test_deleting_nodes_leaves_the_rest_of_a_document(index: LSHTreeIndex,
 
 
 async def test_a_folder_of_another_program(tmp_path: Path, call: Caller) -> None:
-    documents = [stratarag.Document(name, text, data) for name, text, data in passages()]
-    stratarag.build_index(
+    documents = [stratagraph.Document(name, text, data) for name, text, data in passages()]
+    stratagraph.build_index(
         documents, "lshtree", tmp_path / "idx", embedder=HashingEmbedder(), progress=False
     ).close()
     index = LSHTreeIndex.load(tmp_path / "idx", embed_model=HashingEmbedder(), transformations=[SPLIT])
     best = index.as_retriever().retrieve(QUESTION)[0]
     assert best.node.ref_doc_id == "observatory-1"
-    assert best.node_id == best.metadata["stratarag"]["id"]
+    assert best.node_id == best.metadata["stratagraph"]["id"]
     await call(index, "delete_nodes", [best.node_id])
     assert documents_in(index) == {name for name, _, _ in passages()} - {"observatory-1"}
     await call(index, "delete_ref_doc", "observatory-2")
@@ -305,7 +305,7 @@ async def test_persist_and_load(index: LSHTreeIndex, tmp_path: Path) -> None:
     index.close()
     assert found(loaded) == expected
     assert str(loaded.core.path).startswith(str(tmp_path / "dir"))
-    assert [file.name for file in (tmp_path / "dir").glob("stratarag*.json")] == []
+    assert [file.name for file in (tmp_path / "dir").glob("stratagraph*.json")] == []
     best = loaded.as_retriever().retrieve(QUESTION)[0].node
     assert NodeRelationship.SOURCE in best.relationships
     agree(loaded)
@@ -325,7 +325,7 @@ def test_persisting_again_replaces_the_copy(index: LSHTreeIndex, tmp_path: Path)
     agree(index)
     index.insert(tale("poem"))
     assert "tale" not in documents_in(loaded)
-    [copy] = (tmp_path / "dir" / "stratarag").iterdir()
+    [copy] = (tmp_path / "dir" / "stratagraph").iterdir()
     assert not {"journal.sqlite", "lock.json"} & {entry.name for entry in copy.iterdir()}
 
 
@@ -339,9 +339,9 @@ def test_another_index_in_the_same_directory_takes_the_place_of_the_first(
 
     def copies() -> list[str]:
         listed = (
-            memory.ls(f"{directory}/stratarag", detail=False)
+            memory.ls(f"{directory}/stratagraph", detail=False)
             if remote
-            else os.listdir(f"{directory}/stratarag")
+            else os.listdir(f"{directory}/stratagraph")
         )
         return [os.path.basename(each) for each in listed]
 
@@ -361,14 +361,14 @@ def test_only_index_folders_that_nothing_names_go(tmp_path: Path) -> None:
     context = StorageContext.from_defaults()
     both = [build(part, storage_context=context) for part in (make_documents()[:12], make_documents()[12:])]
     context.persist(tmp_path / "dir")
-    mine = tmp_path / "dir" / "stratarag" / "mine"
+    mine = tmp_path / "dir" / "stratagraph" / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("mine")
     storage = StorageContext.from_defaults(persist_dir=str(tmp_path / "dir"))
     one = load_index_from_storage(storage, index_id=both[0].index_id, embed_model=HashingEmbedder())
     one.delete_ref_doc("harbour-0", delete_from_docstore=True)
     storage.persist(tmp_path / "dir")
-    kept = {entry.name for entry in (tmp_path / "dir" / "stratarag").iterdir()}
+    kept = {entry.name for entry in (tmp_path / "dir" / "stratagraph").iterdir()}
     assert kept == {"mine", *(index.index_id for index in both)}
     again = StorageContext.from_defaults(persist_dir=str(tmp_path / "dir"))
     loaded = load_indices_from_storage(again, embed_model=HashingEmbedder())
@@ -384,14 +384,14 @@ try:
     load_index_from_storage(context)
 except KeyError as error:
     print(error)
-import llama_index_stratarag
-from stratarag import HashingEmbedder
+import llama_index_stratagraph
+from stratagraph import HashingEmbedder
 loaded = load_index_from_storage(context, llm=False, embed_model=HashingEmbedder())
 print(loaded.as_retriever().retrieve({QUESTION!r})[0].node.node_id)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     said, best = done.stdout.splitlines()
-    assert "import llama_index_stratarag first" in said
+    assert "import llama_index_stratagraph first" in said
     assert best == index.as_retriever().retrieve(QUESTION)[0].node.node_id
 
 
@@ -421,9 +421,9 @@ def test_a_moved_directory_is_named(index: LSHTreeIndex, tmp_path: Path) -> None
     persisted(index, tmp_path / "dir").close()
     os.rename(tmp_path / "dir", tmp_path / "moved")
     context = StorageContext.from_defaults(persist_dir=str(tmp_path / "moved"))
-    with pytest.raises(NotAnIndex, match=rf"path='<persist directory>/stratarag/{index.index_id}'"):
+    with pytest.raises(NotAnIndex, match=rf"path='<persist directory>/stratagraph/{index.index_id}'"):
         load_index_from_storage(context, embed_model=HashingEmbedder())
-    path = tmp_path / "moved" / "stratarag" / index.index_id
+    path = tmp_path / "moved" / "stratagraph" / index.index_id
     loaded = load_index_from_storage(context, embed_model=HashingEmbedder(), path=path)
     assert len(documents_in(loaded)) == 25
 
@@ -435,7 +435,7 @@ def test_ids_of_ones_own_and_two_indexes_in_one_context(tmp_path: Path) -> None:
     second = build(make_documents()[12:], storage_context=context)
     second.set_index_id("second")
     context.persist(tmp_path / "dir")
-    assert len(list((tmp_path / "dir" / "stratarag").iterdir())) == 2
+    assert len(list((tmp_path / "dir" / "stratagraph").iterdir())) == 2
     loaded = StorageContext.from_defaults(persist_dir=str(tmp_path / "dir"))
     indexes = load_indices_from_storage(loaded, embed_model=HashingEmbedder())
     assert sorted(len(documents_in(index)) for index in indexes) == [12, 12]
@@ -454,7 +454,7 @@ def test_other_file_systems(index: LSHTreeIndex, tmp_path: Path) -> None:
 
 
 def test_a_foreign_folder_is_not_replaced(index: LSHTreeIndex, tmp_path: Path) -> None:
-    foreign = tmp_path / "dir" / "stratarag" / index.index_id
+    foreign = tmp_path / "dir" / "stratagraph" / index.index_id
     foreign.mkdir(parents=True)
     (foreign / "thesis.txt").write_text("mine")
     with pytest.raises(NotAnIndex, match="not an index"):

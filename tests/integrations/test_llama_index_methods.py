@@ -13,17 +13,17 @@ from llama_index.core import StorageContext, load_index_from_storage
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import Document, MetadataMode
 
-import llama_index_stratarag
-from llama_index_stratarag import CoreSynthesizer
-from llama_index_stratarag._base import StrataIndex
-from stratarag import HashingEmbedder
-from stratarag.methods import get_method
+import llama_index_stratagraph
+from llama_index_stratagraph import CoreSynthesizer
+from llama_index_stratagraph._base import StrataIndex
+from stratagraph import HashingEmbedder
+from stratagraph.methods import get_method
 from tests.integrations.corpus import QUESTION, passages
 
 INDEXES: list[type[StrataIndex]] = [
     kind
-    for name in llama_index_stratarag.__all__
-    if isinstance(kind := getattr(llama_index_stratarag, name), type) and issubclass(kind, StrataIndex)
+    for name in llama_index_stratagraph.__all__
+    if isinstance(kind := getattr(llama_index_stratagraph, name), type) and issubclass(kind, StrataIndex)
 ]
 
 
@@ -85,8 +85,8 @@ async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
     retriever = index.as_retriever(similarity_top_k=200, view=view)
     given = {key for _, _, metadata in passages() for key in metadata}
     for scored in [*retriever.retrieve(QUESTION), *await retriever.aretrieve(QUESTION)]:
-        ours = scored.node.metadata["stratarag"]
-        assert set(scored.node.metadata) <= {*given, "stratarag", "source"}
+        ours = scored.node.metadata["stratagraph"]
+        assert set(scored.node.metadata) <= {*given, "stratagraph", "source"}
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
             shown = scored.node.get_metadata_str(mode)
             assert {line.partition(": ")[0] for line in shown.splitlines()} <= {*given, "source"}
@@ -95,5 +95,5 @@ async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
     prompt = str(await engine.aquery(QUESTION))
     assert "kept its comet" in prompt
     assert "topic: observatory" in prompt
-    assert "stratarag" not in prompt
+    assert "stratagraph" not in prompt
     index.close()

@@ -14,15 +14,15 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
-import stratarag as sr
-from langchain_stratarag import HierarchicalRetriever, TreeRetriever
-from llama_index_stratarag import ArchRAGIndex, LSHTreeIndex
-from stratarag._gates import Models
-from stratarag._reader import Reader
-from stratarag.errors import BudgetExceeded
-from stratarag.results import NOTHING_FOUND
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from langchain_stratagraph import HierarchicalRetriever, TreeRetriever
+from llama_index_stratagraph import ArchRAGIndex, LSHTreeIndex
+from stratagraph._gates import Models
+from stratagraph._reader import Reader
+from stratagraph.errors import BudgetExceeded
+from stratagraph.results import NOTHING_FOUND
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.testing.contract import documents
 
 QUESTION = "Where is the ferry pier?"
 
@@ -65,8 +65,8 @@ def embedder() -> CountingEmbedder:
 
 
 @pytest.fixture(params=["lshtree", "archrag", "noderag", "hirag"])
-def index(request: Any, embedder: CountingEmbedder) -> Iterator[sr.Index]:
-    with sr.build_index(documents(48), request.param, embedder=embedder, progress=False) as built:
+def index(request: Any, embedder: CountingEmbedder) -> Iterator[sg.Index]:
+    with sg.build_index(documents(48), request.param, embedder=embedder, progress=False) as built:
         embedder.questions = 0
         yield built
 
@@ -95,14 +95,14 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.parametrize("llm", [None, Writer()])
 def test_an_answer_is_one_operation(
-    index: sr.Index, embedder: CountingEmbedder, counts: Counter[str], llm: Any
+    index: sg.Index, embedder: CountingEmbedder, counts: Counter[str], llm: Any
 ) -> None:
     index.answer(QUESTION, llm=llm)
     assert (counts["searches"], counts["gates"], embedder.questions) == (1, 1, 1)
 
 
 def test_a_retrieval_is_answered_without_another_search(
-    index: sr.Index, embedder: CountingEmbedder, counts: Counter[str]
+    index: sg.Index, embedder: CountingEmbedder, counts: Counter[str]
 ) -> None:
     retrieval = index.retrieve(QUESTION, k=12)
     reversed_hits = retrieval.with_hits(retrieval.hits[::-1][:6])
@@ -115,7 +115,7 @@ def test_a_retrieval_is_answered_without_another_search(
         assert f"[{citation.number}]" in answer.text
 
 
-def test_numbers_are_places_among_the_hits(index: sr.Index) -> None:
+def test_numbers_are_places_among_the_hits(index: sg.Index) -> None:
     answer = index.answer(QUESTION, llm=Writer(), view="chunks", k=6)
     assert [citation.number for citation in answer.citations] == [1, 3]
     assert [citation.id for citation in answer.citations] == [
@@ -125,12 +125,12 @@ def test_numbers_are_places_among_the_hits(index: sr.Index) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"k": 3}, {"view": "chunks"}, {"where": {"a": 1}}, {"decompose": True}])
-def test_how_to_search_is_refused_where_nothing_is_searched(index: sr.Index, wrong: dict[str, Any]) -> None:
+def test_how_to_search_is_refused_where_nothing_is_searched(index: sg.Index, wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"'{next(iter(wrong))}' says how to search"):
         index.answer(index.retrieve(QUESTION), **wrong)
 
 
-def test_another_model_decomposes_too(index: sr.Index) -> None:
+def test_another_model_decomposes_too(index: sg.Index) -> None:
     own, other = Writer(), Writer()
     index.answer(
         QUESTION, llm=other, decompose=True, **({"mode": "direct"} if index.methods == ("archrag",) else {})
@@ -141,10 +141,10 @@ def test_another_model_decomposes_too(index: sr.Index) -> None:
 
 def test_a_budget_is_for_the_whole_operation() -> None:
     model = Writer()
-    built = sr.build_index(documents(12), embedder=FakeEmbedder(), progress=False)
-    spend = sr.Budget(calls=1)
+    built = sg.build_index(documents(12), embedder=FakeEmbedder(), progress=False)
+    spend = sg.Budget(calls=1)
     with (
-        sr.open_index(built.path, llm=model, embedder=FakeEmbedder(), budget=spend) as opened,
+        sg.open_index(built.path, llm=model, embedder=FakeEmbedder(), budget=spend) as opened,
         pytest.raises(BudgetExceeded),
     ):
         opened.answer(QUESTION, decompose=True)
@@ -211,7 +211,7 @@ class Reranker(BaseNodePostprocessor):
 
 @pytest.mark.parametrize("twin", [False, True])
 async def test_llama_index_asks_once(embedder: CountingEmbedder, counts: Counter[str], twin: bool) -> None:
-    with sr.build_index(documents(30), "archrag", embedder=embedder, progress=False) as core:
+    with sg.build_index(documents(30), "archrag", embedder=embedder, progress=False) as core:
         engine = ArchRAGIndex(core=core, llm=False).as_query_engine()
         embedder.questions = 0
         counts.clear()
@@ -221,7 +221,7 @@ async def test_llama_index_asks_once(embedder: CountingEmbedder, counts: Counter
 
 
 def test_a_postprocessor_decides_what_the_answer_rests_on(embedder: CountingEmbedder) -> None:
-    with sr.build_index(documents(30), embedder=embedder, progress=False) as core:
+    with sg.build_index(documents(30), embedder=embedder, progress=False) as core:
         engine = LSHTreeIndex(core=core, llm=False).as_query_engine(node_postprocessors=[Reranker()])
         response = engine.query(QUESTION)
         assert len(response.source_nodes) == 3
@@ -234,11 +234,11 @@ def test_a_postprocessor_decides_what_the_answer_rests_on(embedder: CountingEmbe
 
 
 def test_llama_index_gives_each_node_its_trace(embedder: CountingEmbedder) -> None:
-    with sr.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
-        from llama_index_stratarag import HiRAGIndex
+    with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
+        from llama_index_stratagraph import HiRAGIndex
 
         nodes = HiRAGIndex(core=core, llm=False).as_retriever(similarity_top_k=6).retrieve(QUESTION)
-        traces = [node.metadata["stratarag"]["trace"] for node in nodes]
+        traces = [node.metadata["stratagraph"]["trace"] for node in nodes]
         assert list(traces) == [dict(each) for each in core.retrieve(QUESTION, 6).trace]
 
 
@@ -249,7 +249,7 @@ class Logits:
         return [place - len(texts) for place in range(len(texts))]
 
 
-def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sr.Index) -> None:
+def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sg.Index) -> None:
     plain = index.retrieve(QUESTION, k=24, view="chunks", fill=False)
     found = index.retrieve(QUESTION, k=6, view="chunks", rerank=Logits())
     assert [hit.id for hit in found] == [hit.id for hit in plain.hits[::-1][:6]]
@@ -259,12 +259,12 @@ def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sr.Index) 
 
 
 @pytest.mark.parametrize("rank", ["bm25", "dense", "hybrid", "walk"])
-def test_passages_are_ranked_as_asked(index: sr.Index, rank: str) -> None:
+def test_passages_are_ranked_as_asked(index: sg.Index, rank: str) -> None:
     found = index.retrieve(QUESTION, k=5, view="chunks", rank=rank)
     assert {each["rank"] for each in found.trace} == {rank}
     if rank != "walk":
         assert index.retrieve(QUESTION, k=5, rank=rank, fill=False).hits == found.hits
-        with sr.open_index(index.path, ScriptedChatModel("At noon. [1]"), FakeEmbedder()) as asked:
+        with sg.open_index(index.path, ScriptedChatModel("At noon. [1]"), FakeEmbedder()) as asked:
             for each in (index, asked):
                 assert {one["rank"] for one in each.answer(QUESTION, 5, rank=rank).retrieval.trace} == {rank}
         with pytest.raises(ValueError, match=f"rank='{rank}' orders passages alone"):
@@ -276,9 +276,9 @@ def test_passages_are_ranked_as_asked(index: sr.Index, rank: str) -> None:
 
 
 def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> None:
-    from langchain_stratarag import BridgeRetriever
+    from langchain_stratagraph import BridgeRetriever
 
-    with sr.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
+    with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
         retriever, model = BridgeRetriever(index=core, k=12, view="nodes"), Writer()
         found = retriever.invoke(QUESTION)
         retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
@@ -289,8 +289,8 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
 
 def test_the_index_s_own_model_answers_before_that_of_the_settings(embedder: CountingEmbedder) -> None:
     own = Writer()
-    with sr.build_index(documents(12), embedder=embedder, progress=False) as built:
-        core = sr.open_index(built.path, llm=own, embedder=embedder)
+    with sg.build_index(documents(12), embedder=embedder, progress=False) as built:
+        core = sg.open_index(built.path, llm=own, embedder=embedder)
         Settings.llm = MockLLM()
         try:
             response = LSHTreeIndex(core=core).as_query_engine().query(QUESTION)
@@ -310,19 +310,19 @@ class Mute:
         return ""
 
 
-def test_an_answer_that_the_model_cannot_write_is_made_of_sentences(index: sr.Index) -> None:
+def test_an_answer_that_the_model_cannot_write_is_made_of_sentences(index: sg.Index) -> None:
     with pytest.warns(RuntimeWarning, match="the model could not answer"):
         answer = index.answer(QUESTION, llm=Mute())
     assert answer.extractive
     assert answer.text
 
 
-def test_a_question_may_be_long(index: sr.Index) -> None:
+def test_a_question_may_be_long(index: sg.Index) -> None:
     assert len(index.retrieve(f"{QUESTION} {'Ab123 ' * 150_000}", k=3)) == 3
 
 
 def test_the_answers_of_a_framework_rank_as_asked() -> None:
     model = ScriptedChatModel('{"entities": [], "relations": []}')
-    with sr.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
         found = ArchRAGIndex(core=index).as_query_engine(rank="bm25").query(QUESTION).source_nodes
-        assert {node.metadata["stratarag"]["trace"]["rank"] for node in found} == {"bm25"}
+        assert {node.metadata["stratagraph"]["trace"]["rank"] for node in found} == {"bm25"}

@@ -16,10 +16,10 @@ from langchain_core.documents import Document
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import StorageContext, load_index_from_storage
 
-import stratarag as sr
-from langchain_stratarag import TreeRetriever
-from llama_index_stratarag import LSHTreeIndex
-from stratarag.errors import ShardMissing
+import stratagraph as sg
+from langchain_stratagraph import TreeRetriever
+from llama_index_stratagraph import LSHTreeIndex
+from stratagraph.errors import ShardMissing
 
 TEXTS = {
     "ferry": ("The ferry to Ostra leaves at seven from the old pier.", "north"),
@@ -37,7 +37,7 @@ def langchain_documents() -> list[Document]:
 @pytest.mark.parametrize("shards", [3, "tenant"])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_langchain(tmp_path: Path, shards: Any, mode: str) -> None:
-    given = {"embedding": sr.HashingEmbedder(128), "path": tmp_path / "idx", "shards": shards, "k": 2}
+    given = {"embedding": sg.HashingEmbedder(128), "path": tmp_path / "idx", "shards": shards, "k": 2}
     if mode == "sync":
         retriever = TreeRetriever.from_documents(langchain_documents(), **given)
     else:
@@ -60,7 +60,7 @@ def test_langchain(tmp_path: Path, shards: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("shards", [3, "tenant"])
 def test_llama_index(tmp_path: Path, shards: Any) -> None:
-    embedder = sr.HashingEmbedder(128)
+    embedder = sg.HashingEmbedder(128)
     documents = [LlamaDocument(text=t, id_=name, metadata={"tenant": of}) for name, (t, of) in TEXTS.items()]
     path = tmp_path / "idx"
     index = LSHTreeIndex.from_documents(documents, embed_model=embedder, path=path, shards=shards, llm=False)
@@ -77,7 +77,7 @@ def test_llama_index(tmp_path: Path, shards: Any) -> None:
 
 
 def test_a_missing_shard_is_left_out_on_request(tmp_path: Path) -> None:
-    given = {"embedding": sr.HashingEmbedder(128), "path": tmp_path / "idx", "shards": "tenant"}
+    given = {"embedding": sg.HashingEmbedder(128), "path": tmp_path / "idx", "shards": "tenant"}
     TreeRetriever.from_documents(langchain_documents(), **given)
     shutil.rmtree(tmp_path / "idx" / "shard-0001")
     opening: dict[str, Any] = {"path": tmp_path / "idx", "partial": True}
@@ -101,6 +101,6 @@ def test_a_missing_shard_is_left_out_on_request(tmp_path: Path) -> None:
 
 def test_shards_need_a_folder() -> None:
     with pytest.raises(ValueError, match="shards need a folder"):
-        TreeRetriever.from_documents(langchain_documents(), embedding=sr.HashingEmbedder(128), shards=2)
+        TreeRetriever.from_documents(langchain_documents(), embedding=sg.HashingEmbedder(128), shards=2)
     with pytest.raises(ValueError, match="shards need a folder"):
         LSHTreeIndex.from_documents([LlamaDocument(text="x y")], shards=2, llm=False, embed_model=False)

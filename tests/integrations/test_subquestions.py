@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from langchain_stratarag import TreeRetriever
-from llama_index_stratarag import LSHTreeIndex
-from stratarag.errors import BudgetExceeded, ModelError
-from stratarag.pipeline.subquestions import MOST, STEP_CONSTANT
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from langchain_stratagraph import TreeRetriever
+from llama_index_stratagraph import LSHTreeIndex
+from stratagraph.errors import BudgetExceeded, ModelError
+from stratagraph.pipeline.subquestions import MOST, STEP_CONSTANT
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.testing.contract import documents
 
 QUESTION = "Which harbour has both the oldest crane and the newest pier?"
 STEPS = ["Where is the oldest crane?", "Where is the newest pier?"]
-BURIED = sr.Document("buried", "The newest pier is at Elmworth.")
+BURIED = sg.Document("buried", "The newest pier is at Elmworth.")
 
 
 class CountingEmbedder(FakeEmbedder):
@@ -57,19 +57,19 @@ def embedder() -> CountingEmbedder:
 
 
 @pytest.fixture(scope="module", params=["lshtree", "archrag", "noderag", "hirag"])
-def index(request: Any, embedder: CountingEmbedder) -> Iterator[sr.Index]:
+def index(request: Any, embedder: CountingEmbedder) -> Iterator[sg.Index]:
     texts = [*documents(40), BURIED]
-    with sr.build_index(texts, request.param, embedder=embedder, progress=False) as built:
+    with sg.build_index(texts, request.param, embedder=embedder, progress=False) as built:
         yield built
 
 
-def opened(index: sr.Index, embedder: CountingEmbedder, model: Any, **options: Any) -> sr.Index:
-    return sr.open_index(index.path, llm=model, embedder=embedder, **options)
+def opened(index: sg.Index, embedder: CountingEmbedder, model: Any, **options: Any) -> sg.Index:
+    return sg.open_index(index.path, llm=model, embedder=embedder, **options)
 
 
 @pytest.mark.parametrize("view", [None, "nodes", "chunks"])
 def test_each_step_is_searched_for_and_the_rankings_are_fused(
-    index: sr.Index, embedder: CountingEmbedder, view: Any
+    index: sg.Index, embedder: CountingEmbedder, view: Any
 ) -> None:
     with opened(index, embedder, splitting()) as asked:
         before = embedder.questions
@@ -90,27 +90,27 @@ def test_each_step_is_searched_for_and_the_rankings_are_fused(
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
-def test_what_only_a_step_asks_for_is_found(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_what_only_a_step_asks_for_is_found(index: sg.Index, embedder: CountingEmbedder) -> None:
     with opened(index, embedder, splitting(["newest pier Elmworth"])) as asked:
         found = asked.retrieve("Who paints boats?", k=3, view="chunks", decompose="questions")
     assert "buried" in [hit.documents[0] for hit in found]
 
 
-def test_a_question_of_one_step_is_searched_for_as_it_is(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_a_question_of_one_step_is_searched_for_as_it_is(index: sg.Index, embedder: CountingEmbedder) -> None:
     for answer in ([], [QUESTION], ["", "?", None]):
         with opened(index, embedder, splitting(answer)) as asked:
             found = asked.retrieve(QUESTION, decompose="questions")
             assert found.hits == asked.retrieve(QUESTION).hits
 
 
-def test_no_more_steps_than_stated(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_no_more_steps_than_stated(index: sg.Index, embedder: CountingEmbedder) -> None:
     before = embedder.questions
     with opened(index, embedder, splitting([f"Where is pier {n}?" for n in range(20)])) as asked:
         found = asked.retrieve(QUESTION, view="chunks", decompose="questions")
     assert (found.usage.calls, embedder.questions - before) == (1, 1 + MOST)
 
 
-def test_off_by_default_and_refused_without_a_model(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_off_by_default_and_refused_without_a_model(index: sg.Index, embedder: CountingEmbedder) -> None:
     model = splitting()
     with opened(index, embedder, model) as asked:
         asked.retrieve(QUESTION)
@@ -122,7 +122,7 @@ def test_off_by_default_and_refused_without_a_model(index: sr.Index, embedder: C
             index.retrieve(QUESTION, decompose=wrong)
 
 
-def test_a_model_that_fails_leaves_the_question(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_a_model_that_fails_leaves_the_question(index: sg.Index, embedder: CountingEmbedder) -> None:
     with opened(index, embedder, model_of("no JSON at all")) as asked:
         with pytest.warns(RuntimeWarning, match="could not split the question"):
             found = asked.retrieve(QUESTION, decompose="questions")
@@ -130,7 +130,7 @@ def test_a_model_that_fails_leaves_the_question(index: sr.Index, embedder: Count
     with opened(index, embedder, model_of(None, faults=["auth"])) as asked, pytest.raises(ModelError):
         asked.retrieve(QUESTION, decompose="questions")
     with (
-        opened(index, embedder, splitting(), budget=sr.Budget(tokens=1)) as asked,
+        opened(index, embedder, splitting(), budget=sg.Budget(tokens=1)) as asked,
         pytest.raises(BudgetExceeded),
     ):
         asked.retrieve(QUESTION, decompose="questions")
@@ -144,7 +144,7 @@ class Reversed:
         return [float(place) for place in range(len(texts))]
 
 
-def test_a_reranker_sees_what_all_steps_found(index: sr.Index, embedder: CountingEmbedder) -> None:
+def test_a_reranker_sees_what_all_steps_found(index: sg.Index, embedder: CountingEmbedder) -> None:
     with opened(index, embedder, splitting()) as asked:
         options: dict[str, Any] = {"view": "chunks", "decompose": "questions"}
         found = asked.retrieve(QUESTION, k=4, rerank=Reversed(), **options)
@@ -153,7 +153,7 @@ def test_a_reranker_sees_what_all_steps_found(index: sr.Index, embedder: Countin
 
 
 def test_langchain_and_llama_index_hand_it_on(embedder: CountingEmbedder) -> None:
-    with sr.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
+    with sg.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
         model = splitting()
         with opened(built, embedder, model) as core:
             expected = [hit.id for hit in core.retrieve(QUESTION, 5, decompose="questions")]
@@ -164,9 +164,9 @@ def test_langchain_and_llama_index_hand_it_on(embedder: CountingEmbedder) -> Non
                 .as_retriever(similarity_top_k=5, decompose="questions")
                 .retrieve(QUESTION)
             )
-    assert [each.metadata["stratarag"]["id"] for each in documents_found] == expected
-    assert [each.node.metadata["stratarag"]["id"] for each in nodes] == expected
-    assert set(nodes[0].node.metadata["stratarag"]["trace"]["questions"]) <= {QUESTION, *STEPS}
+    assert [each.metadata["stratagraph"]["id"] for each in documents_found] == expected
+    assert [each.node.metadata["stratagraph"]["id"] for each in nodes] == expected
+    assert set(nodes[0].node.metadata["stratagraph"]["trace"]["questions"]) <= {QUESTION, *STEPS}
     assert model.calls == 1  # the answer is cached
 
 
@@ -178,7 +178,7 @@ def test_an_answer_is_made_of_what_was_found(embedder: CountingEmbedder) -> None
             else "Elmworth [1]."
         )
 
-    with sr.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
+    with sg.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
         model = model_of(answers)
         with opened(built, embedder, model) as asked:
             answer = asked.answer(QUESTION, decompose="questions")
@@ -197,7 +197,7 @@ def test_the_estimate_of_a_question_calls_nothing_and_is_near_what_it_costs(
     def answers(prompt: str) -> str:
         return json.dumps({"questions": STEPS}) if "You split a question" in prompt else "Elmworth [1]."
 
-    with sr.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
+    with sg.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
         model = model_of(answers)
         with opened(built, embedder, model) as asked:
             before = embedder.questions

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stratarag.kernels import alignment as kernel
-from stratarag.kernels.hamming import native_available
+from stratagraph.kernels import alignment as kernel
+from stratagraph.kernels.hamming import native_available
 
 TYPES = ["u1", "u2", "u4", "u8", "i4", "i8"]
 BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]

@@ -4,9 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from stratarag.kernels._common import common_neighbours
-from stratarag.kernels._edges import Edges
-from stratarag.kernels.augment import augment, average_degree
+from stratagraph.kernels._common import common_neighbours
+from stratagraph.kernels._edges import Edges
+from stratagraph.kernels.augment import augment, average_degree
 
 NONE = np.zeros((0, 2), dtype=np.int64)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels import bm25 as kernel
-from stratarag.kernels.bm25 import Postings, bm25
+from stratagraph.kernels import bm25 as kernel
+from stratagraph.kernels.bm25 import Postings, bm25
 
 
 @pytest.fixture(params=["native", "numpy"], autouse=True)

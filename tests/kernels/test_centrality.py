@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels.centrality import centrality
+from stratagraph.kernels.centrality import centrality
 
 
 def ends_of(graph: nx.Graph) -> np.ndarray:

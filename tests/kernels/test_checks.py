@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from stratarag.kernels.checks import (
+from stratagraph.kernels.checks import (
     check_ascending,
     check_borders,
     check_csr,

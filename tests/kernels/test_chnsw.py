@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.kernels.chnsw_oracle import Oracle, exact, reachable
 
-from stratarag.errors import NativeUnavailable
-from stratarag.kernels import CHNSW, _chnsw_links
-from stratarag.kernels.hamming import native_available
-from stratarag.kernels.knn import knn_graph
+from stratagraph.errors import NativeUnavailable
+from stratagraph.kernels import CHNSW, _chnsw_links
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.knn import knn_graph
 
 BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
 native = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")

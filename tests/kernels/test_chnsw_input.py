@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.test_chnsw import hierarchy
 
-from stratarag.errors import Damaged, FormatTooNew, StoreError
-from stratarag.kernels import CHNSW
-from stratarag.kernels.hamming import native_available
+from stratagraph.errors import Damaged, FormatTooNew, StoreError
+from stratagraph.kernels import CHNSW
+from stratagraph.kernels.hamming import native_available
 
 BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.kernels.chnsw_oracle import exact
 
-from stratarag.errors import Damaged
-from stratarag.kernels import CHNSW
-from stratarag.kernels.hamming import native_available
-from stratarag.kernels.knn import knn_graph
+from stratagraph.errors import Damaged
+from stratagraph.kernels import CHNSW
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.knn import knn_graph
 
 SIZES, DIMENSION, K = (1500, 120), 24, 10
 OFFSETS = (0, 300, 1_000, 10_000)

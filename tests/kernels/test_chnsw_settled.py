@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.kernels import CHNSW
-from stratarag.kernels.hamming import native_available
+from stratagraph.kernels import CHNSW
+from stratagraph.kernels.hamming import native_available
 
 pytestmark = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from stratarag.kernels._edges import Edges
-from stratarag.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
-from stratarag.kernels.partition import attributed_communities, cluster, community_graph
-from stratarag.kernels.quality import calinski_harabasz, cosine_similarity
-from stratarag.kernels.scan import core_clusters, scan
-from stratarag.kernels.spectral import spectral
+from stratagraph.kernels._edges import Edges
+from stratagraph.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
+from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
+from stratagraph.kernels.quality import calinski_harabasz, cosine_similarity
+from stratagraph.kernels.scan import core_clusters, scan
+from stratagraph.kernels.spectral import spectral
 
 METHODS = ["leiden", "spectral", "scan", "node2vec"]
 MODES = ["none", "knn", "codicil"]

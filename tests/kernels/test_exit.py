@@ -8,7 +8,7 @@ import sys
 ALIVE = """
 import threading
 import numpy as np
-from stratarag.kernels import CHNSW
+from stratagraph.kernels import CHNSW
 
 def hold(index):
     ready.set()

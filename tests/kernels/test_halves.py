@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from stratarag.kernels import halves
-from stratarag.kernels._blas import one_thread
-from stratarag.kernels.halves import Halves, blocks, chosen, nonzero_rows, pair_products, stacked
-from stratarag.kernels.hamming import native_available
+from stratagraph.kernels import halves
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.halves import Halves, blocks, chosen, nonzero_rows, pair_products, stacked
+from stratagraph.kernels.hamming import native_available
 
 
 @pytest.fixture(params=[True, False], ids=["native", "numpy"])

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.errors import NativeUnavailable
-from stratarag.kernels import hamming as module
-from stratarag.kernels.hamming import hamming, native_available, pack
+from stratagraph.errors import NativeUnavailable
+from stratagraph.kernels import hamming as module
+from stratagraph.kernels.hamming import hamming, native_available, pack
 
 BACKENDS = [
     "numpy",

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.kernels import joined_ppr
-from stratarag.kernels.joined_ppr import JoinedGraph, joined_pagerank
-from stratarag.kernels.ppr import shallow_pagerank, transition_matrix
+from stratagraph.kernels import joined_ppr
+from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
+from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 
 NODES = 60
 

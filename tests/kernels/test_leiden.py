@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels.bounded import bound_sizes
-from stratarag.kernels.leiden import hierarchical_leiden, leiden
+from stratagraph.kernels.bounded import bound_sizes
+from stratagraph.kernels.leiden import hierarchical_leiden, leiden
 
 
 def rows(graph):

@@ -6,11 +6,11 @@ from typing import get_args
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import MissingExtra
-from stratarag.kernels.leiden_quality import Quality, leiden_quality
-from stratarag.kernels.partition import cluster
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.errors import MissingExtra
+from stratagraph.kernels.leiden_quality import Quality, leiden_quality
+from stratagraph.kernels.partition import cluster
+from stratagraph.testing.contract import documents
 
 QUALITIES = get_args(Quality)
 
@@ -64,16 +64,16 @@ def test_a_graph_without_edges() -> None:
 def test_without_the_package_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "leidenalg", None)
     config = {"archrag": {"clustering": "surprise"}}
-    with pytest.raises(MissingExtra, match=r"pip install 'stratarag\[leidenalg\]'"):
-        sr.build_index(
-            documents(12), "archrag", embedder=sr.HashingEmbedder(64), config=config, progress=False
+    with pytest.raises(MissingExtra, match=r"pip install 'stratagraph\[leidenalg\]'"):
+        sg.build_index(
+            documents(12), "archrag", embedder=sg.HashingEmbedder(64), config=config, progress=False
         )
 
 
 def test_archrag_builds_with_it() -> None:
     pytest.importorskip("leidenalg")
     config = {"archrag": {"clustering": "cpm"}}
-    given = {"embedder": sr.HashingEmbedder(64), "config": config, "progress": False}
-    with sr.build_index(documents(16), "archrag", **given) as index:
+    given = {"embedder": sg.HashingEmbedder(64), "config": config, "progress": False}
+    with sg.build_index(documents(16), "archrag", **given) as index:
         assert any(node.kind == "community" for node in index.nodes())
         assert index.verify() == []

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels.hamming import hamming
-from stratarag.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratagraph.kernels.hamming import hamming
+from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 
 
 def unit(rng, *shape):

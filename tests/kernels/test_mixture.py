@@ -13,9 +13,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from stratarag.errors import MissingExtra
-from stratarag.kernels import mixture
-from stratarag.kernels.mixture import Mixture, fit_mixture, maximise, project, soft_clusters, sparsity
+from stratagraph.errors import MissingExtra
+from stratagraph.kernels import mixture
+from stratagraph.kernels.mixture import Mixture, fit_mixture, maximise, project, soft_clusters, sparsity
 
 
 def blobs(count: int, per_blob: int, dimension: int = 24, spread: float = 0.25, seed: int = 0):
@@ -156,7 +156,7 @@ def test_bounds_that_make_no_sense(bounds):
 
 def test_umap_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(MissingExtra, match=r"stratarag\[umap\]"):
+    with pytest.raises(MissingExtra, match=r"stratagraph\[umap\]"):
         soft_clusters(np.zeros((30, 2)), reduction="umap")
 
 

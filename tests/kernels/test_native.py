@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.kernels.hamming import native_available
+from stratagraph.kernels.hamming import native_available
 
 if not native_available():
     pytest.skip("installed without the native kernels", allow_module_level=True)
 
-from stratarag.kernels import CHNSW, _native
+from stratagraph.kernels import CHNSW, _native
 
 INTS = [
     np.array(values, np.int32)

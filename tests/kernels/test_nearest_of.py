@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stratarag.kernels.knn import nearest_of, relinked
+from stratagraph.kernels.knn import nearest_of, relinked
 
 
 def test_they_are_those_of_an_exact_comparison() -> None:

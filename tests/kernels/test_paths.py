@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels import paths
-from stratarag.kernels.paths import Adjacency, shortest_paths
+from stratagraph.kernels import paths
+from stratagraph.kernels.paths import Adjacency, shortest_paths
 
 
 def graph_of(nodes: int, ends: list[tuple[int, int]]) -> Adjacency:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels import ppr
-from stratarag.kernels.ppr import shallow_pagerank, shallow_pagerank_many, transition_matrix
+from stratagraph.kernels import ppr
+from stratagraph.kernels.ppr import shallow_pagerank, shallow_pagerank_many, transition_matrix
 
 
 @pytest.fixture(params=["native", "numpy"], autouse=True)

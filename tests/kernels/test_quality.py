@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import calinski_harabasz_score
 from sklearn.metrics.pairwise import cosine_similarity as cosines
 
-from stratarag.kernels.quality import calinski_harabasz, cosine_similarity, modularity
+from stratagraph.kernels.quality import calinski_harabasz, cosine_similarity, modularity
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.kernels._edges import number
-from stratarag.kernels.ranges import distinct, ranges
+from stratagraph.kernels._edges import number
+from stratagraph.kernels.ranges import distinct, ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9))))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratarag.kernels.halves import stacked
-from stratarag.kernels.spherical_kmeans import assigned, spherical_kmeans
+from stratagraph.kernels.halves import stacked
+from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.kernels import statements as kernel
-from stratarag.kernels.statements import Csr, Groups, behind, most_telling
+from stratagraph.kernels import statements as kernel
+from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
 
 
 @pytest.fixture(params=["native", "numpy"], autouse=True)

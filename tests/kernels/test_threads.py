@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stratarag.kernels.hamming import native_available
+from stratagraph.kernels.hamming import native_available
 
 resource = pytest.importorskip("resource")
 
@@ -15,8 +15,8 @@ STACK = 1 << 45  # of a thread, for which no machine has room
 
 SCARCE = """
 import numpy as np
-from stratarag.kernels import CHNSW
-from stratarag.kernels.ppr import shallow_pagerank_many, transition_matrix
+from stratagraph.kernels import CHNSW
+from stratagraph.kernels.ppr import shallow_pagerank_many, transition_matrix
 import threading
 
 try:

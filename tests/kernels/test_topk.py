@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.errors import Damaged
-from stratarag.kernels import topk
-from stratarag.kernels.topk import Sketch, top_k
+from stratagraph.errors import Damaged
+from stratagraph.kernels import topk
+from stratagraph.kernels.topk import Sketch, top_k
 
 
 def unit(rng, *shape):

@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.records import Node
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import assert_sound
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.records import Node
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import assert_sound
+from stratagraph.testing.opened import snapshot_of
 
 SMALL = {"cluster_size": 3, "max_cluster": 5, "min_layer": 4, "max_community": 6}
 
 
-def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sr.Index:
+def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sg.Index:
     settings = {"hirag": config} if config else None
     kwargs.setdefault("embedder", FakeEmbedder())
-    return sr.build_index(docs, method="hirag", config=settings, progress=False, **kwargs)
+    return sg.build_index(docs, method="hirag", config=settings, progress=False, **kwargs)
 
 
-def stored(index: sr.Index) -> tuple[list[Node], list[Node], dict[str, np.ndarray]]:
+def stored(index: sg.Index) -> tuple[list[Node], list[Node], dict[str, np.ndarray]]:
     """The graph's nodes, the method's nodes and its arrays."""
     snapshot = snapshot_of(index)
     graph, own = snapshot.part("graph"), snapshot.part("hirag")
@@ -69,7 +69,7 @@ def extraction(words: list[str]) -> dict[str, Any]:
     }
 
 
-def check(index: sr.Index, max_cluster: int = 16, max_community: int = 24) -> None:
+def check(index: sg.Index, max_cluster: int = 16, max_community: int = 24) -> None:
     """Whether the index is sound, and layers and communities in their arrays are as its nodes say."""
     assert_sound(index, "hirag")
     graph, own, arrays = stored(index)

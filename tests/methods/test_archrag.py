@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import ParseFailed
-from stratarag.kernels import CHNSW
-from stratarag.methods.archrag import ArchRAGConfig, ArchRAGOptions
-from stratarag.methods.archrag.abstractness import judge_by_rule
-from stratarag.methods.archrag.compose import FILTER, fitted
-from stratarag.methods.archrag.index import CHANGES, opened
-from stratarag.methods.archrag.ranking import Calibration, calibrated, level_weights, select
-from stratarag.methods.archrag.relations import Relations
-from stratarag.methods.archrag.warm_start import EntityKeys, WarmStart
-from stratarag.pipeline.graph import Graph
-from stratarag.records import EntityMention, Extraction, Node, RelationMention
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, assert_sound, documents, state, written_summary
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.errors import ParseFailed
+from stratagraph.kernels import CHNSW
+from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
+from stratagraph.methods.archrag.abstractness import judge_by_rule
+from stratagraph.methods.archrag.compose import FILTER, fitted
+from stratagraph.methods.archrag.index import CHANGES, opened
+from stratagraph.methods.archrag.ranking import Calibration, calibrated, level_weights, select
+from stratagraph.methods.archrag.relations import Relations
+from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
+from stratagraph.pipeline.graph import Graph
+from stratagraph.records import EntityMention, Extraction, Node, RelationMention
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, assert_sound, documents, state, written_summary
+from stratagraph.testing.opened import snapshot_of
 
 Pair = tuple[str, str]
 
@@ -52,7 +52,7 @@ def graph_of(names: Sequence[str], pairs: Sequence[Pair], *, per_document: int =
             tuple(RelationMention(a, b, f"{a} meets {b}", 5.0) for a, b in told),
         )
         texts[document] = [" ".join(sentences)]
-    return {"documents": [sr.Document(d, text[0]) for d, text in texts.items()], "extraction": given}
+    return {"documents": [sg.Document(d, text[0]) for d, text in texts.items()], "extraction": given}
 
 
 def named(count: int, word: str = "thing") -> list[str]:
@@ -71,20 +71,20 @@ def clustered(groups: int, size: int, *, seed: int = 0) -> dict[str, Any]:
     return graph_of(names, pairs, per_document=size)
 
 
-def built(given: Mapping[str, Any], **kwargs: Any) -> sr.Index:
-    return sr.build_index(
+def built(given: Mapping[str, Any], **kwargs: Any) -> sg.Index:
+    return sg.build_index(
         **given, method="archrag", progress=False, **{"embedder": FakeEmbedder(), "llm": None, **kwargs}
     )
 
 
-def tables(index: sr.Index) -> tuple[Graph, list[Node], list[Node]]:
+def tables(index: sg.Index) -> tuple[Graph, list[Node], list[Node]]:
     snapshot = snapshot_of(index)
     graph = Graph(snapshot.part("graph"))
     own = snapshot.part("archrag")
     return graph, graph.stored.nodes(range(graph.entities)), own.nodes(range(own.size))
 
 
-def assert_hierarchy(index: sr.Index) -> None:
+def assert_hierarchy(index: sg.Index) -> None:
     """A sound index whose levels shrink by the least share, and whose communities have titles."""
     assert_sound(index, "archrag")
     _, below, nodes = tables(index)
@@ -93,7 +93,7 @@ def assert_hierarchy(index: sr.Index) -> None:
     assert all(above <= 0.9 * size for size, above in pairwise(sizes))
 
 
-def levels_of(index: sr.Index) -> list[int]:
+def levels_of(index: sg.Index) -> list[int]:
     counts = np.bincount([node.level for node in tables(index)[2]])
     return [int(count) for count in counts[1:]]
 
@@ -150,7 +150,7 @@ def test_strange_graphs_and_vectors(name: str, spoil: Any) -> None:
 
 def test_no_entities_leaves_passages() -> None:
     texts = ["und so weiter", "aber nicht doch"]
-    given = {"documents": [sr.Document(str(n), text) for n, text in enumerate(texts)]}
+    given = {"documents": [sg.Document(str(n), text) for n, text in enumerate(texts)]}
     index = built({**given, "extraction": {"0": Extraction(), "1": Extraction()}})
     assert tables(index)[0].entities == 0
     assert {hit.kind for hit in index.retrieve("und so", k=5)} == {"chunk"}
@@ -177,7 +177,7 @@ def test_a_clustering_of_the_users_own(tmp_path: Any) -> None:
     def pairs(vectors: Any, ends: Any, weights: Any, bound: int) -> Any:
         return np.arange(len(vectors)) // 2
 
-    name = sr.register_clustering("pairs", pairs)
+    name = sg.register_clustering("pairs", pairs)
     index = built(GRAPHS["clusters"], config={"archrag": {"clustering": name}}, path=tmp_path / "idx")
     assert levels_of(index)[:2] == [24, 12]
     assert_hierarchy(index)
@@ -191,7 +191,7 @@ def test_an_augmentation_of_the_users_own() -> None:
         rows = np.arange(len(vectors))
         return np.column_stack([rows, (rows + 1) % len(rows)]), np.ones(len(rows))
 
-    config = {"archrag": {"augmentation": sr.register_augmentation("ring", ring), "max_community": 4}}
+    config = {"archrag": {"augmentation": sg.register_augmentation("ring", ring), "max_community": 4}}
     index = built(GRAPHS["clusters"], config=config)
     names = [node.extra["name"] for node in tables(index)[1]]
     place = {node.id: row for row, node in enumerate(tables(index)[1])}
@@ -203,7 +203,7 @@ def test_an_augmentation_of_the_users_own() -> None:
             assert sum(gap == 1 for gap in gaps) >= len(rows) - 1
 
 
-@pytest.mark.parametrize("register", [sr.register_augmentation, sr.register_clustering])
+@pytest.mark.parametrize("register", [sg.register_augmentation, sg.register_clustering])
 def test_what_cannot_be_registered_is_named(register: Any) -> None:
     with pytest.raises(TypeError, match="a name and a function"):
         register("no function", 5)
@@ -214,7 +214,7 @@ def test_what_cannot_be_registered_is_named(register: Any) -> None:
 
 
 def test_a_clustering_that_gives_no_labels_is_named() -> None:
-    name = sr.register_clustering("halves", lambda vectors, ends, weights, bound: np.zeros(len(vectors)))
+    name = sg.register_clustering("halves", lambda vectors, ends, weights, bound: np.zeros(len(vectors)))
     with pytest.raises(ValueError, match="48 integers"):
         built(GRAPHS["clusters"], config={"archrag": {"clustering": name}})
 
@@ -331,7 +331,7 @@ def test_relations_among_the_entities_found() -> None:
 
 def test_a_filter_is_exact_and_tight() -> None:
     given = clustered(20, 6)
-    even = [sr.Document(d.id, d.text, {"even": int(d.id[1:]) % 2 == 0}) for d in given["documents"]]
+    even = [sg.Document(d.id, d.text, {"even": int(d.id[1:]) % 2 == 0}) for d in given["documents"]]
     index = built({**given, "documents": even})
     graph, entities, nodes = tables(index)
     snapshot = snapshot_of(index)
@@ -521,7 +521,7 @@ def analyst(prompt: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def answering() -> tuple[sr.Index, CountingModel]:
+def answering() -> tuple[sg.Index, CountingModel]:
     model = CountingModel(analyst)
     return built(clustered(40, 6), llm=model), model
 
@@ -703,7 +703,7 @@ def grown(groups: int, size: int, *, scattered: bool) -> tuple[dict[str, Any], d
     for n, host in enumerate(hosts):
         topic = named(groups, "topic")[host]
         name, identity = f"{topic} newcomer {n}", f"x{n:04}"
-        documents_.append(sr.Document(identity, f"{name} has arrived."))
+        documents_.append(sg.Document(identity, f"{name} has arrived."))
         met = [RelationMention(name, f"{topic} {letter}", f"{name} meets it", 5.0) for letter in "abc"]
         extraction[identity] = Extraction(
             (),
@@ -831,7 +831,7 @@ def test_equal_input_gives_equal_bytes() -> None:
 def test_a_build_in_a_running_loop() -> None:
     async def run() -> int:
         given = GRAPHS["clusters"]
-        index = await sr.abuild_index(**given, method="archrag", embedder=FakeEmbedder(), progress=False)
+        index = await sg.abuild_index(**given, method="archrag", embedder=FakeEmbedder(), progress=False)
         return len(await index.aretrieve("topic c2 a", k=5))
 
     assert asyncio.run(run()) == 5

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import (
+import stratagraph as sg
+from stratagraph.errors import (
     BudgetExceeded,
     ClosedIndex,
     EmbedderError,
@@ -22,9 +22,9 @@ from stratarag.errors import (
     NotAnIndex,
     TooManyFailures,
 )
-from stratarag.methods import NAMES
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import (
+from stratagraph.methods import NAMES
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import (
     GROUPED,
     Caller,
     CountingModel,
@@ -65,7 +65,7 @@ def test_every_index_is_sound(count: int, with_model: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def built() -> Iterator[sr.Index]:
+def built() -> Iterator[sg.Index]:
     with Caller("sync").build(documents(60), method=NAMES, llm=CountingModel()) as index:
         yield index
 
@@ -73,22 +73,22 @@ def built() -> Iterator[sr.Index]:
 class Changed:
     """An index with other nodes than it has."""
 
-    def __init__(self, index: sr.Index, nodes: list[sr.MethodNode]) -> None:
+    def __init__(self, index: sg.Index, nodes: list[sg.MethodNode]) -> None:
         self._index = index
         self._nodes = nodes
 
-    def nodes(self, method: str) -> list[sr.MethodNode]:
+    def nodes(self, method: str) -> list[sg.MethodNode]:
         return self._nodes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
 
-def _first_group(nodes: list[sr.MethodNode]) -> int:
+def _first_group(nodes: list[sg.MethodNode]) -> int:
     return next(place for place, node in enumerate(nodes) if len(node.members) > 1)
 
 
-def _with(nodes: list[sr.MethodNode], place: int, **changes: Any) -> list[sr.MethodNode]:
+def _with(nodes: list[sg.MethodNode], place: int, **changes: Any) -> list[sg.MethodNode]:
     return [*nodes[:place], replace(nodes[place], **changes), *nodes[place + 1 :]]
 
 
@@ -103,21 +103,21 @@ UNSOUND = {
 
 
 @pytest.mark.parametrize("wrong", UNSOUND)
-def test_what_is_not_sound_is_noticed(built: sr.Index, method: str, wrong: str) -> None:
+def test_what_is_not_sound_is_noticed(built: sg.Index, method: str, wrong: str) -> None:
     nodes = list(built.nodes(method))
     with pytest.raises(AssertionError, match=wrong):
         assert_sound(Changed(built, UNSOUND[wrong](nodes, _first_group(nodes))), method)
 
 
 @pytest.mark.parametrize("grouped", GROUPED)
-def test_groups_that_overlap_or_leave_something_out_are_noticed(built: sr.Index, grouped: str) -> None:
+def test_groups_that_overlap_or_leave_something_out_are_noticed(built: sg.Index, grouped: str) -> None:
     nodes = list(built.nodes(grouped))
     kind = GROUPED[grouped]
     lowest = min(node.level for node in nodes if node.kind == kind)
     groups = [node for node in nodes if (node.kind, node.level) == (kind, lowest)]
     others = [node for node in nodes if node.kind != kind]
 
-    def check(*changed: sr.MethodNode) -> None:
+    def check(*changed: sg.MethodNode) -> None:
         assert_sound(Changed(built, [*others, *changed]), grouped)
 
     check(*groups)
@@ -129,7 +129,7 @@ def test_groups_that_overlap_or_leave_something_out_are_noticed(built: sr.Index,
         check(_united(groups))
 
 
-def _united(groups: Sequence[sr.MethodNode]) -> sr.MethodNode:
+def _united(groups: Sequence[sg.MethodNode]) -> sg.MethodNode:
     members = tuple(member for group in groups for member in group.members)
     return replace(groups[0], members=members, sources=tuple({s for group in groups for s in group.sources}))
 
@@ -156,7 +156,7 @@ def test_delete_equals_never_inserted(call: Caller, method: str) -> None:
 
 def test_update_replaces_a_document(call: Caller, method: str) -> None:
     index = call.build(documents(20), method=method)
-    changed = sr.Document("doc-003", "Entirely new: the lighthouse of glass.", {"topic": "light"})
+    changed = sg.Document("doc-003", "Entirely new: the lighthouse of glass.", {"topic": "light"})
     report = call(index, "insert", [changed])
     assert report.updated == ("doc-003",)
     fresh = call.build([d if d.id != "doc-003" else changed for d in documents(20)], method=method)
@@ -168,7 +168,7 @@ def test_changed_metadata_is_an_update_without_model_calls(call: Caller, method:
     index = call.build(documents(20), method=method, llm=model)
     asked = len(model.prompts)
     old = documents(20)[3]
-    call(index, "insert", [sr.Document(old.id, old.text, {"topic": "moved"})])
+    call(index, "insert", [sg.Document(old.id, old.text, {"topic": "moved"})])
     assert len(model.prompts) == asked
     found = call(index, "retrieve", old.text, k=3, where={"topic": "moved"})
     assert [hit.documents for hit in found if hit.kind == "chunk"] == [(old.id,)]
@@ -214,7 +214,7 @@ def test_budget_stops_and_the_same_build_resumes(call: Caller, method: str, tmp_
     model = CountingModel()
     path = tmp_path / "idx"
     with pytest.raises(BudgetExceeded, match="calls=3"):
-        call.build(documents(60), method=method, llm=model, path=path, budget=sr.Budget(calls=3))
+        call.build(documents(60), method=method, llm=model, path=path, budget=sg.Budget(calls=3))
     assert len(model.prompts) == 3
     index = call.build(documents(60), method=method, llm=model, path=path)
     assert sorted(model.prompts) == sorted(reference.prompts)
@@ -228,16 +228,16 @@ def test_a_stopped_build_leaves_no_index(call: Caller, method: str, tmp_path: Pa
             method=method,
             llm=CountingModel(),
             path=tmp_path / "idx",
-            budget=sr.Budget(calls=2),
+            budget=sg.Budget(calls=2),
         )
     with pytest.raises(NotAnIndex):
-        call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+        call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
 
 
 def test_a_failed_insert_leaves_the_index_as_it_was(call: Caller, method: str, tmp_path: Path) -> None:
     path = tmp_path / "idx"
     call.build(documents(40), method=method, llm=CountingModel(), path=path).close()
-    stingy = call(sr, "open_index", path, CountingModel(), FakeEmbedder(), budget=sr.Budget(calls=1))
+    stingy = call(sg, "open_index", path, CountingModel(), FakeEmbedder(), budget=sg.Budget(calls=1))
     before = state(stingy, method)
     with pytest.raises(BudgetExceeded):
         call(stingy, "insert", documents(20, start=40))
@@ -278,7 +278,7 @@ def test_build_close_open_is_equal(call: Caller, method: str, tmp_path: Path) ->
     before = state(built, method)
     hits = call(built, "retrieve", "ferry and pier", k=7).hits
     built.close()
-    opened = call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+    opened = call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
     assert_equal_states(state(opened, method), before)
     assert call(opened, "retrieve", "ferry and pier", k=7).hits == hits
     assert call(opened, "verify") == []
@@ -290,7 +290,7 @@ def test_build_close_open_is_equal(call: Caller, method: str, tmp_path: Path) ->
 def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path: Path) -> None:
     secret = "xylographer"
     model = CountingModel()
-    docs = [*documents(30), sr.Document("secret-id", f"The harbour {secret} owes the ferry captain money.")]
+    docs = [*documents(30), sg.Document("secret-id", f"The harbour {secret} owes the ferry captain money.")]
     index = call.build(docs, method=method, llm=model, path=tmp_path / "idx")
     before = everything_in(tmp_path / "idx")
     assert secret.encode() in before
@@ -348,7 +348,7 @@ def test_too_many_failures_end_the_build(call: Caller, method: str, tmp_path: Pa
     with pytest.raises(TooManyFailures):
         call.build(documents(60), method=method, llm=CountingModel(lambda prompt: ""), path=tmp_path / "idx")
     with pytest.raises(NotAnIndex):
-        call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+        call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
 
 
 class AuthenticationError(Exception):
@@ -368,7 +368,7 @@ def test_a_rejected_key_ends_the_build_at_once(call: Caller, method: str) -> Non
 # Bad input
 
 
-@pytest.mark.parametrize("docs", [[], [""], ["  \n", sr.Document("b", "\t")]])
+@pytest.mark.parametrize("docs", [[], [""], ["  \n", sg.Document("b", "\t")]])
 def test_no_documents(call: Caller, method: str, docs: list[Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing was written"):
         call.build(docs, method=method, path=tmp_path / "idx")
@@ -376,7 +376,7 @@ def test_no_documents(call: Caller, method: str, docs: list[Any], tmp_path: Path
 
 
 def test_blank_documents_among_good_ones(call: Caller, method: str) -> None:
-    index = call.build([*documents(5), sr.Document("blank", " \n ")], method=method)
+    index = call.build([*documents(5), sg.Document("blank", " \n ")], method=method)
     assert index.last_report.skipped == ("blank",)
     assert index.last_report.documents == 5
 
@@ -385,7 +385,7 @@ def test_duplicate_ids(call: Caller, method: str) -> None:
     twice = documents(5) + documents(2)
     index = call.build(twice, method=method)
     assert index.last_report.documents == 5
-    other = sr.Document("doc-001", "something else")
+    other = sg.Document("doc-001", "something else")
     with pytest.raises(ValueError, match="doc-001"):
         call.build([*documents(5), other], method=method)
 
@@ -482,7 +482,7 @@ def test_wrong_names(call: Caller, method: str) -> None:
 def test_another_embedder_is_refused(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(6), method=method, path=tmp_path / "idx").close()
     with pytest.raises(EmbedderMismatch, match="other"):
-        call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder(name="other"))
+        call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder(name="other"))
 
 
 def test_a_closed_index(call: Caller, method: str) -> None:
@@ -563,7 +563,7 @@ def test_context_is_numbered_and_bounded(call: Caller, method: str) -> None:
 
 def test_an_estimate_meets_the_build(call: Caller, method: str) -> None:
     model = CountingModel()
-    estimate = call(sr, "estimate", documents(80), method=method, llm=model)
+    estimate = call(sg, "estimate", documents(80), method=method, llm=model)
     assert model.prompts == []
     index = call.build(documents(80), method=method, llm=model)
     calls = index.last_report.usage.calls

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import EmbedderMismatch, IndexExists, ModelError
-from stratarag.methods import NAMES
-from stratarag.store.staging import Staging
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import (
+import stratagraph as sg
+from stratagraph.errors import EmbedderMismatch, IndexExists, ModelError
+from stratagraph.methods import NAMES
+from stratagraph.store.staging import Staging
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import (
     Caller,
     CountingModel,
     asks_again,
@@ -40,7 +40,7 @@ def method(request: pytest.FixtureRequest) -> str:
 async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
     step: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index = await sr.abuild_index(
+    index = await sg.abuild_index(
         documents(30), method, tmp_path / "idx", embedder=FakeEmbedder(), progress=False
     )
     before = state(index, method)
@@ -63,7 +63,7 @@ async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
         await task
     assert working.count("begun") == working.count("ended")
     monkeypatch.setattr(Staging, step, original)
-    with await sr.aopen_index(tmp_path / "idx", embedder=FakeEmbedder()) as again:
+    with await sg.aopen_index(tmp_path / "idx", embedder=FakeEmbedder()) as again:
         assert again.verify() == []
         if again.generation == 1:
             assert_equal_states(state(again, method), before)
@@ -134,7 +134,7 @@ def test_a_model_over_an_index_made_without_one(call: Caller, method: str, tmp_p
 
 def test_without_a_model_what_one_made_is_kept(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(60), method=method, path=tmp_path / "idx", llm=CountingModel()).close()
-    index = call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+    index = call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
     call(index, "insert", documents(1, start=60))
     makers = [node[5]["by"] for node in state(index, method)[method]["nodes"] if "by" in node[5]]
     assert makers.count("model") > len(makers) / 2
@@ -142,7 +142,7 @@ def test_without_a_model_what_one_made_is_kept(call: Caller, method: str, tmp_pa
 
 def test_two_objects_on_one_folder(call: Caller, method: str, tmp_path: Path) -> None:
     one = call.build(documents(20), method=method, path=tmp_path / "idx")
-    two = call(sr, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
+    two = call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
     call(two, "insert", documents(1, start=20))
     call(two, "delete", "doc-001")
     assert one.generation == 1
@@ -156,7 +156,7 @@ def test_two_objects_on_one_folder(call: Caller, method: str, tmp_path: Path) ->
 
 def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:
     index = call.build(documents(20), method=method)
-    report = call(index, "insert", [sr.Document("doc-003", "  \n")])
+    report = call(index, "insert", [sg.Document("doc-003", "  \n")])
     assert report.deleted == ("doc-003",)
     assert "doc-003" not in index.documents()
 
@@ -199,7 +199,7 @@ def test_no_hits_no_question_to_the_model(call: Caller, method: str) -> None:
 
 
 async def test_streaming_with_a_model_gives_its_words() -> None:
-    index = await sr.abuild_index(
+    index = await sg.abuild_index(
         documents(20),
         embedder=FakeEmbedder(),
         llm=CountingModel(lambda p: "The ferry sails [1]."),

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.methods import get_method
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.methods import get_method
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import documents
 
 QUESTION = "the ferry captain and the apple blossom"
 
 
 @pytest.fixture(scope="module", params=["noderag", "hirag", "archrag", "lshtree"])
-def index(request: Any) -> sr.Index:
-    return sr.build_index(documents(60), request.param, embedder=FakeEmbedder(), progress=False)
+def index(request: Any) -> sg.Index:
+    return sg.build_index(documents(60), request.param, embedder=FakeEmbedder(), progress=False)
 
 
-def test_passages_and_nodes_take_turns(index: sr.Index) -> None:
+def test_passages_and_nodes_take_turns(index: sg.Index) -> None:
     found = index.retrieve(QUESTION, k=40)
     assert len(found) == 40
     assert found.view == "mixed"
@@ -38,7 +38,7 @@ def test_passages_and_nodes_take_turns(index: sr.Index) -> None:
     assert passages == walked[: len(passages)]
 
 
-def test_options_speak_of_the_methods_own_ranking(index: sr.Index) -> None:
+def test_options_speak_of_the_methods_own_ranking(index: sg.Index) -> None:
     option = {
         "noderag": {"steps": 3},
         "hirag": {"mode": "local"},
@@ -52,7 +52,7 @@ def test_options_speak_of_the_methods_own_ranking(index: sr.Index) -> None:
     assert index.retrieve(QUESTION, k=9, view="chunks").view == "chunks"
 
 
-def test_a_filter_holds_in_both_parts(index: sr.Index) -> None:
+def test_a_filter_holds_in_both_parts(index: sg.Index) -> None:
     allowed = {each.id for each in documents(60) if each.metadata["topic"] == "orchard"}
     for hit in index.retrieve(QUESTION, k=15, where={"topic": "orchard"}):
         assert set(hit.documents) <= allowed

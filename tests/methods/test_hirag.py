@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.methods.hirag import HiRAGConfig
-from stratarag.methods.hirag.clusters import Clusters, cluster
-from stratarag.methods.hirag.layers import _settled
-from stratarag.methods.hirag.naming import cluster_name, members_named
-from stratarag.pipeline.drift import Drift
-from stratarag.pipeline.names.headings import telling
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, documents, state
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.methods.hirag import HiRAGConfig
+from stratagraph.methods.hirag.clusters import Clusters, cluster
+from stratagraph.methods.hirag.layers import _settled
+from stratagraph.methods.hirag.naming import cluster_name, members_named
+from stratagraph.pipeline.drift import Drift
+from stratagraph.pipeline.names.headings import telling
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents, state
+from stratagraph.testing.opened import snapshot_of
 from tests.methods.hirag import SMALL, Answering, build, check, hash_of, stored
 
 
 @pytest.fixture(scope="module")
-def index() -> sr.Index:
+def index() -> sg.Index:
     return build(documents(60), SMALL, llm=Answering())
 
 
@@ -81,7 +81,7 @@ def test_two_clusters_may_call_theirs_the_same():
 @pytest.mark.parametrize("names", [[], [""], ["...", "  "]], ids=["none", "blank", "no names"])
 def test_a_model_that_finds_no_summary_entity(names):
     model = Answering(lambda prompt: names)
-    index = sr.build_index(
+    index = sg.build_index(
         documents(30),
         method="hirag",
         llm=model,
@@ -216,13 +216,13 @@ def test_an_insert_costs_what_changed(kind):
     check(built)
 
 
-def many(count: int, start: int = 0, topic: int | None = None) -> list[sr.Document]:
+def many(count: int, start: int = 0, topic: int | None = None) -> list[sg.Document]:
     """Documents about twenty topics, each with names of its own."""
     made = []
     for number in range(start, start + count):
         kind = number * 7 % 20 if topic is None else topic
         names = " ".join(f"topic{kind}part{(number + j) % 9}no{number}" for j in range(8))
-        made.append(sr.Document(f"doc-{number:04}", f"Note {number} tells of topic{kind} now {names}"))
+        made.append(sg.Document(f"doc-{number:04}", f"Note {number} tells of topic{kind} now {names}"))
     return made
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.methods.hirag.clusters import KnownClusters
-from stratarag.methods.hirag.communities import Edges
-from stratarag.methods.hirag.entities import MemberRelations
-from stratarag.methods.hirag.naming import Belonging, Summary, answered, parse_summary
-from stratarag.testing.contract import assert_equal_states, documents, state
+import stratagraph as sg
+from stratagraph.methods.hirag.clusters import KnownClusters
+from stratagraph.methods.hirag.communities import Edges
+from stratagraph.methods.hirag.entities import MemberRelations
+from stratagraph.methods.hirag.naming import Belonging, Summary, answered, parse_summary
+from stratagraph.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
 
 
@@ -46,17 +46,17 @@ def model() -> Relating:
 
 
 @pytest.fixture(scope="module")
-def index(model: Relating) -> sr.Index:
+def index(model: Relating) -> sg.Index:
     return build(documents(60), SMALL, llm=model)
 
 
-def relations_of(index: sr.Index) -> dict[str, dict[str, Any]]:
+def relations_of(index: sg.Index) -> dict[str, dict[str, Any]]:
     _, own, _ = stored(index)
     made = [node for node in own if node.kind == "summary_entity"]
     return {node.id: each["members"] for node in made for each in node.extra["summaries"]}
 
 
-def test_every_member_has_its_reason_and_strength(index: sr.Index) -> None:
+def test_every_member_has_its_reason_and_strength(index: sg.Index) -> None:
     _, own, _ = stored(index)
     found = relations_of(index)
     for node in own:
@@ -68,7 +68,7 @@ def test_every_member_has_its_reason_and_strength(index: sr.Index) -> None:
     assert strength == 7.0
 
 
-def test_the_bridge_tells_them_and_the_answer_rests_on_them(index: sr.Index, model: Relating) -> None:
+def test_the_bridge_tells_them_and_the_answer_rests_on_them(index: sg.Index, model: Relating) -> None:
     found = index.retrieve("the ferry captain and the apple blossom", k=40, mode="bridge", fill=False)
     told = [entry["members"] for entry in found.trace if "members" in entry]
     assert told
@@ -93,7 +93,7 @@ def test_an_update_keeps_them(model: Relating) -> None:
 def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
     found, expected = (build(documents(60), SMALL, llm=Relating()) for _ in range(2))
 
-    def changed(index: sr.Index) -> dict[str, Any]:
+    def changed(index: sg.Index) -> dict[str, Any]:
         index.insert(documents(2, start=60))
         index.delete([documents(60)[7].id])
         return state(index, "hirag")
@@ -119,7 +119,7 @@ def test_what_is_stored_is_read_again_also_from_before_there_were_relations() ->
     assert Summary.read(json.loads(json.dumps(summary.stored()))) == summary
     old = {name: value for name, value in summary.stored().items() if name != "members"}
     assert Summary.read(old).members == {}
-    with pytest.raises(sr.errors.Damaged, match="summary entities"):
+    with pytest.raises(sg.errors.Damaged, match="summary entities"):
         Summary.read({**old, "members": {"id": "text"}})
 
 

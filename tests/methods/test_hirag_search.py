@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.methods.hirag import HiRAGConfig, HiRAGOptions
-from stratarag.methods.hirag.ranking import fresh
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.methods.hirag import HiRAGConfig, HiRAGOptions
+from stratagraph.methods.hirag.ranking import fresh
+from stratagraph.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build
 
 
 @pytest.fixture(scope="module")
-def index() -> sr.Index:
+def index() -> sg.Index:
     return build(documents(60), SMALL, llm=Answering())
 
 

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.methods.lshtree import LSHTreeOptions
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.methods.lshtree import LSHTreeOptions
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import documents
 
 QUESTION = "the ferry captain and the apple blossom"
 
 
 @pytest.fixture(scope="module")
-def index() -> sr.Index:
-    return sr.build_index(documents(60), "lshtree", embedder=FakeEmbedder(), progress=False)
+def index() -> sg.Index:
+    return sg.build_index(documents(60), "lshtree", embedder=FakeEmbedder(), progress=False)
 
 
-def levels(retrieval: sr.Retrieval) -> Counter[int]:
+def levels(retrieval: sg.Retrieval) -> Counter[int]:
     return Counter(hit.level for hit in retrieval)
 
 
-def test_every_level_has_its_share(index: sr.Index) -> None:
+def test_every_level_has_its_share(index: sg.Index) -> None:
     found = index.retrieve(QUESTION, k=9, mode="per_level")
     assert len(found) == 9
     present = levels(index.retrieve(QUESTION, k=1000))
@@ -37,7 +37,7 @@ def test_every_level_has_its_share(index: sr.Index) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_so_many_of_each_level_and_nothing_else(index: sr.Index) -> None:
+def test_so_many_of_each_level_and_nothing_else(index: sg.Index) -> None:
     present = levels(index.retrieve(QUESTION, k=1000))
     for wanted in (1, 3):
         exact = index.retrieve(QUESTION, k=2, mode="per_level", k_per_level=wanted, fill=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratarag.kernels.chnsw import CHNSW
-from stratarag.kernels.knn import nearest_of
-from stratarag.methods.archrag.neighbours import Neighbours
+from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.knn import nearest_of
+from stratagraph.methods.archrag.neighbours import Neighbours
 
 K = 4
 

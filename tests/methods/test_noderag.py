@@ -12,27 +12,27 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.methods.base import Question
-from stratarag.methods.noderag import NodeRAGConfig, NodeRAGOptions
-from stratarag.methods.noderag.build import TITLES
-from stratarag.methods.noderag.config import LIMITS, TYPES
-from stratarag.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
-from stratarag.methods.noderag.matching import matches, semantic_links
-from stratarag.methods.noderag.ranking import blended, diverse
-from stratarag.methods.noderag.search import HeterographSearcher
-from stratarag.pipeline.names.index import NameIndex
-from stratarag.pipeline.nearest import Nearest
-from stratarag.question import Allowed
-from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.opened import opened, searcher_of, snapshot_of
+import stratagraph as sg
+from stratagraph.methods.base import Question
+from stratagraph.methods.noderag import NodeRAGConfig, NodeRAGOptions
+from stratagraph.methods.noderag.build import TITLES
+from stratagraph.methods.noderag.config import LIMITS, TYPES
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
+from stratagraph.methods.noderag.matching import matches, semantic_links
+from stratagraph.methods.noderag.ranking import blended, diverse
+from stratagraph.methods.noderag.search import HeterographSearcher
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.question import Allowed
+from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.opened import opened, searcher_of, snapshot_of
 
 PEOPLE = ("Ada", "Bela", "Cyra", "Doro", "Emil", "Fred", "Gala", "Hugo")
 PLACES = ("Star Harbour", "Old Mill", "Long Bridge", "High Tower")
 
 
-def village(count: int, start: int = 0) -> tuple[list[sr.Document], dict[str, Extraction]]:
+def village(count: int, start: int = 0) -> tuple[list[sg.Document], dict[str, Extraction]]:
     """Documents in which two people do something at a place, with what an extractor finds in them."""
     documents, given = [], {}
     for number in range(start, start + count):
@@ -48,7 +48,7 @@ def village(count: int, start: int = 0) -> tuple[list[sr.Document], dict[str, Ex
         ]
         names = dict.fromkeys((who, other, where, guest))
         key = f"day-{number:03}"
-        documents.append(sr.Document(key, " ".join(unit.text for unit in units), {"day": number}))
+        documents.append(sg.Document(key, " ".join(unit.text for unit in units), {"day": number}))
         given[key] = Extraction(units, tuple(EntityMention(name) for name in names), tuple(relations))
     return documents, given
 
@@ -71,9 +71,9 @@ class Writer:
         return body[:200]
 
 
-def built(count: int = 48, llm: Any = None, path: Path | None = None, **config: Any) -> sr.Index:
+def built(count: int = 48, llm: Any = None, path: Path | None = None, **config: Any) -> sg.Index:
     documents, given = village(count)
-    return sr.build_index(
+    return sg.build_index(
         documents,
         "noderag",
         path,
@@ -85,24 +85,24 @@ def built(count: int = 48, llm: Any = None, path: Path | None = None, **config: 
     )
 
 
-def plain(documents: list[sr.Document], given: dict[str, Extraction] | None = None) -> sr.Index:
-    return sr.build_index(
+def plain(documents: list[sg.Document], given: dict[str, Extraction] | None = None) -> sg.Index:
+    return sg.build_index(
         documents, "noderag", embedder=FakeEmbedder(), progress=False, extraction=given or None
     )
 
 
 @pytest.fixture(scope="module")
-def index() -> sr.Index:
+def index() -> sg.Index:
     return built()
 
 
-def searcher(index: sr.Index) -> HeterographSearcher:
+def searcher(index: sg.Index) -> HeterographSearcher:
     found = searcher_of(index, "noderag")
     assert isinstance(found, HeterographSearcher)
     return found
 
 
-def stored(index: sr.Index) -> Any:
+def stored(index: sg.Index) -> Any:
     return snapshot_of(index).part("noderag")
 
 
@@ -114,7 +114,7 @@ def query(text: str, k: int = 10, **options: Any) -> Question:
 # The heterograph
 
 
-def edges_of(index: sr.Index) -> EdgeList:
+def edges_of(index: sg.Index) -> EdgeList:
     """The stored edges, each once."""
     arrays = stored(index).arrays
     near = np.repeat(np.arange(len(arrays["walk.indptr"]) - 1), np.diff(arrays["walk.indptr"]))
@@ -124,7 +124,7 @@ def edges_of(index: sr.Index) -> EdgeList:
     return EdgeList(ends, (told % SIMILAR).astype(np.int8), told >= SIMILAR)
 
 
-def test_seven_types_and_every_kind_of_edge(index: sr.Index) -> None:
+def test_seven_types_and_every_kind_of_edge(index: sg.Index) -> None:
     """Table 4: all types are there, and edges join the types that the paper says."""
     edges, layout = edges_of(index), searcher(index)._layout
     described = index.stats()["methods"]["noderag"]
@@ -146,7 +146,7 @@ def test_seven_types_and_every_kind_of_edge(index: sr.Index) -> None:
     assert merged == np.count_nonzero(edges.semantic & (edges.kinds != Kind.SEMANTIC))
 
 
-def test_every_node_is_in_one_community_of_bounded_size(index: sr.Index) -> None:
+def test_every_node_is_in_one_community_of_bounded_size(index: sg.Index) -> None:
     arrays, layout = stored(index).arrays, searcher(index)._layout
     labels = arrays["communities.labels"]
     assert len(labels) == sum(layout.count(kind) for kind in "NRSA")
@@ -185,7 +185,7 @@ def test_links_by_meaning_leave_zero_vectors_out() -> None:
 # The walk
 
 
-def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
+def test_the_walk_is_the_printed_recurrence(index: sg.Index) -> None:
     """ERRATA N4, by dense matrices over the stored edges."""
     heterograph = Heterograph(stored(index).arrays)
     size = heterograph.layout.size
@@ -209,7 +209,7 @@ def test_the_walk_is_the_printed_recurrence(index: sr.Index) -> None:
 
 
 @pytest.mark.parametrize("semantic", [True, False])
-def test_a_converged_walk_is_the_pagerank_of_networkx(index: sr.Index, semantic: bool) -> None:
+def test_a_converged_walk_is_the_pagerank_of_networkx(index: sg.Index, semantic: bool) -> None:
     matrix = Heterograph(stored(index).arrays).matrix(semantic)
     options = NodeRAGOptions(steps=None, restart=0.3, semantic_edges=semantic)
     entries = searcher(index)._entries.search(query("What did Emil write to Bela?"), options)
@@ -228,7 +228,7 @@ def test_names_match_by_whole_words() -> None:
     names = ("The Star", "Stargazer", "Morning Dew", "Evening Dew")
     units = tuple(SemanticUnit(f"{name} was seen {n} times.", (name,)) for n, name in enumerate(names))
     given = {"a": Extraction(units, tuple(EntityMention(name) for name in names), ())}
-    index = plain([sr.Document("a", " ".join(unit.text for unit in units))], given)
+    index = plain([sg.Document("a", " ".join(unit.text for unit in units))], given)
     found = index.retrieve("Who saw the Star?", k=20, mode="entry", types=("N",))
     assert [hit.metadata["name"] for hit in found if hit.kind == "entity"] == ["The Star"]
 
@@ -250,7 +250,7 @@ def test_a_title_is_an_entry_point() -> None:
 )
 @pytest.mark.parametrize("filtered", [False, True])
 def test_entry_points_by_similarity_are_the_nearest_of_their_types(
-    index: sr.Index, types: tuple[str, ...], filtered: bool
+    index: sg.Index, types: tuple[str, ...], filtered: bool
 ) -> None:
     """By brute force over all vectors; a filter leaves what came from admitted chunks alone."""
     own, asked = stored(index), query("Where did Ada meet Guest 3?", names=False, entry_types=types)
@@ -274,7 +274,7 @@ def test_entry_points_by_similarity_are_the_nearest_of_their_types(
     assert found.nodes.tolist() == sorted(node for _, node in sorted(wanted)[:10])
 
 
-def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
+def _sources_of(index: sg.Index, nodes: Any) -> list[list[int]]:
     layout, graph = searcher(index)._layout, snapshot_of(index).part("graph")
     rows = [
         graph.nodes([node - layout.first("N")])[0]
@@ -285,14 +285,14 @@ def _sources_of(index: sr.Index, nodes: Any) -> list[list[int]]:
     return [list(row.sources) for row in rows]
 
 
-def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sr.Index) -> None:
+def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sg.Index) -> None:
     """A question that the embedder has no vector for, and that names nothing, starts no walk."""
     empty = replace(query("the"), vector=np.zeros_like(query("the").vector))
     assert not len(searcher(index)._entries.search(empty, NodeRAGOptions()).nodes)
     assert not len(searcher(index).nodes(empty))
 
 
-def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr.Index) -> None:
+def test_the_full_method_returns_retrievable_types_within_their_limits(index: sg.Index) -> None:
     limits = {"T": 2, "S": 3, "A": 1, "H": 0, "R": 2}
     got = index.retrieve("Where did Ada meet Guest 3?", k=8, similar=2, limits=limits)
     walked = [told for told in got.trace if "mass" in told]
@@ -304,7 +304,7 @@ def test_the_full_method_returns_retrievable_types_within_their_limits(index: sr
     assert scores == sorted(scores, reverse=True)
 
 
-def test_cross_nodes_have_their_places(index: sr.Index) -> None:
+def test_cross_nodes_have_their_places(index: sg.Index) -> None:
     """ERRATA N9: the types take turns, and what the walk found is among the first results."""
     question = "Where did Ada meet Guest 3?"
     whole = index.retrieve(question, k=30, view="nodes", fill=False)
@@ -336,7 +336,7 @@ def test_what_better_results_tell_waits() -> None:
     assert not len(diverse(scores[:0], kinds[:0], {0: 1.0}, rests[:0], 10))
 
 
-def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:
+def test_entry_points_alone_are_in_no_walk(index: sg.Index) -> None:
     got = index.retrieve("Where did Ada meet Guest 3?", k=12, mode="entry")
     assert {"name", "similarity"} == {told["entry"] for told in got.trace}
     assert {hit.metadata["name"] for hit in got if hit.kind == "entity"} == {"Ada", "Guest 3"}
@@ -359,18 +359,18 @@ def test_entry_points_alone_are_in_no_walk(index: sr.Index) -> None:
     ],
     ids=str,
 )
-def test_ablations(index: sr.Index, options: dict[str, Any]) -> None:
+def test_ablations(index: sg.Index, options: dict[str, Any]) -> None:
     for view in ("nodes", "chunks"):
         assert len(index.retrieve("Where did Ada meet Guest 3?", k=10, view=view, **options)) == 10
 
 
-def test_types_that_are_asked_for_are_all_that_comes(index: sr.Index) -> None:
+def test_types_that_are_asked_for_are_all_that_comes(index: sg.Index) -> None:
     for mode in ("entry", "ppr"):
         got = index.retrieve("Where did Ada meet Guest 3?", k=40, mode=mode, types=("S",))
         assert {hit.kind for hit in got} == {"unit"}
 
 
-def test_ablations_change_the_walk(index: sr.Index) -> None:
+def test_ablations_change_the_walk(index: sg.Index) -> None:
     text = "Where did Ada meet Guest 3?"
     rankings = [
         [(hit.id, hit.score) for hit in index.retrieve(text, k=30, **options)]
@@ -408,7 +408,7 @@ def test_options_and_settings_have_defaults() -> None:
 # What is made, and updates
 
 
-def test_nodes_are_made_of_their_members(index: sr.Index) -> None:
+def test_nodes_are_made_of_their_members(index: sg.Index) -> None:
     """Sources are those of the members, which exist; titles belong to their elements."""
     graph = snapshot_of(index).part("graph")
     own = stored(index).nodes(range(stored(index).size))
@@ -439,7 +439,7 @@ def test_one_more_document_writes_little_again() -> None:
 
 def test_what_is_deleted_is_nowhere() -> None:
     documents, given = village(30)
-    secret = sr.Document("secret", "Ada met Xylographer at Old Mill.")
+    secret = sg.Document("secret", "Ada met Xylographer at Old Mill.")
     unit = SemanticUnit(secret.text, ("Ada", "Xylographer", "Old Mill"))
     given["secret"] = Extraction((unit,), tuple(EntityMention(name) for name in unit.entities), ())
     index = plain([*documents, secret], given)
@@ -485,7 +485,7 @@ def test_an_update_brings_titles_and_zero_vectors_up_to_date(with_model: bool) -
         )
 
 
-def _attributes(index: sr.Index) -> list[Any]:
+def _attributes(index: sg.Index) -> list[Any]:
     part = stored(index)
     return [node for node in part.nodes(range(part.size)) if node.kind == "attribute"]
 
@@ -493,7 +493,7 @@ def _attributes(index: sr.Index) -> list[Any]:
 # Bad input
 
 
-def test_a_question_with_no_known_entity_and_no_close_vector(index: sr.Index) -> None:
+def test_a_question_with_no_known_entity_and_no_close_vector(index: sg.Index) -> None:
     for text in ("Zzyzx?", "?!"):
         for view in ("nodes", "chunks"):
             assert len(index.retrieve(text, k=5, view=view, similar=0)) in (0, 5)
@@ -505,7 +505,7 @@ def test_a_name_that_thousands_of_titles_have_tells_nothing() -> None:
     units = tuple(SemanticUnit(f"{name} is number {number}.", (name,)) for number, name in enumerate(names))
     entities = tuple(EntityMention(name) for name in names)
     given = {f"d{part}": Extraction(units[part::3], entities[part::3], ()) for part in range(3)}
-    documents = [sr.Document(key, " ".join(u.text for u in each.units)) for key, each in given.items()]
+    documents = [sg.Document(key, " ".join(u.text for u in each.units)) for key, each in given.items()]
     index = plain(documents, given)
     entries = searcher(index)._entries.search(query("What is the Thing?"), NodeRAGOptions())
     assert len(entries.nodes) <= 40
@@ -520,7 +520,7 @@ def test_a_graph_without_relations_communities_or_attributes() -> None:
         )
         for n in range(6)
     }
-    index = plain([sr.Document(key, each.units[0].text) for key, each in given.items()], given)
+    index = plain([sg.Document(key, each.units[0].text) for key, each in given.items()], given)
     nodes = index.stats()["methods"]["noderag"]["nodes"]
     assert nodes["R"] == nodes["A"] == nodes["H"] == nodes["O"] == 0
     for options in ({}, {"mode": "entry"}, {"entry_types": ("A", "H")}, {"semantic_edges": False}):
@@ -529,7 +529,7 @@ def test_a_graph_without_relations_communities_or_attributes() -> None:
 
 
 def test_no_entities_at_all() -> None:
-    documents = [sr.Document(f"d{n}", f"lower case words only {n}") for n in range(3)]
+    documents = [sg.Document(f"d{n}", f"lower case words only {n}") for n in range(3)]
     index = plain(documents, {document.id: Extraction() for document in documents})
     assert index.stats()["methods"]["noderag"]["nodes"]["N"] == 0
     for view in ("nodes", "chunks"):
@@ -544,7 +544,7 @@ def test_self_relations_and_parallel_relations() -> None:
         RelationMention("Bela", "Ada", "was praised by"),
     )
     entities = (EntityMention("Ada"), EntityMention("Bela"))
-    index = plain([sr.Document("d", unit.text)], {"d": Extraction((unit,), entities, relations)})
+    index = plain([sg.Document("d", unit.text)], {"d": Extraction((unit,), entities, relations)})
     ends = edges_of(index).ends
     assert (ends[:, 0] < ends[:, 1]).all()
     assert len(np.unique(ends, axis=0)) == len(ends)

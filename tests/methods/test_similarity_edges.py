@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import stratarag as sr
-from stratarag.kernels.augment import FEWEST_NEIGHBOURS
-from stratarag.methods.archrag.build import ADDED
-from stratarag.pipeline import drift
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.kernels.augment import FEWEST_NEIGHBOURS
+from stratagraph.methods.archrag.build import ADDED
+from stratagraph.pipeline import drift
+from stratagraph.testing.opened import snapshot_of
 
-building = import_module("stratarag.methods.archrag.build")  # as an attribute it is the function
+building = import_module("stratagraph.methods.archrag.build")  # as an attribute it is the function
 TOPICS = "lamp rope ferry tide harbour mill bread orchard violin glacier copper saddle"
 FIRST, LAST = "Ada Otto Vera Nils Mara Iris Hugo Lena", "Marsh Lind Brook Falk Reed Vale Moss Hart"
 NAMES = [f"{one} {two}" for one in FIRST.split() for two in LAST.split()]
@@ -35,7 +35,7 @@ class Entities:
     neighbours: int
 
     @classmethod
-    def of(cls, index: sr.Index) -> Entities:
+    def of(cls, index: sg.Index) -> Entities:
         snapshot = snapshot_of(index)
         graph, own = snapshot.part("graph"), snapshot.part("archrag").arrays
         count = int(graph.arrays["counts"][0])
@@ -77,15 +77,15 @@ class Entities:
         return all(np.array_equal(self.vectors[each], other.vectors.get(each)) for each in edge)
 
 
-def told(number: int, chance: random.Random) -> sr.Document:
+def told(number: int, chance: random.Random) -> sg.Document:
     """A document on one person, or on two that met."""
     said = " and ".join(chance.sample(TOPICS.split(), 3))
     one, two = chance.sample(NAMES, 2)
     text = f"{one} had {said}." if chance.random() < 0.6 else f"{one} met {two} with {said}."
-    return sr.Document(f"d{number:03}", text)
+    return sg.Document(f"d{number:03}", text)
 
 
-def changed(index: sr.Index, documents: dict[str, sr.Document], chance: random.Random, number: int) -> None:
+def changed(index: sg.Index, documents: dict[str, sg.Document], chance: random.Random, number: int) -> None:
     """One insert, replacement or deletion."""
     how = chance.choice(["insert", "replace", "delete"])
     if how == "insert":
@@ -96,7 +96,7 @@ def changed(index: sr.Index, documents: dict[str, sr.Document], chance: random.R
             del documents[gone]
             index.delete([gone])
             return
-        came = sr.Document(gone, told(0, chance).text)
+        came = sg.Document(gone, told(0, chance).text)
     documents[came.id] = came
     index.insert([came])
 
@@ -131,8 +131,8 @@ def test_who_lost_all_relations_with_a_name_that_is_none_has_edges_of_similarity
     monkeypatch.setattr(drift, "ANEW_SHARE", 1.0)
     chance = random.Random(1)
     documents = {each.id: each for each in (told(number, chance) for number in range(60))}
-    documents["met"] = sr.Document("met", "Zorrin met Quill Oberon with lamp and rope and tide.")
-    documents["seen"] = sr.Document("seen", "In the old harbour they had seen Zorrin with copper.")
+    documents["met"] = sg.Document("met", "Zorrin met Quill Oberon with lamp and rope and tide.")
+    documents["seen"] = sg.Document("seen", "In the old harbour they had seen Zorrin with copper.")
     index = build(documents)
     graph = snapshot_of(index).part("graph")
     (oberon,) = [
@@ -147,9 +147,9 @@ def test_who_lost_all_relations_with_a_name_that_is_none_has_edges_of_similarity
     assert_none_is_alone(now)
 
 
-def build(documents: dict[str, sr.Document]) -> sr.Index:
-    return sr.build_index(
-        list(documents.values()), "archrag", embedder=sr.HashingEmbedder(64), progress=False
+def build(documents: dict[str, sg.Document]) -> sg.Index:
+    return sg.build_index(
+        list(documents.values()), "archrag", embedder=sg.HashingEmbedder(64), progress=False
     )
 
 

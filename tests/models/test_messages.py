@@ -3,11 +3,11 @@ from __future__ import annotations
 import copy
 import pickle
 
-from stratarag.models.gate import ModelGate
-from stratarag.models.messages import Messages
-from stratarag.models.structured import plain_text
-from stratarag.models.task import Prompt, Task, repair_request
-from stratarag.testing import MemoryCalls, ScriptedChatModel
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.messages import Messages
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import Prompt, Task, repair_request
+from stratagraph.testing import MemoryCalls, ScriptedChatModel
 
 SPLIT = 'Say what <passage> is.\n\n{{role "user"}}\n<passage>\n{{text}}\n</passage>\n'
 

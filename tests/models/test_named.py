@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from stratarag import _sync
-from stratarag.errors import MissingExtra
-from stratarag.models.gate import ModelGate
-from stratarag.models.hashing import HashingEmbedder
-from stratarag.models.named import as_chat_model, as_embedder
+from stratagraph import _sync
+from stratagraph.errors import MissingExtra
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.models.named import as_chat_model, as_embedder
 from tests.clients.server import ModelServer
 from tests.models.tasks import TEXT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from stratarag.models.structured import delimited_records, json_as
+from stratagraph.models.structured import delimited_records, json_as
 
 
 class Finding(BaseModel):

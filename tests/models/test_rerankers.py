@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import MissingExtra, RerankerError
-from stratarag.models.rerankers import RERANKERS, named_reranker
-from stratarag.pipeline.rerank import scored
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import documents
+import stratagraph as sg
+from stratagraph.errors import MissingExtra, RerankerError
+from stratagraph.models.rerankers import RERANKERS, named_reranker
+from stratagraph.pipeline.rerank import scored
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import documents
 
 TEXTS = ["a text of some length", "short", "a text in between"]
 NAMES = {"fastembed": "Xenova/x", "flashrank": "ms-x", "sentence-transformers": "cross-encoder/x"}
@@ -98,7 +98,7 @@ def test_a_named_model_scores_in_the_order_of_the_texts(installed: None, package
 @pytest.mark.parametrize("package", sorted(RERANKERS))
 def test_a_search_takes_the_name_and_loads_the_model_once(installed: None, package: str) -> None:
     name = f"{package}:{NAMES[package]}"
-    with sr.build_index(documents(20), embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(documents(20), embedder=FakeEmbedder(), progress=False) as index:
         found = [index.retrieve("ferry", k=4, view="chunks", rerank=name) for _ in range(2)]
     assert [hit.score for hit in found[0]] == sorted((_length(hit.text) for hit in found[0]), reverse=True)
     assert found[0].hits == found[1].hits
@@ -130,7 +130,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, packag
 @pytest.mark.parametrize("given", ["cohere:x", "fastembed", "fastembed:", "", "cross-encoder/x"])
 def test_a_name_that_says_no_package(given: str) -> None:
     with (
-        sr.build_index(documents(3), embedder=FakeEmbedder(), progress=False) as index,
+        sg.build_index(documents(3), embedder=FakeEmbedder(), progress=False) as index,
         pytest.raises(ValueError, match=r"known package \(fastembed, flashrank, sentence-transformers\)"),
     ):
         index.retrieve("ferry", rerank=given)

@@ -5,10 +5,10 @@ from email.utils import format_datetime
 
 import pytest
 
-from stratarag.errors import MissingExtra, ModelError
-from stratarag.models.budget import Limits
-from stratarag.models.retry import Verdict, judge, retry_after, translate, with_retries
-from stratarag.testing import ServiceError
+from stratagraph.errors import MissingExtra, ModelError
+from stratagraph.models.budget import Limits
+from stratagraph.models.retry import Verdict, judge, retry_after, translate, with_retries
+from stratagraph.testing import ServiceError
 from tests.models.tasks import Codes, Pauses
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from stratarag.errors import ParseFailed
-from stratarag.models.structured import delimited_records, json_as, plain_text, read_json
+from stratagraph.errors import ParseFailed
+from stratagraph.models.structured import delimited_records, json_as, plain_text, read_json
 
 
 class Entity(BaseModel):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.models.task import Prompt, block, repair_request
+from stratagraph.models.task import Prompt, block, repair_request
 
 
 @given(st.text())

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.models import tracing
-from stratarag.testing import FakeEmbedder, ScriptedChatModel
-from stratarag.testing.contract import Caller, CountingModel
+import stratagraph as sg
+from stratagraph.models import tracing
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.testing.contract import Caller, CountingModel
 
 SECRET = "Zyxophane"
 DOCUMENTS = [
-    sr.Document(f"doc-{n}", f"{SECRET} number {n} was repaired in May {1900 + n}.") for n in range(8)
+    sg.Document(f"doc-{n}", f"{SECRET} number {n} was repaired in May {1900 + n}.") for n in range(8)
 ]
 QUESTION = f"When was {SECRET} number 3 repaired?"
 
@@ -31,7 +31,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("stratarag"))
+    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("stratagraph"))
     yield exporter.get_finished_spans
     provider.shutdown()
 
@@ -58,25 +58,25 @@ def test_operations_stages_and_calls(spans: Any, call: Caller) -> None:
     named: dict[str, list[Any]] = {}
     for each in found:
         named.setdefault(each.name, []).append(each)
-    (build,), (answer,) = named["stratarag build"], named["stratarag answer"]
-    assert build.attributes["stratarag.documents"] == 8
-    assert answer.attributes["stratarag.method"] == "lshtree"
+    (build,), (answer,) = named["stratagraph build"], named["stratagraph answer"]
+    assert build.attributes["stratagraph.documents"] == 8
+    assert answer.attributes["stratagraph.method"] == "lshtree"
     asked = named["chat contract-model"]
-    extraction = [each for each in asked if each.attributes["stratarag.task"] == "extract"]
+    extraction = [each for each in asked if each.attributes["stratagraph.task"] == "extract"]
     assert len(extraction) == 8
-    assert ancestors(extraction[0], found) == ["stratarag stage extract", "stratarag build"]
-    (stage,) = named["stratarag stage extract"]
-    assert (stage.attributes["stratarag.calls"], stage.attributes["stratarag.units"]) == (8, 8)
-    (written,) = [each for each in asked if each.attributes["stratarag.task"] == "answer"]
-    assert ancestors(written, found) == ["stratarag stage answer", "stratarag answer"]
+    assert ancestors(extraction[0], found) == ["stratagraph stage extract", "stratagraph build"]
+    (stage,) = named["stratagraph stage extract"]
+    assert (stage.attributes["stratagraph.calls"], stage.attributes["stratagraph.units"]) == (8, 8)
+    (written,) = [each for each in asked if each.attributes["stratagraph.task"] == "answer"]
+    assert ancestors(written, found) == ["stratagraph stage answer", "stratagraph answer"]
     embedded = [each for each in found if each.name.startswith("embeddings ")]
-    assert sum(each.attributes["stratarag.texts"] for each in embedded) > 8
-    assert ancestors(named["stratarag retrieve"][0], found) == ["stratarag answer"]
+    assert sum(each.attributes["stratagraph.texts"] for each in embedded) > 8
+    assert ancestors(named["stratagraph retrieve"][0], found) == ["stratagraph answer"]
 
 
 def test_no_span_quotes_a_text(spans: Any) -> None:
     model = ScriptedChatModel(faults=[ValueError(SECRET)], cycle=True)
-    index = sr.build_index(
+    index = sg.build_index(
         DOCUMENTS, llm=CountingModel(), embedder=FakeEmbedder(), config={"max_failures": 1.0}, progress=False
     )
     with pytest.warns(RuntimeWarning, match="could not answer"):
@@ -91,17 +91,17 @@ def test_no_span_quotes_a_text(spans: Any) -> None:
 
 
 async def test_a_stream_that_is_given_up_ends_its_spans(spans: Any) -> None:
-    index = await sr.abuild_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
+    index = await sg.abuild_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
     pieces = index.astream(QUESTION, llm=ScriptedChatModel())
     await anext(pieces)
     await asyncio.create_task(pieces.aclose())  # in another context than it began in
-    assert {"stratarag stream", "chat scripted"} <= {each.name for each in spans()}
+    assert {"stratagraph stream", "chat scripted"} <= {each.name for each in spans()}
 
 
 def test_tokens_of_a_real_client(spans: Any) -> None:
     pytest.importorskip("openai")
-    from stratarag.models.gate import ModelGate
-    from stratarag.models.named import as_chat_model
+    from stratagraph.models.gate import ModelGate
+    from stratagraph.models.named import as_chat_model
     from tests.clients.server import ModelServer
     from tests.models.tasks import TEXT
 
@@ -120,7 +120,7 @@ def test_without_the_package_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
     tracing._tracer.cache_clear()
     try:
-        index = sr.build_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
+        index = sg.build_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False)
         assert len(index.retrieve(QUESTION, 3)) == 3
         assert tracing._tracer() is None
     finally:
@@ -131,8 +131,8 @@ def test_the_log_names_documents_and_quotes_nothing(caplog: pytest.LogCaptureFix
     def written(prompt: str) -> str:
         return f"I'm sorry, but I can't help with {SECRET}." if "number 3" in prompt else "{}"
 
-    caplog.set_level(logging.WARNING, "stratarag")
-    index = sr.build_index(
+    caplog.set_level(logging.WARNING, "stratagraph")
+    index = sg.build_index(
         DOCUMENTS,
         llm=CountingModel(written),
         embedder=FakeEmbedder(),
@@ -148,10 +148,10 @@ def test_the_log_names_documents_and_quotes_nothing(caplog: pytest.LogCaptureFix
 
 
 def test_the_log_tells_stages_retries_and_repairs(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "stratarag")
+    caplog.set_level(logging.INFO, "stratagraph")
     model = ScriptedChatModel(lambda prompt: "{]", faults=["server_error"])
     config = {"extraction": {"mode": "llm"}}
-    sr.build_index(DOCUMENTS[:1], llm=model, embedder=FakeEmbedder(), config=config, progress=False)
+    sg.build_index(DOCUMENTS[:1], llm=model, embedder=FakeEmbedder(), config=config, progress=False)
     for line in (
         "extract: begins (1 units)",
         "extract: ends after",

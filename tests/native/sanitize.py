@@ -66,7 +66,7 @@ def build(copy: Path, flags: str) -> None:
             command, cwd=copy, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PATH": path}
         )
     for module in (copy / "build").glob("_native*"):
-        shutil.copy(module, copy / "src/stratarag/kernels")
+        shutil.copy(module, copy / "src/stratagraph/kernels")
 
 
 def run(copy: Path, library: str, names: Sequence[str]) -> int:
@@ -80,7 +80,7 @@ def run(copy: Path, library: str, names: Sequence[str]) -> int:
     start = (
         "import sys; sys.meta_path = [f for f in sys.meta_path if 'Editable' not in type(f).__name__ "
         "and 'Redirect' not in type(f).__name__]; sys.path[:0] = ['src', '.']; import pytest; "
-        "from stratarag.kernels import _native; assert 'copy' in _native.__file__, _native.__file__; "
+        "from stratagraph.kernels import _native; assert 'copy' in _native.__file__, _native.__file__; "
         "sys.exit(pytest.main(sys.argv[1:]))"
     )
     environment = {

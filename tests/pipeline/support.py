@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stratarag.testing import FakeEmbedder
+from stratagraph.testing import FakeEmbedder
 
 
 class Spans(FakeEmbedder):

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-import stratarag as sr
-from stratarag.demo import documents, questions
-from stratarag.pipeline.evidence import answers, telling
-from stratarag.pipeline.headings import is_byline, statements, title_line
-from stratarag.results import NOTHING_FOUND
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.demo import documents, questions
+from stratagraph.pipeline.evidence import answers, telling
+from stratagraph.pipeline.headings import is_byline, statements, title_line
+from stratagraph.results import NOTHING_FOUND
+from stratagraph.testing import FakeEmbedder
 
 
 def said(text: str) -> list[str]:
@@ -19,7 +19,7 @@ def said(text: str) -> list[str]:
 
 
 def answer(question: str, *texts: str) -> str:
-    index = sr.build_index(list(texts), "lshtree", embedder=FakeEmbedder())
+    index = sg.build_index(list(texts), "lshtree", embedder=FakeEmbedder())
     text = index.answer(question).text
     assert asyncio.run(index.aanswer(question)).text == text
     return text
@@ -137,7 +137,7 @@ def test_a_question_with_two_names_gets_evidence_of_each() -> None:
 def test_what_the_corpus_does_not_speak_of_is_not_answered(question: str) -> None:
     texts = [document.text for document in documents()]
     assert not answers(question, texts[:8])
-    index = sr.build_index(documents(), "lshtree", embedder=FakeEmbedder())
+    index = sg.build_index(documents(), "lshtree", embedder=FakeEmbedder())
     found = index.answer(question)
     assert (found.text, found.citations) == (NOTHING_FOUND, ())
 

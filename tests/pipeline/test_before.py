@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stratarag.pipeline.before import Before, carried_keys, recognised
+from stratagraph.pipeline.before import Before, carried_keys, recognised
 
 
 class Part:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.models.gate import ModelGate
-from stratarag.pipeline.carryover import (
+from stratagraph.models.gate import ModelGate
+from stratagraph.pipeline.carryover import (
     RECLUSTER_SHARE,
     VECTOR_KEYS,
     VECTORS,
@@ -22,7 +22,7 @@ from stratarag.pipeline.carryover import (
     previous_labels,
     text_keys,
 )
-from stratarag.records import Node, content_id
+from stratagraph.records import Node, content_id
 
 
 class Previous:

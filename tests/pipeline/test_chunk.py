@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.pipeline.chunk import ChunkConfig, sentences, split
-from stratarag.pipeline.sentences import stream_sentences
-from stratarag.pipeline.tokens import Estimate
-from stratarag.records import Document, StreamedDocument
+from stratagraph.pipeline.chunk import ChunkConfig, sentences, split
+from stratagraph.pipeline.sentences import stream_sentences
+from stratagraph.pipeline.tokens import Estimate
+from stratagraph.records import Document, StreamedDocument
 
 COUNT = Estimate()
 

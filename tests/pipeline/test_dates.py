@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-import stratarag as sr
-from stratarag.pipeline.extraction.by_model import to_extraction
-from stratarag.pipeline.extraction.parsing import parse_extraction
-from stratarag.pipeline.names.dates import iso_date
-from stratarag.pipeline.names.index import NameIndex
-from stratarag.pipeline.names.linking import link
+import stratagraph as sg
+from stratagraph.pipeline.extraction.by_model import to_extraction
+from stratagraph.pipeline.extraction.parsing import parse_extraction
+from stratagraph.pipeline.names.dates import iso_date
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.names.linking import link
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_the_walk_starts_at_the_month() -> None:
     texts = ["The mill was sold to the Holm company.", "The lighthouse was repaired by Ada."]
     months = ["1912-05", "1913-06"]
     given = {
-        text: sr.Extraction(
-            units=(sr.SemanticUnit(text, (month,)),), entities=(sr.EntityMention(month, "date", text),)
+        text: sg.Extraction(
+            units=(sg.SemanticUnit(text, (month,)),), entities=(sg.EntityMention(month, "date", text),)
         )
         for text, month in zip(texts, months, strict=True)
     }
-    chunks = [sr.Chunk(text, f"doc-{number}", 0, ref=f"ref-{number}") for number, text in enumerate(texts)]
+    chunks = [sg.Chunk(text, f"doc-{number}", 0, ref=f"ref-{number}") for number, text in enumerate(texts)]
     extraction = {f"ref-{number}": given[text] for number, text in enumerate(texts)}
-    embedder = sr.HashingEmbedder()
-    with sr.build_index(chunks, extraction=extraction, embedder=embedder, progress=False) as index:
+    embedder = sg.HashingEmbedder()
+    with sg.build_index(chunks, extraction=extraction, embedder=embedder, progress=False) as index:
         found = index.retrieve("What happened in June 1913?", k=2, view="chunks")
     assert found.hits[0].text == texts[1]

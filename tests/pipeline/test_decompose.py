@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from stratarag.errors import CallFailed, ModelError
-from stratarag.pipeline.decompose import DECOMPOSE, decompose
-from stratarag.pipeline.extraction.by_rules import question_entities
+from stratagraph.errors import CallFailed, ModelError
+from stratagraph.pipeline.decompose import DECOMPOSE, decompose
+from stratagraph.pipeline.extraction.by_rules import question_entities
 
 QUESTION = "Did Ada Lovelace know Charles Babbage?"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratarag.kernels.leiden import leiden
-from stratarag.kernels.quality import modularity
-from stratarag.kernels.resize import resized
-from stratarag.pipeline.drift import (
+from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.quality import modularity
+from stratagraph.kernels.resize import resized
+from stratagraph.pipeline.drift import (
     COMPARE_SHARE,
     DRIFT,
     MOST_DRIFT,

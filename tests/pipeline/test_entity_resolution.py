@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.models.gate import ModelGate
-from stratarag.pipeline.entity_resolution import Candidate, aliases, candidates, resolve
-from stratarag.pipeline.merge import Entity
-from stratarag.pipeline.names.index import canonical
-from stratarag.testing import FakeEmbedder
+from stratagraph.models.gate import ModelGate
+from stratagraph.pipeline.entity_resolution import Candidate, aliases, candidates, resolve
+from stratagraph.pipeline.merge import Entity
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.testing import FakeEmbedder
 
 
 def entity(name: str, *texts: str, kind: str = "") -> Entity:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.demo import documents
-from stratarag.pipeline.excerpts import joined
-from stratarag.testing import contract
+import stratagraph as sg
+from stratagraph.demo import documents
+from stratagraph.pipeline.excerpts import joined
+from stratagraph.testing import contract
 
 QUESTIONS = ("Who kept the toll gate of the Long Span?", "What was the lens of Windle Hill made of?")
 SHOWN = ("entity", "community", "summary_entity")
@@ -17,18 +17,18 @@ SHOWN = ("entity", "community", "summary_entity")
 
 @pytest.fixture(scope="module")
 def index() -> Any:
-    with sr.build_index(documents()[:24], ["archrag", "hirag"], embedder="hashing", progress=False) as found:
+    with sg.build_index(documents()[:24], ["archrag", "hirag"], embedder="hashing", progress=False) as found:
         yield found
 
 
-def _told(index: sr.Index) -> set[str]:
+def _told(index: sg.Index) -> set[str]:
     return {unit.text for unit in index.units()}
 
 
 @pytest.mark.parametrize("method", ["archrag", "hirag"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
-    index: sr.Index, method: str, question: str
+    index: sg.Index, method: str, question: str
 ) -> None:
     texts = {chunk.id: " ".join(chunk.text.split()) for each in index.chunks().values() for chunk in each}
     found = index.retrieve(question, k=12, method=method, view="nodes")
@@ -46,7 +46,7 @@ def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
     assert len(shown) == len(set(shown))
 
 
-def test_beside_passages_nodes_show_what_these_do_not_say(index: sr.Index) -> None:
+def test_beside_passages_nodes_show_what_these_do_not_say(index: sg.Index) -> None:
     nodes = 0
     for question in QUESTIONS:
         passages = ""
@@ -66,7 +66,7 @@ def test_statements_end_before_the_next_begins() -> None:
     assert joined(["born in Sarn"]) == "born in Sarn"
 
 
-def test_all_of_a_text_can_be_had(index: sr.Index) -> None:
+def test_all_of_a_text_can_be_had(index: sg.Index) -> None:
     texts = {node.id: node.text for node in index.nodes("archrag")}
     found = index.retrieve(QUESTIONS[0], k=20, method="archrag", view="nodes", whole=True)
     reports = [hit for hit in found if hit.kind == "community"]
@@ -80,7 +80,7 @@ def test_all_of_a_text_can_be_had(index: sr.Index) -> None:
 
 def test_what_a_model_wrote_is_shown_as_it_is() -> None:
     given, model = contract.documents(40), contract.CountingModel()
-    with sr.build_index(given, "archrag", llm=model, embedder="hashing", progress=False) as written:
+    with sg.build_index(given, "archrag", llm=model, embedder="hashing", progress=False) as written:
         texts = {node.id: node.text for node in written.nodes()}
         found = written.retrieve("the ferry captain and the apple blossom", k=20, view="nodes")
         reports = [hit for hit in found if hit.id in texts]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.pipeline.filters import compile_where
-from stratarag.question import rows_allowed
+from stratagraph.pipeline.filters import compile_where
+from stratagraph.question import rows_allowed
 
 BOOK = {"year": 1901, "author": "Ada", "tags": ["sea", "letters"], "draft": False}
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tests.pipeline.support import Spans
 
-import stratarag as sr
-from stratarag.pipeline import graph
-from stratarag.pipeline.graph_update import _places
-from stratarag.pipeline.merge_state import PREFIX
-from stratarag.protocols import Rows
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, assert_equal_states, state
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.pipeline import graph
+from stratagraph.pipeline.graph_update import _places
+from stratagraph.pipeline.merge_state import PREFIX
+from stratagraph.protocols import Rows
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, assert_equal_states, state
+from stratagraph.testing.opened import snapshot_of
 
 NAMES = [
     "Ada Marsh",
@@ -69,15 +69,15 @@ def passage(chance: random.Random) -> str:
     return " ".join(said)
 
 
-def documents(chance: random.Random, count: int) -> dict[str, sr.Document]:
-    return {f"d{at:03}": sr.Document(f"d{at:03}", passage(chance)) for at in range(count)}
+def documents(chance: random.Random, count: int) -> dict[str, sg.Document]:
+    return {f"d{at:03}": sg.Document(f"d{at:03}", passage(chance)) for at in range(count)}
 
 
 def build(
-    docs: dict[str, sr.Document], method: str, llm: CountingModel | None, *, pooled: bool = False
-) -> sr.Index:
+    docs: dict[str, sg.Document], method: str, llm: CountingModel | None, *, pooled: bool = False
+) -> sg.Index:
     embedder = Spans() if pooled else FakeEmbedder()
-    return sr.build_index(list(docs.values()), method=method, llm=llm, embedder=embedder, progress=False)
+    return sg.build_index(list(docs.values()), method=method, llm=llm, embedder=embedder, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_is_merged_again_gives_the_graph_of_a_build(
                 gone = chance.sample(sorted(docs), 2)
                 docs = {identity: each for identity, each in docs.items() if identity not in gone}
             changed = [
-                sr.Document(chance.choice([*docs, f"n{step}"]), passage(chance))
+                sg.Document(chance.choice([*docs, f"n{step}"]), passage(chance))
                 for _ in range(chance.randrange(1, 3))
             ]
             changed = list({each.id: each for each in changed}.values())
@@ -127,11 +127,11 @@ def unspaced(chance: random.Random) -> str:
 
 def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
-    docs = {f"d{at:02}": sr.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
+    docs = {f"d{at:02}": sg.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
     with build(docs, "lshtree", None) as index:
         finish = graph.finish
         for step in range(10):
-            changed = sr.Document(chance.choice([*docs, f"n{step}"]), unspaced(chance))
+            changed = sg.Document(chance.choice([*docs, f"n{step}"]), unspaced(chance))
             docs[changed.id] = changed
             monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
             index.insert([changed])
@@ -143,7 +143,7 @@ def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.Monkey
 
 def test_a_graph_of_an_earlier_version_grows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     chance = random.Random(5)
-    docs, more = documents(chance, 30), sr.Document("d99", passage(chance))
+    docs, more = documents(chance, 30), sg.Document("d99", passage(chance))
     monkeypatch.setattr(graph.merge_state, "closed", lambda extraction: False)
     with build(docs, "lshtree", None) as index:
         assert not any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
@@ -155,7 +155,7 @@ def test_a_graph_of_an_earlier_version_grows(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_rows_move_as_others_come_and_go() -> None:
-    from stratarag.pipeline.graph_update import Moved
+    from stratagraph.pipeline.graph_update import Moved
 
     moved = Moved.of(5, gone=[1], again=[3], places=[0, 2])
     assert moved.origin.tolist() == [-1, 0, 2, -1, -1, 4]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.pipeline import lexical, lexical_arrays
-from stratarag.pipeline.lexical import LexicalIndex
-from stratarag.pipeline.lexical_arrays import K1, B
+from stratagraph.pipeline import lexical, lexical_arrays
+from stratagraph.pipeline.lexical import LexicalIndex
+from stratagraph.pipeline.lexical_arrays import K1, B
 
 CATS = ["The cat sat on the mat.", "Cats chase mice.", "A dog barked at the cats and the cat.", "Rain fell."]
 MEGABYTE = 1 << 20

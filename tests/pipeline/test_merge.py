@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratarag.pipeline.merge import LONGEST_NAME, Merge, Merged, finish, merge
-from stratarag.pipeline.names.index import canonical
-from stratarag.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.pipeline.merge import LONGEST_NAME, Merge, Merged, finish, merge
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 NAMES = ("Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R&D", "Café", "z" * 201)
 names = st.sampled_from(NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stratarag.pipeline.nearest import Nearest
+from stratagraph.pipeline.nearest import Nearest
 
 
 def test_zero_vectors_are_found_whatever_is_known_of_them() -> None:

@@ -7,12 +7,12 @@ from importlib.resources import files
 
 import pytest
 
-from stratarag.models.task import Prompt
-from stratarag.pipeline.prompts import PACKAGES, load_prompt
+from stratagraph.models.task import Prompt
+from stratagraph.pipeline.prompts import PACKAGES, load_prompt
 
 ALL = [
     (package, file.name.removesuffix(".md"))
-    for package in (*PACKAGES, "stratarag.eval")
+    for package in (*PACKAGES, "stratagraph.eval")
     for file in sorted(files(package).joinpath("prompts").iterdir(), key=lambda each: each.name)
     if file.name.endswith(".md")
 ]
@@ -48,7 +48,7 @@ def test_prompts_for_json_end_alike(package: str, name: str) -> None:
 
 def test_rules_are_the_same_for_all_calls_of_a_kind() -> None:
     """So that providers which keep what many prompts begin with need not read it again."""
-    prompt = load_prompt("stratarag.pipeline", "extract")
+    prompt = load_prompt("stratagraph.pipeline", "extract")
     one, other = (prompt.render({"types": "person", "passage": text}) for text in ("Ada.", "Bo."))
     assert one.system == other.system
     assert one.user != other.user

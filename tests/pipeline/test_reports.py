@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from stratarag.models.estimate import CountingGate
-from stratarag.models.gate import ModelGate, Prompt
-from stratarag.pipeline.reports import (
+from stratagraph.models.estimate import CountingGate
+from stratagraph.models.gate import ModelGate, Prompt
+from stratagraph.pipeline.reports import (
     CommunityReport,
     carried,
     joined_members,
     write_reports,
 )
-from stratarag.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group, extractive_summary
-from stratarag.records import Node
-from stratarag.testing import ScriptedChatModel
+from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group, extractive_summary
+from stratagraph.records import Node
+from stratagraph.testing import ScriptedChatModel
 
 PROMPT = Prompt("test/report", "At most {{words}} words of JSON about\n{{members}}")
 GROUP = Group(

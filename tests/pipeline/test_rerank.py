@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratarag.errors import RerankerError
-from stratarag.pipeline.rerank import Reranker, scored
+from stratagraph.errors import RerankerError
+from stratagraph.pipeline.rerank import Reranker, scored
 
 TEXTS = ["long text about rain", "rain", "sun"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.pipeline.support import Spans
 
-import stratarag as sr
-from stratarag.pipeline import statements
-from stratarag.pipeline.statements import described_by_units, entity_vectors, locate, means
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph.pipeline import statements
+from stratagraph.pipeline.statements import described_by_units, entity_vectors, locate, means
+from stratagraph.testing import FakeEmbedder
 
 METHODS = ["noderag", "archrag", "hirag"]
 TEXTS = {
@@ -21,11 +21,11 @@ TEXTS = {
 }
 
 
-def documents(ids: str) -> list[sr.Document]:
-    return [sr.Document(each, TEXTS[each], {}) for each in ids]
+def documents(ids: str) -> list[sg.Document]:
+    return [sg.Document(each, TEXTS[each], {}) for each in ids]
 
 
-def graph_of(index: sr.Index) -> dict[str, Any]:
+def graph_of(index: sg.Index) -> dict[str, Any]:
     arrays = index._folder.snapshot().part("graph").arrays
     wanted = {"units.vectors", "units.keys", "mentions.codes", "mentions.keys", "vectors"}
     return {name: np.array(arrays[name]) for name in arrays.keys() & wanted}
@@ -84,7 +84,7 @@ def test_what_only_units_say():
 
 
 def test_each_passage_is_embedded_once_and_nothing_else(spans, tmp_path):
-    with sr.build_index(
+    with sg.build_index(
         documents("abcd"), METHODS, path=tmp_path / "i", embedder=spans, progress=False
     ) as index:
         assert sorted(spans.passages) == sorted(TEXTS[each] for each in "abcd")
@@ -99,10 +99,10 @@ def test_each_passage_is_embedded_once_and_nothing_else(spans, tmp_path):
 
 def test_an_update_gives_the_vectors_of_a_build(spans, tmp_path):
     with (
-        sr.build_index(
+        sg.build_index(
             documents("bcda"), METHODS, path=tmp_path / "i", embedder=spans, progress=False
         ) as index,
-        sr.build_index(
+        sg.build_index(
             documents("abde"), METHODS, path=tmp_path / "j", embedder=spans, progress=False
         ) as whole,
     ):
@@ -114,10 +114,10 @@ def test_an_update_gives_the_vectors_of_a_build(spans, tmp_path):
 
 def test_the_first_passage_that_states_something_gives_its_vector(spans, tmp_path):
     same = "Greta Coil founded the Hathe Courant in 1888."
-    first, second = sr.Document("x", f"Long ago. {same}", {}), sr.Document("y", f"{same} So they say.", {})
+    first, second = sg.Document("x", f"Long ago. {same}", {}), sg.Document("y", f"{same} So they say.", {})
     with (
-        sr.build_index([second], "noderag", path=tmp_path / "i", embedder=spans, progress=False) as index,
-        sr.build_index(
+        sg.build_index([second], "noderag", path=tmp_path / "i", embedder=spans, progress=False) as index,
+        sg.build_index(
             [first, second], "noderag", path=tmp_path / "j", embedder=spans, progress=False
         ) as both,
     ):
@@ -132,10 +132,10 @@ def test_the_first_passage_that_states_something_gives_its_vector(spans, tmp_pat
 def test_a_method_that_is_added_embeds_passages_for_their_statements(spans, tmp_path):
     other = Spans()
     with (
-        sr.build_index(
+        sg.build_index(
             documents("abcd"), "lshtree", path=tmp_path / "i", embedder=spans, progress=False
         ) as index,
-        sr.build_index(
+        sg.build_index(
             documents("abcd"), ["lshtree", "archrag"], path=tmp_path / "j", embedder=other, progress=False
         ) as whole,
     ):
@@ -147,7 +147,7 @@ def test_a_method_that_is_added_embeds_passages_for_their_statements(spans, tmp_
 
 def test_without_parts_distinct_units_are_embedded(tmp_path):
     embedder = FakeEmbedder(32)
-    with sr.build_index(
+    with sg.build_index(
         documents("abcd"), METHODS, path=tmp_path / "i", embedder=embedder, progress=False
     ) as index:
         units = index._folder.snapshot().part("graph").arrays["units.vectors"]
@@ -162,12 +162,12 @@ def test_without_parts_distinct_units_are_embedded(tmp_path):
 @pytest.mark.parametrize("method", ["hirag", "archrag"])
 def test_a_name_that_only_a_new_passage_makes_known_is_that_of_its_first_mention(spans, method):
     """A name at the front of one sentence alone is not taken for one; said within another, it is."""
-    fillers = [sr.Document(f"f{at}", f"The {at}th ferry left late in {1900 + at}.") for at in range(30)]
-    older = [*fillers, sr.Document("m", "Lind sold the old boat.")]
-    new = sr.Document("n", "We saw Lind at the harbour.")
+    fillers = [sg.Document(f"f{at}", f"The {at}th ferry left late in {1900 + at}.") for at in range(30)]
+    older = [*fillers, sg.Document("m", "Lind sold the old boat.")]
+    new = sg.Document("n", "We saw Lind at the harbour.")
     with (
-        sr.build_index(older, method, embedder=spans, progress=False) as index,
-        sr.build_index([*older, new], method, embedder=Spans(), progress=False) as whole,
+        sg.build_index(older, method, embedder=spans, progress=False) as index,
+        sg.build_index([*older, new], method, embedder=Spans(), progress=False) as whole,
     ):
         assert not graph_of(index)["mentions.keys"].any()
         spans.passages.clear()

@@ -6,10 +6,10 @@ from weakref import WeakSet
 
 import pytest
 
-import stratarag as sr
-from stratarag.pipeline import summarize
-from stratarag.pipeline.headings import is_byline
-from stratarag.pipeline.summarize import SentenceMemory, extractive_summary
+import stratagraph as sg
+from stratagraph.pipeline import summarize
+from stratagraph.pipeline.headings import is_byline
+from stratagraph.pipeline.summarize import SentenceMemory, extractive_summary
 
 
 def words(text: str) -> int:
@@ -84,12 +84,12 @@ def test_no_sentence_is_remembered_after_a_delete_or_a_replacement(monkeypatch: 
         return sum(each.split.cache_info().currsize for each in made) + is_byline.cache_info().currsize
 
     monkeypatch.setattr(summarize, "SentenceMemory", Watched)
-    documents = [sr.Document(f"d{n}", f"Ada Marsh met Otto Lind {n}. {text}") for n, text in enumerate(TEXTS)]
-    with sr.build_index(documents, "lshtree", embedder=sr.HashingEmbedder(64), progress=False) as index:
+    documents = [sg.Document(f"d{n}", f"Ada Marsh met Otto Lind {n}. {text}") for n, text in enumerate(TEXTS)]
+    with sg.build_index(documents, "lshtree", embedder=sg.HashingEmbedder(64), progress=False) as index:
         assert remembered()
         index.delete(["d0"])
         assert not remembered()
-        index.insert([sr.Document("d9", TEXTS[0])])
+        index.insert([sg.Document("d9", TEXTS[0])])
         assert remembered()
-        index.insert([sr.Document("d9", TEXTS[1])])
+        index.insert([sg.Document("d9", TEXTS[1])])
         assert not remembered()

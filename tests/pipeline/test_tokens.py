@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 
-from stratarag.pipeline import tokens
-from stratarag.pipeline.tokens import Estimate, choose
+from stratagraph.pipeline import tokens
+from stratagraph.pipeline.tokens import Estimate, choose
 
 
 @pytest.fixture

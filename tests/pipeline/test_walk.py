@@ -10,61 +10,61 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.models.local import HashingEmbedder
-from stratarag.pipeline import walk
-from stratarag.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
-from stratarag.pipeline.walk import PassageWalk, Provenance
-from stratarag.question import RANKS
-from stratarag.testing.opened import opened, snapshot_of
+import stratagraph as sg
+from stratagraph.models.local import HashingEmbedder
+from stratagraph.pipeline import walk
+from stratagraph.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
+from stratagraph.pipeline.walk import PassageWalk, Provenance
+from stratagraph.question import RANKS
+from stratagraph.testing.opened import opened, snapshot_of
 
 DOCUMENTS = [
-    sr.Document(
+    sg.Document(
         "shore", "The lighthouse of Corran stands on a cliff. Marta Lind kept its lamp.", {"kind": "place"}
     ),
-    sr.Document(
+    sg.Document(
         "keeper", "Marta Lind was born in Ulvik. She kept bees in her later years.", {"kind": "person"}
     ),
-    sr.Document("town", "Ulvik lies on a fjord and is known for its orchards.", {"kind": "place"}),
-    sr.Document("chat-1", "Li Hua asked Wolfgang about the gym and its opening hours.", {"kind": "chat"}),
-    sr.Document("chat-2", "Li Hua told Wolfgang that the water pipe was leaking.", {"kind": "chat"}),
-    sr.Document("chat-3", "Li Hua thanked Wolfgang for the guitar lesson.", {"kind": "chat"}),
-    sr.Document("chat-4", "Li Hua and Wolfgang spoke of the weather.", {"kind": "chat"}),
+    sg.Document("town", "Ulvik lies on a fjord and is known for its orchards.", {"kind": "place"}),
+    sg.Document("chat-1", "Li Hua asked Wolfgang about the gym and its opening hours.", {"kind": "chat"}),
+    sg.Document("chat-2", "Li Hua told Wolfgang that the water pipe was leaking.", {"kind": "chat"}),
+    sg.Document("chat-3", "Li Hua thanked Wolfgang for the guitar lesson.", {"kind": "chat"}),
+    sg.Document("chat-4", "Li Hua and Wolfgang spoke of the weather.", {"kind": "chat"}),
 ]
 EMBEDDER = HashingEmbedder(256)
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     path = tmp_path_factory.mktemp("walk") / "idx"
-    with sr.build_index(DOCUMENTS, "lshtree", path=path, embedder=EMBEDDER, progress=False) as built:
+    with sg.build_index(DOCUMENTS, "lshtree", path=path, embedder=EMBEDDER, progress=False) as built:
         yield built
     _walk_of.cache_clear()
 
 
-def passage_walk(index: sr.Index) -> PassageWalk:
+def passage_walk(index: sg.Index) -> PassageWalk:
     return _walk_of(index, index.generation)
 
 
 @cache
-def _walk_of(index: sr.Index, generation: int) -> PassageWalk:
+def _walk_of(index: sg.Index, generation: int) -> PassageWalk:
     """The walk behind the view `chunks`, as a reader makes it."""
     parts = opened(index, "lshtree")
     return PassageWalk(parts.corpus, Provenance(parts.graph, parts.corpus.size), parts.passages)
 
 
-def ranked(index: sr.Index, question: str, k: int = 7, **options: Any) -> list[str]:
+def ranked(index: sg.Index, question: str, k: int = 7, **options: Any) -> list[str]:
     vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
     rows = passage_walk(index).rank(question, vector, k, **options).rows
     return [chunk.document_id for chunk in snapshot_of(index).chunks(rows.tolist())]
 
 
-def test_a_name_leads_to_the_next_hop(index: sr.Index) -> None:
+def test_a_name_leads_to_the_next_hop(index: sg.Index) -> None:
     found = ranked(index, "Where was the keeper of the lighthouse of Corran born?")
     assert set(found[:2]) == {"shore", "keeper"}
 
 
-def test_where_names_are_everywhere_words_lead(index: sr.Index) -> None:
+def test_where_names_are_everywhere_words_lead(index: sg.Index) -> None:
     assert ranked(index, "What did Li Hua tell Wolfgang about a leaking pipe?", 1) == ["chat-2"]
     trace = index.retrieve("What did Li Hua tell Wolfgang about a leaking pipe?", 1, view="chunks").trace
     rare = index.retrieve("What is Corran?", 1, view="chunks").trace
@@ -82,7 +82,7 @@ def test_the_gate_closes_as_names_become_rare_and_opens_as_questions_become_long
 
 
 @pytest.mark.parametrize("rank", RANKS)
-def test_every_ranking_keeps_to_the_filter_and_to_k(index: sr.Index, rank: str) -> None:
+def test_every_ranking_keeps_to_the_filter_and_to_k(index: sg.Index, rank: str) -> None:
     kinds = snapshot_of(index).chunks(range(7))
     mask = np.array([chunk.metadata["kind"] == "chat" for chunk in kinds])
     question = "Li Hua, Wolfgang and the lighthouse of Corran"
@@ -95,7 +95,7 @@ def test_every_ranking_keeps_to_the_filter_and_to_k(index: sr.Index, rank: str) 
     assert np.all(np.diff(scores) <= 0)
 
 
-def test_rankings_are_what_they_are_called(index: sr.Index) -> None:
+def test_rankings_are_what_they_are_called(index: sg.Index) -> None:
     question = "orchards on a fjord"
     assert ranked(index, question, rank="bm25") == ["town"]
     vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
@@ -140,7 +140,7 @@ def test_further_passages_of_a_document_give_way_and_keep_their_order() -> None:
     ],
 )
 @pytest.mark.parametrize("rank", RANKS)
-def test_odd_questions_are_answered(index: sr.Index, question: str, rank: str) -> None:
+def test_odd_questions_are_answered(index: sg.Index, question: str, rank: str) -> None:
     vector = np.asarray(EMBEDDER.embed_query("lamp"), np.float32)
     found = passage_walk(index).rank(question, vector, 3, rank=rank)
     assert len(found.rows) == 3 or rank == "bm25"
@@ -148,7 +148,7 @@ def test_odd_questions_are_answered(index: sr.Index, question: str, rank: str) -
     passage_walk(index).rank(question, np.zeros(256, np.float32), 3, rank=rank)
 
 
-def test_of_a_question_of_a_megabyte_a_bounded_part_is_read(index: sr.Index) -> None:
+def test_of_a_question_of_a_megabyte_a_bounded_part_is_read(index: sg.Index) -> None:
     question = "Where was Marta Lind born? " + "Corran Ulvik orchards of the fjord. " * 30_000
     assert len(question) > 1 << 20
     vector = np.asarray(EMBEDDER.embed_query("lamp"), np.float32)
@@ -159,7 +159,7 @@ def test_of_a_question_of_a_megabyte_a_bounded_part_is_read(index: sr.Index) -> 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_what_is_ordered_first_decides_nothing(
-    index: sr.Index, monkeypatch: pytest.MonkeyPatch, k: int
+    index: sg.Index, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
     questions = ["Where was Marta Lind born?", "What did Li Hua tell Wolfgang?", "orchards", "lamp bees gym"]
     vectors = [np.asarray(EMBEDDER.embed_query(each), np.float32) for each in questions]
@@ -173,10 +173,10 @@ def test_what_is_ordered_first_decides_nothing(
 
 
 def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
-    with sr.build_index(
+    with sg.build_index(
         DOCUMENTS, "lshtree", path=tmp_path / "idx", embedder=EMBEDDER, progress=False
     ) as index:
-        index.insert([sr.Document("new", "A zeppelin landed on the fjord.", {"kind": "event"})])
+        index.insert([sg.Document("new", "A zeppelin landed on the fjord.", {"kind": "event"})])
         assert ranked(index, "zeppelins", rank="bm25") == ["new"]
         assert sorted(ranked(index, "fjord", rank="bm25")) == ["new", "town"]
         index.delete(["new"])
@@ -185,7 +185,7 @@ def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
-    index: sr.Index, monkeypatch: pytest.MonkeyPatch
+    index: sg.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = passage_walk(index)
     monkeypatch.setattr(held._ground, "lexical", None)

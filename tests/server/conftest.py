@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from fastapi.testclient import TestClient
 
-from stratarag.server import Settings, create_app
+from stratagraph.server import Settings, create_app
 
 LONG = " ".join(
     f"On day {n} the keeper Ansel Morrow counted {n + 3} lamps at Cape Ellery." for n in range(60)
@@ -26,25 +26,25 @@ EVIL = (
     '<script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'"> & "quotes" \u202e'
 )
 DOCUMENTS = [
-    sr.Document(
+    sg.Document(
         "ferry.txt",
         "Mara Quill steered the ferry from Ostra to Bremen.",
         {"title": "The ferry", "year": 1890},
     ),
-    sr.Document("quay.txt", "Tomas Weir met the ferry of Mara Quill at the quay of Bremen.", {"year": 1891}),
-    sr.Document("lamps.txt", LONG, {"title": "Lamps"}),
-    sr.Document("<b>evil</b>.txt", f"Ostra said {EVIL} to Mara Quill.", {"title": EVIL, "<i>key</i>": EVIL}),
-    sr.Document("rtl.txt", "القارب يعبر المضيق كل صباح. مارا تقود القارب من أوسترا.", {"title": "القارب"}),
+    sg.Document("quay.txt", "Tomas Weir met the ferry of Mara Quill at the quay of Bremen.", {"year": 1891}),
+    sg.Document("lamps.txt", LONG, {"title": "Lamps"}),
+    sg.Document("<b>evil</b>.txt", f"Ostra said {EVIL} to Mara Quill.", {"title": EVIL, "<i>key</i>": EVIL}),
+    sg.Document("rtl.txt", "القارب يعبر المضيق كل صباح. مارا تقود القارب من أوسترا.", {"title": "القارب"}),
 ]
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("server") / "idx"
-    config = sr.Config(chunking=sr.ChunkConfig(size=60, overlap=15))
-    embedder = sr.HashingEmbedder()
+    config = sg.Config(chunking=sg.ChunkConfig(size=60, overlap=15))
+    embedder = sg.HashingEmbedder()
     methods = ["lshtree", "hirag"]
-    sr.build_index(DOCUMENTS, methods, path, embedder=embedder, config=config, progress=False).close()
+    sg.build_index(DOCUMENTS, methods, path, embedder=embedder, config=config, progress=False).close()
     return path
 
 
@@ -63,7 +63,7 @@ def client(folder: Path) -> Iterator[Client]:
     def make(llm: Any = None, **settings: Any) -> TestClient:
         app = create_app(
             folder,
-            lambda progress: sr.open_index(folder, llm, sr.HashingEmbedder(), progress=progress),
+            lambda progress: sg.open_index(folder, llm, sg.HashingEmbedder(), progress=progress),
             Settings(**settings),
         )
         opened.append(TestClient(app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag.testing import ScriptedChatModel
+import stratagraph as sg
+from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import DOCUMENTS, LONG, Client, finished
 from tests.test_files import pdf
 
@@ -189,16 +189,16 @@ def test_a_reader_may_not_change_anything(client: Client) -> None:
 def test_another_writer_is_named_and_followed(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
     server = client()
     inside, go_on = threading.Event(), threading.Event()
 
     def waiting() -> Any:
         inside.set()
         go_on.wait(30)
-        yield sr.Document("other.txt", "Ida Fenn painted the lighthouse of Ostra.")
+        yield sg.Document("other.txt", "Ida Fenn painted the lighthouse of Ostra.")
 
-    with sr.open_index(folder, embedder=sr.HashingEmbedder()) as other:
+    with sg.open_index(folder, embedder=sg.HashingEmbedder()) as other:
         thread = threading.Thread(target=other.insert, args=(waiting(),))
         thread.start()
         assert inside.wait(30)
@@ -213,7 +213,7 @@ def test_another_writer_is_named_and_followed(
 def test_a_folder_that_is_removed_or_replaced(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
     server = client()
     assert server.get("/api/index").json()["problem"] is None
     shutil.rmtree(folder)
@@ -223,7 +223,7 @@ def test_a_folder_that_is_removed_or_replaced(
     assert found.status_code in (200, 503)
     job = server.post("/api/documents", json=[{"id": "a", "text": "b"}])
     assert finished(server, job.json())["state"] == "failed"
-    sr.build_index(DOCUMENTS[:2], path=folder, embedder=sr.HashingEmbedder(), progress=False).close()
+    sg.build_index(DOCUMENTS[:2], path=folder, embedder=sg.HashingEmbedder(), progress=False).close()
     overview = server.get("/api/index").json()
     assert (overview["problem"], overview["documents"], overview["methods"]) == (None, 2, ["lshtree"])
     assert server.post("/api/search", json=QUESTION).json()["hits"][0]["documents"] == ["ferry.txt"]
@@ -246,7 +246,7 @@ def test_the_api_is_described(client: Client) -> None:
 
 def test_options_of_a_method_are_listed(client: Client) -> None:
     names = [each["name"] for each in client().get("/api/options", params={"method": "hirag"}).json()]
-    assert names == [each.name for each in sr.search_options("hirag")]
+    assert names == [each.name for each in sg.search_options("hirag")]
 
 
 def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Client) -> None:
@@ -254,8 +254,8 @@ def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Clien
     answered = server.post("/api/answer", json=QUESTION).json()
     assert (answered["answer"]["cost"], answered["found"]["cost"]) == (None, 0.0)
     assert server.get("/api/costs").json()[0]["cost"] is None
-    budget = sr.Budget(prices=sr.Prices(2.0, 10.0))
-    with sr.open_index(folder, ScriptedChatModel("It was she [1]."), "hashing", budget=budget) as index:
+    budget = sg.Budget(prices=sg.Prices(2.0, 10.0))
+    with sg.open_index(folder, ScriptedChatModel("It was she [1]."), "hashing", budget=budget) as index:
         answer = index.answer("Who met the ferry at the quay?")
         expected = (2.0 * answer.usage.input_tokens + 10.0 * answer.usage.output_tokens) / 1e6
         assert answer.cost == pytest.approx(expected)
@@ -266,7 +266,7 @@ def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Clien
 def test_of_two_servers_on_a_folder_both_write_and_each_sees_all(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratarag.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
     one, other = client(), client()
     for number, server in enumerate((one, other, one)):
         text = f"Ida Fenn painted lighthouse number {number}."

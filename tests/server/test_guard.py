@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stratarag.server import Settings, checked_token, is_loopback
-from stratarag.server.guard import Rate
+from stratagraph.server import Settings, checked_token, is_loopback
+from stratagraph.server.guard import Rate
 from tests.server.conftest import Client
 
 QUESTION = {"question": "Who steered the ferry?"}
@@ -134,7 +134,7 @@ def test_requests_and_answers_have_rates(client: Client) -> None:
 
 def test_a_rate_forgets_clients_and_lets_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("stratarag.server.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("stratagraph.server.guard.time.monotonic", lambda: now[0])
     rate = Rate(2.0, 2.0)
     assert [rate.wait("a") for _ in range(3)] == [0.0, 0.0, 0.5]
     assert rate.wait("b") == 0.0

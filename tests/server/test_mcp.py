@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
+import stratagraph as sg
 
 pytest.importorskip("mcp")
 pytest.importorskip("fastapi")
 
 from mcp import Client, StdioServerParameters
 
-from stratarag.mcp import create_server
+from stratagraph.mcp import create_server
 from tests.server.conftest import LONG
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
-COMMAND = [sys.executable, "-c", "from stratarag.cli import main; main()", "mcp"]
+COMMAND = [sys.executable, "-c", "from stratagraph.cli import main; main()", "mcp"]
 
 
 def opened(folder: Path) -> Any:
-    return create_server(folder, lambda: sr.open_index(folder, embedder=sr.HashingEmbedder()))
+    return create_server(folder, lambda: sg.open_index(folder, embedder=sg.HashingEmbedder()))
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -108,8 +108,8 @@ async def test_tools_over_http(address: str) -> None:
 async def test_http_asks_for_its_token(folder: Path) -> None:
     from starlette.testclient import TestClient
 
-    from stratarag.mcp import http_app
-    from stratarag.server import Settings
+    from stratagraph.mcp import http_app
+    from stratagraph.server import Settings
 
     app = http_app(opened(folder), Settings(token="a token that is long enough"))
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

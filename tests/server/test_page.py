@@ -16,7 +16,7 @@ from tests.server.conftest import EVIL
 from tests.viz.browser import Browser, Page, program, running
 
 pytest.importorskip("fastapi")
-SERVE = [sys.executable, "-c", "from stratarag.cli import main; main()", "serve"]
+SERVE = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve"]
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 
 
@@ -77,7 +77,7 @@ def assert_quiet(page: Page, address: str) -> None:
     """Nothing was complained about, nothing asked for elsewhere, and no text became markup."""
     assert page.complaints == []
     assert [url for url in page.requests if not url.startswith(address)] == []
-    assert page.run("document.title") == "idx · stratarag"
+    assert page.run("document.title") == "idx · stratagraph"
     assert page.run("document.querySelectorAll('main script, main img, aside img').length") == 0
 
 

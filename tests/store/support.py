@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from stratarag.errors import Damaged
-from stratarag.records import Chunk, Node, digest_blocks
-from stratarag.store import blocks
-from stratarag.store.arrays import open_arrays, write_arrays
-from stratarag.store.blocks import Records, packed
-from stratarag.store.files import Directory
-from stratarag.store.folder import IndexFolder
-from stratarag.store.manifest import Manifest
-from stratarag.store.snapshot import Snapshot
-from stratarag.store.staging import Staging
+from stratagraph.errors import Damaged
+from stratagraph.records import Chunk, Node, digest_blocks
+from stratagraph.store import blocks
+from stratagraph.store.arrays import open_arrays, write_arrays
+from stratagraph.store.blocks import Records, packed
+from stratagraph.store.files import Directory
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.staging import Staging
 
 DIMENSION = 4
 METHOD = "lshtree"

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratarag.errors import Damaged, StoreError
-from stratarag.store.calls import _SCHEMA, APPLICATION, SqliteCalls, _connect_frozen
-from stratarag.store.files import Directory
-from stratarag.store.folder import IndexFolder
-from stratarag.store.journal import Journal
-from stratarag.store.journal import _checksum as _crc
+from stratagraph.errors import Damaged, StoreError
+from stratagraph.store.calls import _SCHEMA, APPLICATION, SqliteCalls, _connect_frozen
+from stratagraph.store.files import Directory
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.journal import Journal
+from stratagraph.store.journal import _checksum as _crc
 from tests.store.support import fill, manifest, publish
 
 
@@ -109,7 +109,7 @@ def test_what_is_forgotten_lets_go_of_its_files_at_once(tmp_path: Path) -> None:
 def test_threads_and_processes_share_a_cache(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
     code = (
-        "import sys; from stratarag.store.calls import SqliteCalls; calls = SqliteCalls(sys.argv[1])\n"
+        "import sys; from stratagraph.store.calls import SqliteCalls; calls = SqliteCalls(sys.argv[1])\n"
         "for n in range(100): calls.put(f'{sys.argv[2]}-{n}', 'a', task='t', model='m', sources=['c'])"
     )
     children = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(3)]
@@ -164,7 +164,7 @@ def test_vectors_of_a_killed_operation_are_found_again(tmp_path: Path) -> None:
     publish(folder, {"a": ["x"]})
     code = (
         "import os, signal, sys, numpy as np; from pathlib import Path\n"
-        "from stratarag.store.folder import IndexFolder\n"
+        "from stratagraph.store.folder import IndexFolder\n"
         "folder = IndexFolder.open(Path(sys.argv[1]))\n"
         "with folder.writer('insert'):\n"
         "    folder.journal.put(['k1', 'k2'], np.eye(2, 3, dtype=np.float32))\n"

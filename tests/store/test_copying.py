@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from stratarag.errors import ClosedIndex, Damaged, Locked, NotAnIndex
-from stratarag.kernels.hamming import native_available
-from stratarag.store import arrays
-from stratarag.store.copying import opened_files
-from stratarag.store.files import Directory
-from stratarag.store.folder import IndexFolder
-from stratarag.store.layout import Layout
-from stratarag.store.view import CorpusView
+from stratagraph.errors import ClosedIndex, Damaged, Locked, NotAnIndex
+from stratagraph.kernels.hamming import native_available
+from stratagraph.store import arrays
+from stratagraph.store.copying import opened_files
+from stratagraph.store.files import Directory
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.layout import Layout
+from stratagraph.store.view import CorpusView
 from tests.store.support import contents, files_holding, fill, publish
 
 KILLS = 5
@@ -61,7 +61,7 @@ def test_a_copy_is_an_index_of_its_own(tmp_path: Path) -> None:
         "calls.sqlite",
         "generations",
         "lock",
-        "stratarag-index",
+        "stratagraph-index",
     ]
     copy = IndexFolder.open(tmp_path / "deep" / "copy")
     assert contents(copy.snapshot()) == contents(folder.snapshot())
@@ -195,7 +195,7 @@ def test_a_full_disk_leaves_what_was_there(
         raise OSError(errno.ENOSPC, "no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"stratarag.store.{failing}", fail)
+        patch.setattr(f"stratagraph.store.{failing}", fail)
         for name in ("copy", "new"):
             with pytest.raises(OSError, match="no space left"):
                 folder.copy_to(tmp_path / name)
@@ -250,7 +250,7 @@ def test_calls_that_wait_for_their_purge_are_not_copied(
     busy = sqlite3.connect(folder.path / "calls.sqlite", isolation_level=None)
     busy.execute("BEGIN")
     busy.execute("SELECT COUNT(*) FROM calls").fetchone()
-    monkeypatch.setattr("stratarag.store.calls.PURGE_PATIENCE", 0.05)
+    monkeypatch.setattr("stratagraph.store.calls.PURGE_PATIENCE", 0.05)
     with pytest.warns(RuntimeWarning, match="could not be purged yet"):
         publish(folder, {}, removed=["secret"])
     for name in ("fresh", "replaced"):
@@ -267,7 +267,7 @@ def test_calls_that_wait_for_their_purge_are_not_copied(
 CHILD = """
 import sys
 from pathlib import Path
-from stratarag.store.folder import IndexFolder
+from stratagraph.store.folder import IndexFolder
 folders = [IndexFolder.open(Path(name)) for name in sys.argv[1:3]]
 print("ready", flush=True)
 while True:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stratarag.records import Chunk
-from stratarag.store import corpus
-from stratarag.store.folder import IndexFolder
-from stratarag.store.snapshot import Snapshot
+from stratagraph.records import Chunk
+from stratagraph.store import corpus
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.snapshot import Snapshot
 from tests.store.support import DIMENSION, manifest
 
 Texts = dict[str, list[str]]

@@ -22,16 +22,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratarag.errors import Damaged, FormatTooNew
-from stratarag.store import contents as opening
-from stratarag.store import manifest as manifests
-from stratarag.store import pool
-from stratarag.store.arrays import open_arrays, write_arrays
-from stratarag.store.calls import SqliteCalls
-from stratarag.store.checksums import Check, fingerprint
-from stratarag.store.files import Directory
-from stratarag.store.folder import IndexFolder
-from stratarag.store.manifest import Manifest, check_inside
+from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.store import contents as opening
+from stratagraph.store import manifest as manifests
+from stratagraph.store import pool
+from stratagraph.store.arrays import open_arrays, write_arrays
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.checksums import Check, fingerprint
+from stratagraph.store.files import Directory
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.manifest import Manifest, check_inside
 from tests.store.support import METHOD, contents, fill, manifest, publish, rewrite_records
 from tests.store.test_formats import unpacked
 
@@ -130,8 +130,8 @@ def test_manifest_of_another_kind(index: Path) -> None:
     rewrite(index, {"embedder": "another"}, sign=False)
     with pytest.raises(Damaged, match="checksum"):
         IndexFolder.open(index)
-    rewrite(index, {"format": 99, "stratarag": "7.0"})
-    with pytest.raises(FormatTooNew, match=r"format 99, written by stratarag 7\.0"):
+    rewrite(index, {"format": 99, "stratagraph": "7.0"})
+    with pytest.raises(FormatTooNew, match=r"format 99, written by stratagraph 7\.0"):
         IndexFolder.open(index)
     for text in ("", "[]", "{}", '{"format": "x"}', '{"format": 0}'):
         (index / "generations" / "1" / "manifest.json").write_text(text)
@@ -315,7 +315,7 @@ def test_a_cache_that_cannot_be_written_is_still_read(
     def refuse(path: Path, **_: object) -> None:
         raise OSError(errno.EROFS, "read-only", str(path))
 
-    monkeypatch.setattr("stratarag.store.calls.connect_shared", refuse)
+    monkeypatch.setattr("stratagraph.store.calls.connect_shared", refuse)
     frozen = SqliteCalls(path)
     with pytest.warns(UserWarning, match="not cached"):
         assert frozen.get("k") == "v"

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import Locked, NotAnIndex
-from stratarag.store import forks
-from stratarag.store.folder import IndexFolder
-from stratarag.store.layout import MARKER, made_layout
+import stratagraph as sg
+from stratagraph.errors import Locked, NotAnIndex
+from stratagraph.store import forks
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.layout import MARKER, made_layout
 from tests.store.support import contents, fill, manifest, publish
 
 
@@ -67,7 +67,7 @@ def test_a_folder_that_was_being_claimed_is_ours_and_a_like_one_is_not(tmp_path:
         (tmp_path / name / BEGUN).write_text(text)
     assert publish(IndexFolder.create(tmp_path / "killed"), {"a": ["x"]}) == 1
     assert not (tmp_path / "killed" / BEGUN).exists()
-    with pytest.raises(NotAnIndex, match=r"stratarag-index\."):
+    with pytest.raises(NotAnIndex, match=r"stratagraph-index\."):
         IndexFolder.create(tmp_path / "other")
     assert (tmp_path / "other" / BEGUN).read_text() == "My own notes"
 
@@ -138,8 +138,8 @@ def test_a_second_writer_of_this_process_is_locked_out(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from stratarag.store.folder import IndexFolder
-from stratarag.store.layout import MARKER, made_layout
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.layout import MARKER, made_layout
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)
@@ -278,7 +278,7 @@ def test_a_fork_waits_for_what_other_threads_do_in_sqlite(tmp_path: Path) -> Non
 
 def test_what_was_wrongly_asked_for_was_not_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "i"
-    with sr.build_index(["Ada repaired the bridge."], path=path, embedder="hashing", progress=False) as index:
+    with sg.build_index(["Ada repaired the bridge."], path=path, embedder="hashing", progress=False) as index:
         with pytest.raises(KeyError, match="nope"):
             index.delete(["nope"])
         with pytest.raises(ValueError, match="blank"):

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.store import patches
-from stratarag.store.contents import NUMBERS
-from stratarag.store.folder import IndexFolder
-from stratarag.store.manifest import FORMAT
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import documents, state
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.store import patches
+from stratagraph.store.contents import NUMBERS
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.manifest import FORMAT
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import documents, state
+from stratagraph.testing.opened import snapshot_of
 from tests.store.support import traces_of
 
 FOLDERS = Path(__file__).parent
 """`format1.tar.gz`: three short documents, NodeRAG and the LSH tree. `format2.tar.gz`: these and the first
-nine of `stratarag.testing.contract.documents`, all four methods; `format2b` has vectors of units too, and
+nine of `stratagraph.testing.contract.documents`, all four methods; `format2b` has vectors of units too, and
 `format3` nodes and vectors in segments, `format4` fewer arrays. Until then the corpus was in tables. Arrays
 of `format5` are patches of those of an earlier generation, in which hashes of a deleted name are."""
 
@@ -37,14 +37,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_format_1_opens_answers_and_grows(folder: Path) -> None:
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.methods == ("noderag", "lshtree")
         assert index.verify() == []
         assert "Aurora" in index.retrieve("Who steers the Aurora?", k=1).hits[0].text
-        report = index.insert([sr.Document("storm", "The storm of 1953 broke the pier of Lund.")])
+        report = index.insert([sg.Document("storm", "The storm of 1953 broke the pier of Lund.")])
         assert (report.added, report.documents) == (("storm",), 4)
         assert index.verify() == []
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.methods == ("noderag", "lshtree")
         found = index.retrieve("When was the storm?", k=4, view="chunks").hits
         assert {name for hit in found for name in hit.documents} == {"ferry", "island", "pier", "storm"}
@@ -62,8 +62,8 @@ def test_a_folder_of_format_1_is_copied_as_it_is(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4", "format5"])
 def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
-    new = sr.Document("storm", "The storm of 1953 broke the pier of Visby.")
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    new = sg.Document("storm", "The storm of 1953 broke the pier of Visby.")
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.methods == ("noderag", "lshtree", "archrag", "hirag")
         assert index.verify() == []
         for method in index.methods:
@@ -74,9 +74,9 @@ def test_a_folder_of_an_earlier_format_opens_answers_and_grows(name: str, tmp_pa
         assert len(list(folder.rglob("nodes/*/*.arrays"))) >= 5
         assert len(list(folder.rglob("corpus/*/*.arrays"))) == 2
         assert not list(folder.rglob("corpus.sqlite"))
-    docs = [*(sr.Document(key, text) for key, text in SHORT.items()), *documents(9), new]
-    anew = sr.build_index(docs, ["lshtree"], embedder=FakeEmbedder(), progress=False)
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    docs = [*(sg.Document(key, text) for key, text in SHORT.items()), *documents(9), new]
+    anew = sg.build_index(docs, ["lshtree"], embedder=FakeEmbedder(), progress=False)
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert state(index, "lshtree")["lshtree"] == state(anew, "lshtree")["lshtree"]
 
 
@@ -90,7 +90,7 @@ SHORT = {
 @pytest.mark.parametrize("name", ["format2", "format2b", "format3", "format4", "format5"])
 def test_a_folder_of_an_earlier_format_forgets_what_is_deleted(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.delete("pier")
         assert index.verify() == []
         assert traces_of(folder, "Erik Sand") == []
@@ -105,7 +105,7 @@ def test_hashes_of_names_that_format_5_kept_are_gone_with_the_next_update(
     monkeypatch.setattr(patches, "LEAST", 0)  # small arrays are patched too, whatever it takes
     monkeypatch.setattr(patches, "SMALL", -1)
     monkeypatch.setattr(patches, "SHARE", 0)
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         names = {"names.sequence", "names.grams"}
         snapshot = snapshot_of(index)
         held = {name: np.asarray(snapshot.groups["graph", NUMBERS][name]) for name in names}
@@ -114,7 +114,7 @@ def test_hashes_of_names_that_format_5_kept_are_gone_with_the_next_update(
         if delete:
             index.delete(["pier"])
         else:
-            index.insert([sr.Document("storm", "The storm of 1953 broke the pier of Visby.")])
+            index.insert([sg.Document("storm", "The storm of 1953 broke the pier of Visby.")])
         assert index.verify() == []
     content = b"".join(each.read_bytes() for each in folder.rglob("*.[ap][ri]*"))
     assert not [each for name in names for each in kept[name] if each.tobytes() in content]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from stratarag.errors import Damaged, NotAnIndex, StoreError
-from stratarag.store.folder import IndexFolder
-from stratarag.store.lock import WriterLock
+from stratagraph.errors import Damaged, NotAnIndex, StoreError
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.lock import WriterLock
 from tests.campaigns.hostile import VIEW
 from tests.store.support import contents, publish
 
@@ -138,7 +138,7 @@ def test_a_view_that_never_ends_is_not_asked(index: Path, file: str, table: str)
     with closing(sqlite3.connect(index / file, isolation_level=None)) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
         connection.execute(VIEW.format(name=table))
-    with pytest.raises(Damaged, match=f"not as stratarag makes them .*view {table}"):
+    with pytest.raises(Damaged, match=f"not as stratagraph makes them .*view {table}"):
         write(index)
 
 
@@ -229,12 +229,12 @@ def test_a_forked_child_neither_keeps_nor_gives_back_the_lock(index: Path) -> No
 
 ATEXIT = """
 import atexit, sys
-import stratarag as sr
-from stratarag.testing import FakeEmbedder
-index = sr.build_index(["A note."], embedder=FakeEmbedder(), progress=False)
+import stratagraph as sg
+from stratagraph.testing import FakeEmbedder
+index = sg.build_index(["A note."], embedder=FakeEmbedder(), progress=False)
 def ask():
     try: index.retrieve("note")
-    except sr.errors.StrataragError as error: print(error)
+    except sg.errors.StratagraphError as error: print(error)
 atexit.register(ask)
 """
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag._inspection import verify_folder
-from stratarag.errors import Damaged, StoreError
-from stratarag.store.arrays import open_arrays, write_arrays
-from stratarag.store.blocks import Records, packed
-from stratarag.store.files import Directory
-from stratarag.store.node_records import COLUMNS
-from stratarag.testing import FakeEmbedder
+import stratagraph as sg
+from stratagraph._inspection import verify_folder
+from stratagraph.errors import Damaged, StoreError
+from stratagraph.store.arrays import open_arrays, write_arrays
+from stratagraph.store.blocks import Records, packed
+from stratagraph.store.files import Directory
+from stratagraph.store.node_records import COLUMNS
+from stratagraph.testing import FakeEmbedder
 from tests.campaigns.hostile import signed
 from tests.campaigns.trials import documents
 
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sound") / "idx"
-    made = sr.build_index(documents(), METHODS, path, embedder=FakeEmbedder(), progress=False)
+    made = sg.build_index(documents(), METHODS, path, embedder=FakeEmbedder(), progress=False)
     made.insert(documents(8, 9))  # generation 2, as `signed` expects
     made.close()
     return path
@@ -65,7 +65,7 @@ def test_arrays_with_right_checksums_are_asked(folder: Path) -> None:
     altered(folder, "numbers/lshtree.arrays", "children.indices", lambda array: array + 10**6)
     problems = verify_folder(folder)
     assert [each.partition(" of")[0] for each in problems] == ["part 'noderag'", "part 'lshtree'"]
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert index.verify() == problems
 
 
@@ -89,18 +89,18 @@ def test_settings_that_are_not_valid_are_a_problem(folder: Path) -> None:
 def test_what_no_version_would_do_is_not_done(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     signed(folder, change)
     with pytest.raises(Damaged, match=r"manifest\.json"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
     assert any("manifest.json" in problem for problem in verify_folder(folder))
 
 
 def test_an_index_of_nothing_is_sound(tmp_path: Path) -> None:
-    with sr.build_index(documents(0, 2), METHODS, tmp_path, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(documents(0, 2), METHODS, tmp_path, embedder=FakeEmbedder(), progress=False) as index:
         index.delete(["note-000", "note-001"])
         assert index.verify() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-@pytest.mark.parametrize("name", ["lock", "calls.sqlite-wal", "stratarag-index"])
+@pytest.mark.parametrize("name", ["lock", "calls.sqlite-wal", "stratagraph-index"])
 def test_what_is_no_file_is_a_problem(folder: Path, name: str) -> None:
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
@@ -111,12 +111,12 @@ def test_vectors_of_no_numbers_are_damage_to_an_update(folder: Path) -> None:
     segment = min((folder / "generations" / "2" / "vectors").iterdir())
     altered(folder, f"vectors/{segment.name}", "vectors", with_nan)
     assert any(f"vectors/{segment.name}" in problem for problem in verify_folder(folder))
-    index = sr.open_index(folder, embedder=FakeEmbedder())
+    index = sg.open_index(folder, embedder=FakeEmbedder())
     with index, contextlib.suppress(Damaged):  # a bare error, or a crash, would end the test
         index.insert(documents(30, 40))
 
 
-def ask_all(index: sr.Index) -> None:
+def ask_all(index: sg.Index) -> None:
     for method in METHODS:
         index.retrieve("Who steers the Aurora?", method=method, view="chunks")
 
@@ -126,21 +126,21 @@ def test_vectors_whose_products_are_infinite_are_damage_to_a_question(folder: Pa
     for segment in sorted((folder / "generations" / "2" / "vectors").iterdir()):
         altered(folder, f"vectors/{segment.name}", "vectors", lambda array: np.full_like(array, -np.inf))
     assert any("no unit vector" in problem for problem in verify_folder(folder))
-    index = sr.open_index(folder, embedder=FakeEmbedder())
+    index = sg.open_index(folder, embedder=FakeEmbedder())
     with index, pytest.raises(Damaged, match="vectors"):
         ask_all(index)
 
 
 def test_keys_are_checked_before_an_update_follows_them(folder: Path) -> None:
     altered(folder, "parts/hirag.arrays", "vectors.keys", lambda array: array[None])
-    index = sr.open_index(folder, embedder=FakeEmbedder())
+    index = sg.open_index(folder, embedder=FakeEmbedder())
     with index, pytest.raises(Damaged, match=r"vectors\.keys"):
         index.insert(documents(30, 31))
 
 
 def test_arrays_are_checked_before_an_update_follows_them(folder: Path) -> None:
     altered(folder, "numbers/hirag.arrays", "clusters.indptr", lambda array: np.roll(array, 1))
-    index = sr.open_index(folder, embedder=FakeEmbedder())
+    index = sg.open_index(folder, embedder=FakeEmbedder())
     with index, pytest.raises(Damaged, match=r"clusters\.indptr"):
         index.insert(documents(30, 31))
 
@@ -167,7 +167,7 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
         )
     back = np.argsort(order)
     altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         assert any("graph" in problem for problem in index.verify())
         with pytest.raises(Damaged, match="name"):
             list(index.entities())
@@ -176,7 +176,7 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
 def test_a_foreign_number_of_dimensions_is_not_allocated(folder: Path) -> None:
     signed(folder, lambda content: content.update(embedder="hashing-" + "9" * 5000))
     with pytest.raises(Damaged, match="hashing-999"):
-        sr.open_index(folder)
+        sg.open_index(folder)
 
 
 def test_a_pipeline_that_only_a_folder_names_is_not_loaded(
@@ -192,13 +192,13 @@ def test_a_pipeline_that_only_a_folder_names_is_not_loaded(
 
     monkeypatch.setitem(sys.modules, "spacy", Spacy)
     signed(folder, lambda content: content["config"]["extraction"].update(spacy="strangers_pipeline"))
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.retrieve("Who steers the Aurora?")
         for operation in (index.insert, index.estimate):
             with pytest.raises(StoreError, match=r"spacy='strangers_pipeline'"):
                 operation(documents(30, 31))
     assert loaded == []
-    index = sr.open_index(folder, embedder=FakeEmbedder(), spacy="strangers_pipeline")
+    index = sg.open_index(folder, embedder=FakeEmbedder(), spacy="strangers_pipeline")
     with index, pytest.raises(ValueError, match="strangers_pipeline"):
         index.insert(documents(30, 31))
     assert loaded == ["strangers_pipeline"]

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from stratarag.store.folder import IndexFolder
+from stratagraph.store.folder import IndexFolder
 from tests.store.support import files_holding, fill, manifest, publish
 
 KILLS = 12

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag._inspection import verify_folder
-from stratarag.errors import Damaged
-from stratarag.store import patches
-from stratarag.store.arrays import open_arrays, write_arrays
-from stratarag.store.files import Directory
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import assert_sound
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph._inspection import verify_folder
+from stratagraph.errors import Damaged
+from stratagraph.store import patches
+from stratagraph.store.arrays import open_arrays, write_arrays
+from stratagraph.store.files import Directory
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import assert_sound
+from stratagraph.testing.opened import snapshot_of
 from tests.campaigns.hostile import signed
 from tests.store.support import traces_of
 
@@ -28,9 +28,9 @@ METHODS = ["lshtree", "archrag", "noderag", "hirag"]
 NAMES = ["Ada Moreno", "Basil Hart", "Cora Lindqvist", "Dunmore Abbey", "Eskil Bay", "Farrow Mill"]
 
 
-def documents(start: int, stop: int) -> list[sr.Document]:
+def documents(start: int, stop: int) -> list[sg.Document]:
     return [
-        sr.Document(
+        sg.Document(
             f"note-{each:03}",
             f"{NAMES[each % 6]} wrote to {NAMES[(each * 5 + 1) % 6]} about ship number {each}. "
             f"The ship left {NAMES[(each * 7 + 2) % 6]} in {1800 + each}.",
@@ -50,10 +50,10 @@ def patching(always: bool) -> Iterator[None]:
 
 
 def updated(path: Path) -> None:
-    with sr.build_index(documents(0, 40), METHODS, path, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(documents(0, 40), METHODS, path, embedder=FakeEmbedder(), progress=False) as index:
         index.insert(documents(60, 61))
         index.delete(["note-007"])
-        index.insert([*documents(41, 43), sr.Document("note-001", "Basil Hart stayed at home.")])
+        index.insert([*documents(41, 43), sg.Document("note-001", "Basil Hart stayed at home.")])
         index.insert(documents(50, 51))
 
 
@@ -79,7 +79,7 @@ def files(path: Path, pattern: str) -> set[str]:
 
 
 def arrays(path: Path) -> dict[str, Any]:
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
         snapshot = snapshot_of(index)
         return {
             f"{part}/{name}": (array.dtype.str, array.shape, np.asarray(array).tobytes())
@@ -100,20 +100,20 @@ def test_arrays_are_those_of_an_index_without_patches(made: Path, tmp_path: Path
 
 
 def test_answers_updates_and_copies_go_on_from_patches(folder: Path, tmp_path: Path) -> None:
-    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.insert(documents(70, 71))
         for method in METHODS:
             assert_sound(index, method)
         index.copy_to(tmp_path / "copy")
         expected = [hit.id for hit in index.retrieve("Who wrote about ship number 12?").hits]
-    with sr.open_index(tmp_path / "copy", embedder=FakeEmbedder(), check="full") as copy:
+    with sg.open_index(tmp_path / "copy", embedder=FakeEmbedder(), check="full") as copy:
         assert [hit.id for hit in copy.retrieve("Who wrote about ship number 12?").hits] == expected
         assert copy.verify() == []
 
 
 def test_an_insert_keeps_the_files_that_it_patches(folder: Path) -> None:
     before = {name: os.stat(generation(folder) / name).st_ino for name in files(folder, "[pn]*s/*.arrays")}
-    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.insert(documents(70, 71))
     after = {name: os.stat(generation(folder) / name).st_ino for name in files(folder, "[pn]*s/*.arrays")}
     assert len(before) == 2 * len(METHODS) + 4
@@ -121,8 +121,8 @@ def test_an_insert_keeps_the_files_that_it_patches(folder: Path) -> None:
 
 
 def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> None:
-    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
-        index.insert([sr.Document("secret", "Zebulon Quist met Ada Moreno in 1951.")])
+    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
+        index.insert([sg.Document("secret", "Zebulon Quist met Ada Moreno in 1951.")])
         key = snapshot_of(index).part("graph").arrays["names.name_keys"].copy()
         index.delete(["secret"])
         left = snapshot_of(index).part("graph").arrays["names.name_keys"]
@@ -136,11 +136,11 @@ def test_a_delete_keeps_no_file_that_says_something_of_rows(folder: Path) -> Non
 
 @pytest.mark.parametrize("size", [4, 8])
 def test_no_hash_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path, size: int) -> None:
-    secret = sr.Document("secret", "Zebulon Quistorpe met Ada Moreno on board of the Halvarine in 1951.")
+    secret = sg.Document("secret", "Zebulon Quistorpe met Ada Moreno on board of the Halvarine in 1951.")
     path = tmp_path / "idx"
     with (
         patching(True),
-        sr.build_index(
+        sg.build_index(
             [secret, *documents(0, 40)], METHODS, path, embedder=FakeEmbedder(), progress=False
         ) as index,
     ):
@@ -155,7 +155,7 @@ def test_no_hash_of_a_deleted_name_is_left_in_any_byte(tmp_path: Path, size: int
     assert [hex(each) for each in gone.tolist() if each.to_bytes(size, "little") in content] == []
 
 
-def hashes(index: sr.Index, size: int) -> Any:
+def hashes(index: sg.Index, size: int) -> Any:
     """What arrays hold that stands for names, words and texts: numbers of so many bytes, which are large."""
     snapshot = snapshot_of(index)
     found = [
@@ -168,7 +168,7 @@ def hashes(index: sr.Index, size: int) -> Any:
 
 
 def test_regrouping_leaves_no_patches(folder: Path) -> None:
-    with patching(True), sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with patching(True), sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.regroup("archrag")
         assert files(folder, "patches/*/*") == set()
         assert_sound(index, "archrag")
@@ -181,11 +181,11 @@ def test_a_file_that_is_missing_or_altered_is_named(folder: Path, name: str) -> 
     path.write_bytes(content[:-1] + b"!")
     assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
     with pytest.raises(Damaged, match=name):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
     path.unlink()
     assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
     with pytest.raises(Damaged, match=name):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
 
 
 def test_a_patch_that_cannot_be_applied_is_refused_whatever_its_checksum(folder: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_patch_that_cannot_be_applied_is_refused_whatever_its_checksum(folder:
         write_arrays(directory, path.name, {**arrays, spans: arrays[spans] + 10**6})
     signed(folder, lambda content: None)
     with pytest.raises(Damaged, match="cannot be applied"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
     assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
 
 
@@ -209,4 +209,4 @@ def test_a_patch_of_nothing_is_refused(folder: Path) -> None:
     (generation(folder) / name).unlink()
     signed(folder, lambda content: None)
     with pytest.raises(Damaged, match="there is no numbers/hirag"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())

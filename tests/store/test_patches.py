@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stratarag.store.part_arrays import tells_nothing
-from stratarag.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch, unused
+from stratagraph.store.part_arrays import tells_nothing
+from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch, unused
 
 Named = dict[str, NDArray[Any]]
 ROWS = 20_000

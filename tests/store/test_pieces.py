@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import stratarag as sr
-from stratarag._inspection import verify_folder
-from stratarag.errors import Damaged
-from stratarag.store import part_arrays, patches, pieces
-from stratarag.store.checksums import FileEntry
-from stratarag.store.files import Directory
-from stratarag.store.pieces import Pieces, write_pieces
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import assert_sound
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph._inspection import verify_folder
+from stratagraph.errors import Damaged
+from stratagraph.store import part_arrays, patches, pieces
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.files import Directory
+from stratagraph.store.pieces import Pieces, write_pieces
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import assert_sound
+from stratagraph.testing.opened import snapshot_of
 from tests.campaigns.hostile import signed
 from tests.store.support import everything_in
 from tests.store.test_patched_folders import METHODS, arrays, generation
@@ -36,9 +36,9 @@ def named(number: int) -> str:
     return "".join(SYLLABLES[int(digit)] for digit in f"{number:03}").capitalize()
 
 
-def documents(start: int, stop: int) -> list[sr.Document]:
+def documents(start: int, stop: int) -> list[sg.Document]:
     return [
-        sr.Document(
+        sg.Document(
             f"note-{each:03}",
             f"Captain {named(each)} wrote to Skipper {named(each * 7 % 200)} of {named(300 + each)} Harbour.",
         )
@@ -71,10 +71,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pieces, "LEAST", STEP)
         patched.setattr(part_arrays, "LEAST", 0)
-        secret = sr.Document(
+        secret = sg.Document(
             "secret", "Zebulon Quistorpe met Captain Bakoba on board of the Halvarine in 1951."
         )
-        sr.build_index(
+        sg.build_index(
             [*documents(0, 120), secret], METHODS, path, embedder=FakeEmbedder(), progress=False
         ).close()
         yield path
@@ -198,8 +198,8 @@ def test_a_delete_writes_some_pieces_and_leaves_nothing(folder: Path, tmp_path: 
     before = pieces_of(folder)
     assert len(before) > 15
     with (
-        sr.open_index(folder, embedder=FakeEmbedder()) as reader,
-        sr.open_index(folder, embedder=FakeEmbedder()) as index,
+        sg.open_index(folder, embedder=FakeEmbedder()) as reader,
+        sg.open_index(folder, embedder=FakeEmbedder()) as index,
     ):
         held = snapshot_of(reader).part("graph").arrays
         earlier = {name: array.tobytes() for name, array in held.items()}
@@ -219,7 +219,7 @@ def test_a_delete_writes_some_pieces_and_leaves_nothing(folder: Path, tmp_path: 
     assert b"Quistorpe" not in content
 
 
-def hashes(index: sr.Index) -> set[bytes]:
+def hashes(index: sg.Index) -> set[bytes]:
     """What stands for names, words and texts in arrays: large numbers without a sign."""
     snapshot = snapshot_of(index)
     return {
@@ -236,9 +236,9 @@ def test_arrays_are_those_of_an_index_without_pieces(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def update(path: Path) -> None:
-        with sr.open_index(path, embedder=FakeEmbedder()) as index:
+        with sg.open_index(path, embedder=FakeEmbedder()) as index:
             index.delete(["secret", "note-007"])
-            index.insert([*documents(121, 123), sr.Document("note-001", "Captain Kozeba stayed at home.")])
+            index.insert([*documents(121, 123), sg.Document("note-001", "Captain Kozeba stayed at home.")])
             index.delete(["note-121"])
 
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
@@ -252,11 +252,11 @@ def test_arrays_are_those_of_an_index_without_pieces(
 
 
 def test_a_folder_with_pieces_is_copied_and_regrouped(folder: Path, tmp_path: Path) -> None:
-    with sr.open_index(folder, embedder=FakeEmbedder()) as index:
+    with sg.open_index(folder, embedder=FakeEmbedder()) as index:
         index.delete(["secret"])
         index.copy_to(tmp_path / "copy")
     assert arrays(folder) == arrays(tmp_path / "copy")
-    with sr.open_index(tmp_path / "copy", embedder=FakeEmbedder(), check="full") as copy:
+    with sg.open_index(tmp_path / "copy", embedder=FakeEmbedder(), check="full") as copy:
         copy.regroup()
         assert copy.verify() == []
     assert {name.rpartition("-")[2] for name in pieces_of(tmp_path / "copy")} == {"3.piece"}
@@ -269,18 +269,18 @@ def test_a_piece_that_is_missing_or_altered_is_named(folder: Path) -> None:
     path.write_bytes(content[:-1] + b"!")
     assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
     with pytest.raises(Damaged, match=name):
-        sr.open_index(folder, embedder=FakeEmbedder(), check="full")
+        sg.open_index(folder, embedder=FakeEmbedder(), check="full")
     path.unlink()
     assert [each.partition(":")[0] for each in verify_folder(folder)] == [name]
     with pytest.raises(Damaged, match=name):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
 
 
 def test_pieces_that_are_no_file_of_arrays_are_refused_whatever_their_checksums(folder: Path) -> None:
     (generation(folder) / "parts" / "graph" / "1-1.piece").unlink()
     signed(folder, lambda content: None)
     with pytest.raises(Damaged, match="parts/graph: not every piece is there"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
     assert [each.partition(":")[0] for each in verify_folder(folder)] == ["parts/graph"]
 
 
@@ -289,7 +289,7 @@ def test_pieces_that_do_not_describe_arrays_are_refused(folder: Path) -> None:
     first.write_bytes(bytes(STEP))
     signed(folder, lambda content: None)
     with pytest.raises(Damaged, match="parts/graph: not a file of arrays"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())
     assert [each.partition(":")[0] for each in verify_folder(folder)] == ["parts/graph"]
 
 
@@ -298,4 +298,4 @@ def test_a_part_is_in_pieces_or_in_one_file(folder: Path) -> None:
     (files / "parts" / "graph.arrays").write_bytes((files / numbers).read_bytes())
     signed(folder, lambda content: content["files"].update({"parts/graph.arrays": content["files"][numbers]}))
     with pytest.raises(Damaged, match=r"parts/graph: there is parts/graph.arrays beside"):
-        sr.open_index(folder, embedder=FakeEmbedder())
+        sg.open_index(folder, embedder=FakeEmbedder())

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratarag.errors import ClosedIndex, MethodMissing
-from stratarag.records import Chunk, Node, content_id
-from stratarag.store.folder import IndexFolder
+from stratagraph.errors import ClosedIndex, MethodMissing
+from stratagraph.records import Chunk, Node, content_id
+from stratagraph.store.folder import IndexFolder
 from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
 
 CORPUS = {"b": ["two", "one", "two", "two"], "a": ["first", "second \0 with a nul"], "ü/Ω 1": ["🙂 שלום"]}

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.errors import Damaged
-from stratarag.kernels.hamming import native_available
-from stratarag.pipeline.before import alike
-from stratarag.store import arrays, node_records
-from stratarag.store import contents as stored_contents
-from stratarag.store.files import Directory
-from stratarag.store.folder import IndexFolder
-from stratarag.store.pool import FEWEST, HALVES, HASHES, Pool, PoolWriter, hashes_of, pooled
-from stratarag.store.segments import planned
-from stratarag.testing.contract import assert_sound
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.errors import Damaged
+from stratagraph.kernels.hamming import native_available
+from stratagraph.pipeline.before import alike
+from stratagraph.store import arrays, node_records
+from stratagraph.store import contents as stored_contents
+from stratagraph.store.files import Directory
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.pool import FEWEST, HALVES, HASHES, Pool, PoolWriter, hashes_of, pooled
+from stratagraph.store.segments import planned
+from stratagraph.testing.contract import assert_sound
+from stratagraph.testing.opened import snapshot_of
 from tests.store.support import contents, publish, traces_of, vector
 
 COUNT = max(2 * FEWEST, node_records.FEWEST // 2)  # vectors, nodes and texts have segments that are shared
@@ -169,8 +169,8 @@ def test_a_link_is_not_followed_when_files_are_shared(tmp_path: Path) -> None:
 
 
 def test_regrouping_writes_everything_anew(tmp_path: Path) -> None:
-    docs = [sr.Document(f"d{n}", f"Anna Berg met Carl Dahl in Oslo on day {n}.") for n in range(60)]
-    with sr.build_index(docs, ["lshtree", "archrag"], path=tmp_path / "idx", progress=False) as index:
+    docs = [sg.Document(f"d{n}", f"Anna Berg met Carl Dahl in Oslo on day {n}.") for n in range(60)]
+    with sg.build_index(docs, ["lshtree", "archrag"], path=tmp_path / "idx", progress=False) as index:
         for number in range(3):
             index.delete(f"d{number}")
         before = {path.stat().st_ino for path in index_files(index)}
@@ -179,7 +179,7 @@ def test_regrouping_writes_everything_anew(tmp_path: Path) -> None:
         assert_sound(index, "archrag")
 
 
-def index_files(index: sr.Index) -> list[Path]:
+def index_files(index: sg.Index) -> list[Path]:
     assert snapshot_of(index).manifest.generation == index.generation
     return list(Path(index.path).rglob("*.[ap][ri]*"))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stratarag.store.calls import SqliteCalls
-from stratarag.store.folder import IndexFolder
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.folder import IndexFolder
 from tests.store.support import publish, traces_of
 
 SECRET = "The key lies under the third stone"
@@ -77,7 +77,7 @@ def test_a_purge_that_must_wait_is_done_by_the_next_operation(
     reader = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT COUNT(*) FROM calls").fetchone()
-    monkeypatch.setattr("stratarag.store.calls.PURGE_PATIENCE", 0.05)
+    monkeypatch.setattr("stratagraph.store.calls.PURGE_PATIENCE", 0.05)
     with pytest.warns(RuntimeWarning, match="could not be purged yet"):
         publish(folder, {}, removed=["secret"])
     assert folder.generation == 2

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratarag.errors import NotAnIndex
-from stratarag.store.folder import IndexFolder
-from stratarag.store.layout import made_layout
-from stratarag.store.verify import verify_folder
+from stratagraph.errors import NotAnIndex
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.layout import made_layout
+from stratagraph.store.verify import verify_folder
 from tests.store.support import METHOD, fill, manifest, publish
 
 PART = f"parts/{METHOD}.arrays"

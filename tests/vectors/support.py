@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-import stratarag as sr
-from stratarag.models.local import HashingEmbedder
-from stratarag.records import VECTOR_FIELD, VectorRow
+import stratagraph as sg
+from stratagraph.models.local import HashingEmbedder
+from stratagraph.records import VECTOR_FIELD, VectorRow
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 DIMENSION = 128
@@ -30,21 +30,21 @@ def embedder() -> HashingEmbedder:
     return HashingEmbedder(DIMENSION)
 
 
-def documents(towns: int = 40) -> list[sr.Document]:
-    made = [sr.Document(f"person {number}", text) for number, text in enumerate(_PEOPLE)]
+def documents(towns: int = 40) -> list[sg.Document]:
+    made = [sg.Document(f"person {number}", text) for number, text in enumerate(_PEOPLE)]
     for number in range(towns):
         text = f"Town {number} lies on the Rhine. Its mayor, Hans Meyer{number}, opened bridge {number}."
-        made.append(sr.Document(f"o'town {number}", text, {"year": 1900 + number}))
+        made.append(sg.Document(f"o'town {number}", text, {"year": 1900 + number}))
     return made
 
 
-def built(path: Path, vectors: Any = None, method: Any = METHODS, towns: int = 40) -> sr.Index:
-    return sr.build_index(
+def built(path: Path, vectors: Any = None, method: Any = METHODS, towns: int = 40) -> sg.Index:
+    return sg.build_index(
         documents(towns), method, path, embedder=embedder(), progress=False, vectors=vectors
     )
 
 
-def found(index: sr.Index, where: Any = None, k: int = 10) -> list[tuple[str, ...]]:
+def found(index: sg.Index, where: Any = None, k: int = 10) -> list[tuple[str, ...]]:
     """The ids that each question, method and view finds, in order."""
     return [
         tuple(hit.id for hit in index.retrieve(question, k, view, where, method).hits)
@@ -142,5 +142,5 @@ if (
     if operation == "build":
         built(folder / "idx", table, "lshtree")
     else:
-        index = sr.open_index(folder / "idx", embedder=embedder(), vectors=table)
+        index = sg.open_index(folder / "idx", embedder=embedder(), vectors=table)
         index.delete(["person 0", "o'town 3"])

@@ -15,13 +15,13 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
-import stratarag as sr
-from stratarag import errors
-from stratarag.records import DOCUMENT_FIELD, INDEX_FIELD
-from stratarag.testing import ScriptedChatModel
+import stratagraph as sg
+from stratagraph import errors
+from stratagraph.records import DOCUMENT_FIELD, INDEX_FIELD
+from stratagraph.testing import ScriptedChatModel
 from tests.vectors.support import QUESTIONS, Table, built, documents, embedder, found
 
-NEW = sr.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.", {"year": 1940})
+NEW = sg.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.", {"year": 1940})
 
 
 def in_memory() -> InMemoryVectorStore:
@@ -37,7 +37,7 @@ STORES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     with built(tmp_path_factory.mktemp("plain") / "idx") as index:
         yield index
 
@@ -45,7 +45,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for where a store does not give back at once what was written."""
-    monkeypatch.setattr("stratarag.store.external_writer._PAUSES", (0.0,))
+    monkeypatch.setattr("stratagraph.store.external_writer._PAUSES", (0.0,))
 
 
 @pytest.fixture(params=STORES)
@@ -54,14 +54,14 @@ def store(request: pytest.FixtureRequest) -> Any:
 
 
 def test_hits_are_those_of_an_index_that_holds_its_vectors(
-    plain: sr.Index, store: Any, tmp_path: Path
+    plain: sg.Index, store: Any, tmp_path: Path
 ) -> None:
     index = built(tmp_path / "idx", store)
     assert found(index) == found(plain)
     assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
     assert index.vectors is not None
     assert index.verify() == []
-    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
         assert found(opened, lambda metadata: metadata.get("year") != 1907) == found(
             plain, lambda metadata: metadata.get("year") != 1907
         )
@@ -74,7 +74,7 @@ def after_changes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, .
         return found(changed(index))
 
 
-def changed(index: sr.Index) -> sr.Index:
+def changed(index: sg.Index) -> sg.Index:
     index.insert([NEW])
     index.delete(["person 0", "o'town 3"])
     return index
@@ -88,12 +88,12 @@ def test_updates_are_those_of_an_index_that_holds_its_vectors(
     assert index.verify() == []
 
 
-async def test_async_twins(tmp_path: Path, plain: sr.Index) -> None:
+async def test_async_twins(tmp_path: Path, plain: sg.Index) -> None:
     table, arguments = Table(), {"embedder": embedder(), "progress": False}
-    index = await sr.abuild_index(documents(), "lshtree", tmp_path / "idx", vectors=table, **arguments)
+    index = await sg.abuild_index(documents(), "lshtree", tmp_path / "idx", vectors=table, **arguments)
     await index.ainsert([NEW])
     await index.adelete("hopper")
-    opened = await sr.aopen_index(tmp_path / "idx", embedder=embedder(), vectors=table)
+    opened = await sg.aopen_index(tmp_path / "idx", embedder=embedder(), vectors=table)
     for question in QUESTIONS:
         assert [hit.id for hit in (await opened.aretrieve(question)).hits] == [
             hit.id for hit in plain.retrieve(question, method="lshtree").hits
@@ -101,7 +101,7 @@ async def test_async_twins(tmp_path: Path, plain: sr.Index) -> None:
     assert await opened.averify() == []
 
 
-def test_the_folder_holds_no_vector_and_the_store_no_text(plain: sr.Index, tmp_path: Path) -> None:
+def test_the_folder_holds_no_vector_and_the_store_no_text(plain: sg.Index, tmp_path: Path) -> None:
     table = Table()
     index = built(tmp_path / "idx", table)
     size = {
@@ -117,7 +117,7 @@ def _segments(folder: Path) -> list[Path]:
     return list(folder.glob("generations/*/vectors/*"))
 
 
-def test_rows_of_others_stay_and_are_never_found(plain: sr.Index, tmp_path: Path) -> None:
+def test_rows_of_others_stay_and_are_never_found(plain: sg.Index, tmp_path: Path) -> None:
     table = Table(filters=False)
     theirs = table.foreign()
     index = built(tmp_path / "idx", table)
@@ -126,7 +126,7 @@ def test_rows_of_others_stay_and_are_never_found(plain: sr.Index, tmp_path: Path
     assert {each: table.rows[each] for each in theirs} == theirs
 
 
-def test_a_filter_is_put_to_the_store_as_documents(plain: sr.Index, tmp_path: Path) -> None:
+def test_a_filter_is_put_to_the_store_as_documents(plain: sg.Index, tmp_path: Path) -> None:
     index = built(tmp_path / "idx", table := Table())
     table.asked.clear()
     where = {"year": {"$lt": 1930}}
@@ -158,7 +158,7 @@ def test_nothing_of_what_is_deleted_stays_in_the_store(tmp_path: Path) -> None:
 # A store that has not what the folder needs
 
 
-def test_missing_rows_are_found_out_and_made_again(plain: sr.Index, tmp_path: Path) -> None:
+def test_missing_rows_are_found_out_and_made_again(plain: sg.Index, tmp_path: Path) -> None:
     table = Table()
     index = built(tmp_path / "idx", table)
     for identity in list(table.rows)[::2]:
@@ -206,8 +206,8 @@ def test_a_store_of_another_generation_is_refused_and_mended(changed: str, tmp_p
         table.rows = earlier
     folder = kept if changed == "later" else tmp_path / "idx"
     with pytest.raises(errors.VectorStoreStale, match=f"generation {1 if changed == 'later' else 2}"):
-        sr.open_index(folder, embedder=embedder(), vectors=table)
-    with sr.open_index(folder, embedder=embedder(), vectors=table, repair=True) as mended:
+        sg.open_index(folder, embedder=embedder(), vectors=table)
+    with sg.open_index(folder, embedder=embedder(), vectors=table, repair=True) as mended:
         assert mended.verify() == []
         if changed != "later":
             assert found(mended) == before
@@ -225,15 +225,15 @@ def _copied(folder: Path) -> Path:
 
 def test_what_a_model_wrote_is_not_made_again_without_it(tmp_path: Path) -> None:
     table, model = Table(), ScriptedChatModel()
-    with sr.build_index(
+    with sg.build_index(
         documents(), "lshtree", tmp_path / "idx", model, embedder(), progress=False, vectors=table
     ) as index:
         texts = [node.text for node in index.nodes()]
     table.rows.clear()
     with pytest.raises(errors.VectorStoreError, match="llm="):
-        sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=table, repair=True)
+        sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=table, repair=True)
     calls = len(model.prompts)
-    with sr.open_index(tmp_path / "idx", model, embedder(), vectors=table, repair=True) as index:
+    with sg.open_index(tmp_path / "idx", model, embedder(), vectors=table, repair=True) as index:
         assert [node.text for node in index.nodes()] == texts
     assert len(model.prompts) == calls
 
@@ -254,7 +254,7 @@ def test_a_killed_process_leaves_what_the_next_one_finishes(
     if operation == "build":
         index = built(tmp_path / "idx", table, "lshtree")
     else:
-        index = sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=table)
+        index = sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=table)
         index.delete(["person 0", "o'town 3"], missing_ok=True)
     assert index.verify() == []
     with built(tmp_path / "whole", fresh := Table(), "lshtree") as whole:
@@ -308,7 +308,7 @@ def test_a_store_that_is_down(tmp_path: Path) -> None:
     built(tmp_path / "idx", table, "lshtree").close()
     table.down = True
     with pytest.raises(errors.VectorStoreError, match="connection refused"):
-        sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=table)
+        sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=table)
 
 
 def test_a_store_that_is_slow(tmp_path: Path) -> None:
@@ -321,8 +321,8 @@ def test_a_store_that_is_slow(tmp_path: Path) -> None:
 
     table = Slow()
     built(tmp_path / "idx", table, "lshtree").close()
-    limits = sr.Limits(store_timeout=0.2)
-    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=table, limits=limits) as index:
+    limits = sg.Limits(store_timeout=0.2)
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=table, limits=limits) as index:
         table.seconds = 3.0
         began = time.monotonic()
         with pytest.raises(errors.VectorStoreError, match=r"within 0\.2 s"):
@@ -358,7 +358,7 @@ def test_a_collection_of_another_measure(measure: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_store_that_forgets_or_returns_strange_ids(plain: sr.Index, tmp_path: Path) -> None:
+def test_a_store_that_forgets_or_returns_strange_ids(plain: sg.Index, tmp_path: Path) -> None:
     class Forgetful(Table):
         def get(self, ids: Sequence[str]) -> dict[str, Any]:
             return {}
@@ -375,7 +375,7 @@ def test_a_store_that_forgets_or_returns_strange_ids(plain: sr.Index, tmp_path: 
     assert found(built(tmp_path / "strange", Strange())) == found(plain)
 
 
-def test_a_store_that_finds_few_is_told_of_and_made_up_for(plain: sr.Index, tmp_path: Path) -> None:
+def test_a_store_that_finds_few_is_told_of_and_made_up_for(plain: sg.Index, tmp_path: Path) -> None:
     table = Table()
     index = built(tmp_path / "idx", table)
     table.most = 3
@@ -383,29 +383,29 @@ def test_a_store_that_finds_few_is_told_of_and_made_up_for(plain: sr.Index, tmp_
         assert found(index) == found(plain)
 
 
-def test_what_is_wrongly_asked_for(tmp_path: Path, plain: sr.Index) -> None:
+def test_what_is_wrongly_asked_for(tmp_path: Path, plain: sg.Index) -> None:
     with pytest.raises(ValueError, match="needs path"):
-        sr.build_index(documents(), vectors=Table(), progress=False)
+        sg.build_index(documents(), vectors=Table(), progress=False)
     with pytest.raises(TypeError, match="not the class Table"):
-        sr.build_index(documents(), path=tmp_path / "a", vectors=Table, progress=False)
+        sg.build_index(documents(), path=tmp_path / "a", vectors=Table, progress=False)
     with pytest.raises(TypeError, match="VectorTable"):
-        sr.build_index(documents(), path=tmp_path / "a", vectors="qdrant", progress=False)
+        sg.build_index(documents(), path=tmp_path / "a", vectors="qdrant", progress=False)
     with pytest.raises(errors.VectorStoreError, match="holds its vectors in its folder"):
-        sr.open_index(plain.path, embedder=embedder(), vectors=Table())
+        sg.open_index(plain.path, embedder=embedder(), vectors=Table())
     index = built(tmp_path / "idx", table := Table(), "lshtree")
     with pytest.raises(errors.VectorStoreError, match="with vectors="):
-        sr.open_index(tmp_path / "idx", embedder=embedder())
+        sg.open_index(tmp_path / "idx", embedder=embedder())
     with pytest.raises(errors.VectorStoreError, match="a copy would share its rows"):
         index.copy_to(tmp_path / "copy")
-    sr.build_shards(documents(), tmp_path / "shards", 2, embedder=embedder(), progress=False).close()
+    sg.build_shards(documents(), tmp_path / "shards", 2, embedder=embedder(), progress=False).close()
     with pytest.raises(ValueError, match="shards"):
-        sr.open_index(tmp_path / "shards", embedder=embedder(), vectors=table)
+        sg.open_index(tmp_path / "shards", embedder=embedder(), vectors=table)
     with pytest.raises(ValueError, match="not for shards"):
-        sr.build_shards(documents(), tmp_path / "more", 2, embedder=embedder(), vectors=table)
+        sg.build_shards(documents(), tmp_path / "more", 2, embedder=embedder(), vectors=table)
     assert not (tmp_path / "more").exists()
 
 
-def test_an_index_moves_to_a_store_by_building_it_again(plain: sr.Index, tmp_path: Path) -> None:
+def test_an_index_moves_to_a_store_by_building_it_again(plain: sg.Index, tmp_path: Path) -> None:
     built(tmp_path / "idx").close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,8 +1,9 @@
 """The contract on vector stores that people run, Qdrant, Chroma, pgvector ..., through both frameworks.
 
-Each is skipped where its package is not installed (`pip install "stratarag[dev-vectors]"`). That group lacks
+Each is skipped where its package is not installed (`pip install "stratagraph[dev-vectors]"`). That group
+lacks
 what LanceDB and Milvus Lite need, hundreds of MB: llama-index-vector-stores-lancedb and -milvus, milvus-lite.
-PostgreSQL is the server at STRATARAG_POSTGRES, a URL, or the one that the package `pgserver` brings.
+PostgreSQL is the server at STRATAGRAPH_POSTGRES, a URL, or the one that the package `pgserver` brings.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from llama_index.core import StorageContext, load_index_from_storage
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-import stratarag as sr
-from langchain_stratarag import TreeRetriever
-from llama_index_stratarag import LSHTreeIndex
-from stratarag import errors
+import stratagraph as sg
+from langchain_stratagraph import TreeRetriever
+from llama_index_stratagraph import LSHTreeIndex
+from stratagraph import errors
 from tests.vectors.support import DIMENSION, built, documents, embedder, found
 
 EMBEDDING = DeterministicFakeEmbedding(size=DIMENSION)
@@ -86,7 +87,7 @@ def llama_index_milvus(folder: Path) -> Any:
 
 
 def postgres(folder: Path) -> str:
-    if url := os.environ.get("STRATARAG_POSTGRES"):
+    if url := os.environ.get("STRATAGRAPH_POSTGRES"):
         return url
     server = pytest.importorskip("pgserver").get_server(folder / "postgres")
     server.psql("CREATE EXTENSION IF NOT EXISTS vector")
@@ -106,7 +107,7 @@ STORES: list[Callable[[Path], Any]] = [
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sr.Index]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     with built(tmp_path_factory.mktemp("plain") / "idx") as index:
         yield index
 
@@ -116,34 +117,34 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return request.param(tmp_path)
 
 
-def test_an_index_lives_in_a_store(store: Any, plain: sr.Index, tmp_path: Path) -> None:
+def test_an_index_lives_in_a_store(store: Any, plain: sg.Index, tmp_path: Path) -> None:
     theirs = _others(store)
     index = built(tmp_path / "idx", store)
     assert found(index) == found(plain)
     assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
-    index.insert([sr.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.")])
+    index.insert([sg.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.")])
     index.delete("hopper")
     assert index.verify() == []
     index.close()
-    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
         assert opened.verify() == []
         opened.delete([document.id for document in documents()[1:]])
     assert theirs()
 
 
-def test_lancedb_in_a_table_of_its_own(plain: sr.Index, tmp_path: Path) -> None:
+def test_lancedb_in_a_table_of_its_own(plain: sg.Index, tmp_path: Path) -> None:
     """Its tables have the columns of their first rows, so that there is no place for rows of others."""
     module = pytest.importorskip("llama_index.vector_stores.lancedb")
     store = module.LanceDBVectorStore(uri=str(tmp_path / "lance"), table_name="notes", mode="create")
     with built(tmp_path / "idx", store) as index:
         assert found(index) == found(plain)
         assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
-        index.insert([sr.Document("new", "Grace Hopper read the notes of Ada Lovelace.")])
+        index.insert([sg.Document("new", "Grace Hopper read the notes of Ada Lovelace.")])
         index.delete(["person 0"])
         assert index.verify() == []
         after = found(index)
     reopened = module.LanceDBVectorStore(uri=str(tmp_path / "lance"), table_name="notes", mode="create")
-    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=reopened) as index:
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=reopened) as index:
         assert found(index) == after
 
 
@@ -159,14 +160,14 @@ def _others(store: Any) -> Callable[[], bool]:
     return lambda: store.query(asked).ids == [identity]
 
 
-def test_an_emptied_collection_is_found_out_and_filled_again(plain: sr.Index, tmp_path: Path) -> None:
+def test_an_emptied_collection_is_found_out_and_filled_again(plain: sg.Index, tmp_path: Path) -> None:
     store = llama_index_qdrant(tmp_path)
     built(tmp_path / "idx", store, "lshtree").close()
     store.client.delete_collection("notes")
     with pytest.raises(errors.VectorStoreStale, match="none of this index"):
-        sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=store)
+        sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=store)
     emptied = llama_index_qdrant(tmp_path)
-    with sr.open_index(tmp_path / "idx", embedder=embedder(), vectors=emptied, repair=True) as index:
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=emptied, repair=True) as index:
         assert index.verify() == []
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import stratarag as sr
-from stratarag import viz
-from stratarag.records import Failure, Usage
+import stratagraph as sg
+from stratagraph import viz
+from stratagraph.records import Failure, Usage
 from tests.viz.browser import Browser, Page, program, running
 from tests.viz.forest import Forest
 
@@ -21,17 +21,17 @@ EVIL = (
     "<!-- <script> \u202e Bremen {{7*7}} ${1+1}"
 )
 DOCUMENTS = [
-    sr.Document("<b>evil</b>&\"'", EVIL, {"title": "<i>Title</i> & Co"}),
+    sg.Document("<b>evil</b>&\"'", EVIL, {"title": "<i>Title</i> & Co"}),
     *(
-        sr.Document(f"ferry-{n}", f"Ferry {n} of Mara Quill leaves Ostra for Bremen at {n}.")
+        sg.Document(f"ferry-{n}", f"Ferry {n} of Mara Quill leaves Ostra for Bremen at {n}.")
         for n in range(24)
     ),
 ]
 
 
 @pytest.fixture(scope="module")
-def index() -> Iterator[sr.Index]:
-    with sr.build_index(DOCUMENTS, embedder=sr.HashingEmbedder(), progress=False) as index:
+def index() -> Iterator[sg.Index]:
+    with sg.build_index(DOCUMENTS, embedder=sg.HashingEmbedder(), progress=False) as index:
         yield index
 
 
@@ -50,7 +50,7 @@ class Viewer:
     def __init__(self, browser: Browser, folder: Path) -> None:
         self._browser, self._folder = browser, folder
 
-    def __call__(self, picture: sr.Picture, **options: Any) -> Page:
+    def __call__(self, picture: sg.Picture, **options: Any) -> Page:
         return self._browser.open(picture.save(self._folder / "page.html"), **options)
 
 
@@ -79,7 +79,7 @@ def click_text(page: Page, selector: str, text: str) -> None:
     page.click(selector, place)
 
 
-def test_a_click_opens_a_summary_and_its_sources(index: sr.Index, view: Viewer) -> None:
+def test_a_click_opens_a_summary_and_its_sources(index: sg.Index, view: Viewer) -> None:
     summary = max(index.nodes(), key=lambda node: (node.level, len(node.sources)))
     page = view(index.show())
     assert page.text("h1") == "Hierarchy of lshtree"
@@ -98,7 +98,7 @@ def test_a_click_opens_a_summary_and_its_sources(index: sr.Index, view: Viewer) 
     assert_quiet(page, "Hierarchy of lshtree")
 
 
-def test_cells_fill_the_height_with_what_was_clicked(index: sr.Index, view: Viewer) -> None:
+def test_cells_fill_the_height_with_what_was_clicked(index: sg.Index, view: Viewer) -> None:
     page = view(index.show())
     box = "(e => [e.offsetTop, e.offsetHeight])(document.querySelectorAll('.depth-1')[1])"
     top, height = page.run(box)
@@ -109,7 +109,7 @@ def test_cells_fill_the_height_with_what_was_clicked(index: sr.Index, view: View
     assert page.run(box) == [0, stage]
 
 
-def test_markup_in_a_document_is_text(index: sr.Index, view: Viewer) -> None:
+def test_markup_in_a_document_is_text(index: sg.Index, view: Viewer) -> None:
     page = view(index.show())
     click_text(page, ".cell", "Mara Quill wrote <script>")
     shown = page.text("#detail .text")
@@ -119,7 +119,7 @@ def test_markup_in_a_document_is_text(index: sr.Index, view: Viewer) -> None:
     assert_quiet(page, "Hierarchy of lshtree")
 
 
-def test_the_graph_around_a_question(index: sr.Index, view: Viewer) -> None:
+def test_the_graph_around_a_question(index: sg.Index, view: Viewer) -> None:
     found = index.retrieve("What did Mara Quill write <script>alert(1)</script>?", k=6, view="chunks")
     page = view(found.show())
     assert "Entry points: Mara Quill" in page.text("header")
@@ -137,7 +137,7 @@ def test_the_graph_around_a_question(index: sr.Index, view: Viewer) -> None:
     assert_quiet(page, "Question: What did Mara Quill write <script>alert(1)</script>?")
 
 
-def test_paths_of_a_trace_are_drawn(index: sr.Index, view: Viewer) -> None:
+def test_paths_of_a_trace_are_drawn(index: sg.Index, view: Viewer) -> None:
     from dataclasses import replace
 
     names = [entity.name for entity in index.entities() if entity.name in ("Mara Quill", "Ostra", "Bremen")]
@@ -151,7 +151,7 @@ def test_paths_of_a_trace_are_drawn(index: sr.Index, view: Viewer) -> None:
     assert_quiet(page, "Question: Mara Quill")
 
 
-def test_a_question_that_finds_nothing(index: sr.Index, view: Viewer) -> None:
+def test_a_question_that_finds_nothing(index: sg.Index, view: Viewer) -> None:
     found = index.retrieve("Mara Quill", where={"title": "nowhere"})
     page = view(found.show())
     assert "Nothing was found." in page.text("#detail")
@@ -165,7 +165,7 @@ def test_the_build_report(view: Viewer) -> None:
         "embed": Usage(embedded_texts=700, seconds=2.0),
     }
     failures = tuple(Failure("extract", f"chunk {n}", "</script><b>garbage</b>") for n in range(60))
-    report = sr.BuildReport(
+    report = sg.BuildReport(
         "build", 3, 10, 1, {"lshtree": 4}, notes={"<i>note</i>": 2}, failures=failures, stages=stages
     )
     page = view(viz.build_report(report))
@@ -202,7 +202,7 @@ def test_a_hundred_thousand_nodes_do_not_hang_the_page(view: Viewer) -> None:
     assert_quiet(page, "Hierarchy of forest")
 
 
-def test_a_notebook_s_frame_renders(index: sr.Index, browser: Browser, tmp_path: Path) -> None:
+def test_a_notebook_s_frame_renders(index: sg.Index, browser: Browser, tmp_path: Path) -> None:
     frame = tmp_path / "cell.html"
     frame.write_text(
         f"<!doctype html><meta charset=utf-8><title>cell</title>{index.show()._repr_html_()}", "utf-8"
@@ -216,7 +216,7 @@ def test_a_notebook_s_frame_renders(index: sr.Index, browser: Browser, tmp_path:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_ground(index: sr.Index, view: Viewer, dark: bool) -> None:
+def test_text_stands_out_from_its_ground(index: sg.Index, view: Viewer, dark: bool) -> None:
     """WCAG contrast of at least 4.5 for every column of the icicle and for the panel."""
     page = view(index.show(), dark=dark)
     page.click(".depth-1")

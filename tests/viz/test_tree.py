@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import stratarag as sr
-from stratarag import viz
-from stratarag.records import MethodNode
-from stratarag.viz.page import embedded, shortened
-from stratarag.viz.tree import largest_part, tree_of
+import stratagraph as sg
+from stratagraph import viz
+from stratagraph.records import MethodNode
+from stratagraph.viz.page import embedded, shortened
+from stratagraph.viz.tree import largest_part, tree_of
 from tests.viz.forest import Forest
 
 
@@ -84,7 +84,7 @@ def test_a_picture_is_the_same_every_time() -> None:
 
 
 def test_an_index_without_summaries_shows_its_chunks() -> None:
-    with sr.build_index(["Ada wrote."], embedder=sr.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(["Ada wrote."], embedder=sg.HashingEmbedder(), progress=False) as index:
         assert list(index.nodes()) == []
         page = index.show().html
     assert "All 1 node." in page
@@ -92,13 +92,13 @@ def test_an_index_without_summaries_shows_its_chunks() -> None:
 
 
 def test_bad_arguments() -> None:
-    with sr.build_index(["Ada wrote."], embedder=sr.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(["Ada wrote."], embedder=sg.HashingEmbedder(), progress=False) as index:
         with pytest.raises(ValueError, match="at least 1, not 0"):
             index.show(most=0)
         with pytest.raises(ValueError, match="no method 'nothing'"):
             index.show("nothing")
         path = index.path
-        opened = sr.open_index(path, embedder=sr.HashingEmbedder())
+        opened = sg.open_index(path, embedder=sg.HashingEmbedder())
         with pytest.raises(ValueError, match="has only opened the index"):
             opened.show_report()
         assert "Report: build" in index.show_report().title
@@ -108,7 +108,7 @@ def test_a_retrieval_that_left_its_index_says_so() -> None:
     import copy
     import pickle
 
-    with sr.build_index(["Ada wrote."], embedder=sr.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(["Ada wrote."], embedder=sg.HashingEmbedder(), progress=False) as index:
         found = index.retrieve("Ada")
         assert copy.deepcopy(found).show() == found.show()
         loaded = pickle.loads(pickle.dumps(found))
@@ -119,7 +119,7 @@ def test_a_retrieval_that_left_its_index_says_so() -> None:
 
 
 def test_d3_is_as_it_was_published() -> None:
-    folder = files("stratarag.viz").joinpath("assets", "d3")
+    folder = files("stratagraph.viz").joinpath("assets", "d3")
     listed = dict(reversed(line.split()) for line in folder.joinpath("SHA256SUMS").read_text().splitlines())
     held = {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(".js")}
     assert {name: hashlib.sha256(content).hexdigest() for name, content in held.items()} == listed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stratarag.errors import ParseFailed
-from stratarag.pipeline.extraction.by_model import MOST_ENTITIES, parse_extraction, to_extraction
-from stratarag.pipeline.prompts import load_prompt
-from stratarag.records import Extraction, RelationMention
+from stratagraph.errors import ParseFailed
+from stratagraph.pipeline.extraction.by_model import MOST_ENTITIES, parse_extraction, to_extraction
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.records import Extraction, RelationMention
 
 WHOLE = {
     "units": [{"text": "Ada mended the bridge in 1871.", "entities": ["Ada", "the bridge"]}],
@@ -214,7 +214,7 @@ def test_a_part_of_a_word_is_no_repetition() -> None:
 
 def test_names_stand_inside_data_delimiters() -> None:
     for name, field in (("describe", "name"), ("glean", "known")):
-        before, _, after = load_prompt("stratarag.pipeline", name).template.partition("{{" + field + "}}")
+        before, _, after = load_prompt("stratagraph.pipeline", name).template.partition("{{" + field + "}}")
         assert before.endswith(">\n")
         assert after.startswith("\n</")
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.pipeline.extraction.by_rules import extract, question_entities, question_terms, select_terms
-from stratarag.pipeline.extraction.support import settle
-from stratarag.pipeline.merge import finish, merge
-from stratarag.records import Extraction
+from stratagraph.pipeline.extraction.by_rules import extract, question_entities, question_terms, select_terms
+from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.merge import finish, merge
+from stratagraph.records import Extraction
 
 BOOK = (
     "The Hobbit\n"

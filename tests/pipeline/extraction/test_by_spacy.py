@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-import stratarag as sr
-from stratarag.errors import MissingExtra
-from stratarag.models.estimate import CountingGate
-from stratarag.pipeline.extraction.by_spacy import extract_all, load
-from stratarag.pipeline.extraction.stage import ExtractionConfig, extract_corpus, from_json
-from stratarag.protocols import Stored
-from stratarag.records import Node
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.contract import CountingModel, written_summary
-from stratarag.testing.opened import snapshot_of
+import stratagraph as sg
+from stratagraph.errors import MissingExtra
+from stratagraph.models.estimate import CountingGate
+from stratagraph.pipeline.extraction.by_spacy import extract_all, load
+from stratagraph.pipeline.extraction.stage import ExtractionConfig, extract_corpus, from_json
+from stratagraph.protocols import Stored
+from stratagraph.records import Node
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, written_summary
+from stratagraph.testing.opened import snapshot_of
 
 
 class _Kept:
@@ -61,7 +61,7 @@ def pipeline(tmp_path: Path) -> str:
     return str(tmp_path / "rules")
 
 
-def one(text: str, pipeline: str, title: str = "") -> sr.Extraction:
+def one(text: str, pipeline: str, title: str = "") -> sg.Extraction:
     return extract_all([(text, title)], pipeline)[0]
 
 
@@ -128,7 +128,7 @@ def test_a_pipeline_is_loaded_once_and_named_if_it_is_not_there(pipeline: str) -
 
 def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(MissingExtra, match=r"stratarag\[nlp\]"):
+    with pytest.raises(MissingExtra, match=r"stratagraph\[nlp\]"):
         load("not loaded before")
 
 
@@ -141,15 +141,15 @@ def test_the_setting_is_checked(wrong: Any) -> None:
 def test_an_index_is_built_and_opened_with_it(pipeline: str, tmp_path: Path) -> None:
     config = {"extraction": {"spacy": pipeline}}
     path = tmp_path / "index"
-    sr.build_index([sr.Document("a", TEXT)], path=path, config=config, embedder=FakeEmbedder()).close()
-    with sr.open_index(path, embedder=FakeEmbedder()) as index:
-        index.insert([sr.Document("b", "Here sails The Silver Heron.")])
+    sg.build_index([sg.Document("a", TEXT)], path=path, config=config, embedder=FakeEmbedder()).close()
+    with sg.open_index(path, embedder=FakeEmbedder()) as index:
+        index.insert([sg.Document("b", "Here sails The Silver Heron.")])
         ships = [entity for entity in index.entities() if entity.type == "vessel"]
         assert [set(ship.documents) for ship in ships] == [{"a", "b"}]
 
 
 async def test_another_pipeline_or_none_extracts_again(pipeline: str) -> None:
-    index = sr.build_index([sr.Document("a", "it is the mara quill of old.")], embedder=FakeEmbedder())
+    index = sg.build_index([sg.Document("a", "it is the mara quill of old.")], embedder=FakeEmbedder())
     corpus = snapshot_of(index)
 
     async def extract(previous: Stored, spacy: str | None) -> tuple[Stored, list[str]]:
@@ -173,10 +173,10 @@ async def test_another_pipeline_or_none_extracts_again(pipeline: str) -> None:
 def test_where_a_model_fails_the_pipeline_reads_and_what_is_missing_is_said_first(pipeline: str) -> None:
     model = CountingModel(lambda prompt: written_summary(prompt) if "<passages>" in prompt else "no")
 
-    def build(spacy: str) -> sr.Index:
+    def build(spacy: str) -> sg.Index:
         config = {"extraction": {"mode": "llm", "spacy": spacy}, "max_failures": 1.0}
-        document = sr.Document("a", "it is the mara quill of old.")
-        return sr.build_index([document], llm=model, embedder=FakeEmbedder(), config=config)
+        document = sg.Document("a", "it is the mara quill of old.")
+        return sg.build_index([document], llm=model, embedder=FakeEmbedder(), config=config)
 
     with pytest.raises(ValueError, match="nowhere"):
         build("nowhere")

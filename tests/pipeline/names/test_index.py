@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratarag.errors import Damaged
-from stratarag.pipeline.names.index import NameIndex, canonical, words
-from stratarag.pipeline.names.linking import link
+from stratagraph.errors import Damaged
+from stratagraph.pipeline.names.index import NameIndex, canonical, words
+from stratagraph.pipeline.names.linking import link
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_the_same_names_give_the_same_arrays() -> None:
 def test_words_of_several_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["New York", "York", "New Delhi", "Old Delhi", "Delhi", "Yorke", "New York City"]
     whole = NameIndex.build(names)
-    monkeypatch.setattr("stratarag.pipeline.names.arrays._BATCH", 2)
+    monkeypatch.setattr("stratagraph.pipeline.names.arrays._BATCH", 2)
     parts = NameIndex.build(names)
     assert all(np.array_equal(whole[key], parts[key]) for key in whole)
 

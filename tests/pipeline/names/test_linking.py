@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import stratarag as sr
-from stratarag.pipeline.names.index import NameIndex
-from stratarag.pipeline.names.linking import Linked, link
-from stratarag.pipeline.walk import PassageWalk, Provenance
-from stratarag.testing import FakeEmbedder
-from stratarag.testing.opened import opened, snapshot_of
+import stratagraph as sg
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.names.linking import Linked, link
+from stratagraph.pipeline.walk import PassageWalk, Provenance
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.opened import opened, snapshot_of
 
 NAMES = [
     "Franz Liszt",
@@ -122,8 +122,8 @@ def test_an_index_without_names_links_nothing(names: list[str]) -> None:
 def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     texts = [f"A boat of the kind {n} is built of wood and was often sold." for n in range(30)]
     texts += ["The Quinceberry was made by Mara Quill.", "Mara Quill lies in Tolmouth, under a stone."]
-    index = sr.build_index(
-        [sr.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
+    index = sg.build_index(
+        [sg.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
     )
     snapshot, over = snapshot_of(index), opened(index, "lshtree")
     walk = PassageWalk(over.corpus, Provenance(over.graph, over.corpus.size), over.passages)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from stratarag.pipeline.names.index import NameIndex
+from stratagraph.pipeline.names.index import NameIndex
 
 WORDS = [
     "ada",

@@ -1,0 +1,32 @@
+"""stratagraph for LangChain: a retriever per method, over the index folders that the core writes."""
+
+from __future__ import annotations
+
+from stratagraph.errors import MissingExtra
+
+try:
+    from langchain_stratagraph._export import to_graph_documents
+    from langchain_stratagraph._vectors import PreparedVectors
+    from langchain_stratagraph.document_index import StrataDocumentIndex
+    from langchain_stratagraph.retrievers import (
+        BridgeRetriever,
+        DualSearchRetriever,
+        HierarchicalRetriever,
+        PPRRetriever,
+        TreeRetriever,
+    )
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "langchain_core":
+        raise
+    raise MissingExtra("langchain-core", "langchain") from error
+
+__all__ = [
+    "BridgeRetriever",
+    "DualSearchRetriever",
+    "HierarchicalRetriever",
+    "PPRRetriever",
+    "PreparedVectors",
+    "StrataDocumentIndex",
+    "TreeRetriever",
+    "to_graph_documents",
+]

@@ -1,0 +1,154 @@
+"""LangChain documents to the core's chunks, and hits back to documents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+
+from stratagraph import Chunk, Hit, Retrieval
+from stratagraph.records import Metadata, json_native
+
+IdKey = str | Callable[[Document], str]
+OURS = "stratagraph"
+SOURCE = "source"
+CHUNK = "chunk"
+_LISTED = 3
+
+
+def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> list[Chunk]:
+    """One chunk per document, in groups of equal document id, in the order given.
+
+    A text without any id that comes twice is taken once.
+    """
+    if isinstance(documents, Document):
+        raise TypeError("documents must be a list of documents, not one; pass [document]")
+    grouped: defaultdict[str, list[Document]] = defaultdict(list)
+    for document in documents:
+        if not isinstance(document, Document):
+            raise TypeError(
+                f"documents must be LangChain Documents, not {type(document).__name__}; "
+                "for strings there is from_texts"
+            )
+        identity, by_content = document_id(document, id_key)
+        if not (by_content and identity in grouped):
+            grouped[identity].append(document)
+    return [
+        _chunk(document, identity, ordinal)
+        for identity, pieces in grouped.items()
+        for ordinal, document in enumerate(pieces)
+    ]
+
+
+def of_texts(
+    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
+) -> list[Document]:
+    """Texts as documents.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many metadatas, or ids, as texts.
+    """
+    texts = list(texts)
+    for name, given in (("metadatas", metadatas), ("ids", ids)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(given)} {name}")
+    return [
+        Document(
+            id=ids[place] if ids else None,
+            page_content=text,
+            metadata=dict(metadatas[place]) if metadatas else {},
+        )
+        for place, text in enumerate(texts)
+    ]
+
+
+def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
+    """The id that a document is deleted by, and whether it is only a hash of its text.
+
+    Raises
+    ------
+    ValueError
+        If `id_key` is given and the document has no such id.
+    """
+    if id_key is not None:
+        found = id_key(document) if callable(id_key) else document.metadata.get(id_key)
+        if found is None or found == "":
+            raise ValueError(f"a document has no {id_key!r} in its metadata: {sorted(document.metadata)}")
+        return str(found), False
+    if document.id:
+        return document.id, False
+    if source := document.metadata.get(SOURCE):
+        return str(source), False
+    digest = hashlib.blake2b(document.page_content.encode("utf-8", "surrogatepass"), digest_size=16)
+    return digest.hexdigest(), True
+
+
+def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
+    text = document.page_content
+    given = document.metadata.get("start_index")
+    start = given if isinstance(given, int) and not isinstance(given, bool) else -1
+    return Chunk(
+        text=text,
+        document_id=identity,
+        ordinal=ordinal,
+        start=start,
+        end=start + len(text) if start >= 0 else -1,
+        metadata={key: json_native(value) for key, value in document.metadata.items() if key != OURS},
+        ref=document.id or "",
+    )
+
+
+def to_document(hit: Hit, trace: Metadata) -> Document:
+    """A hit as a document; what we know about it stands under `metadata["stratagraph"]`, with its trace.
+
+    A `source` is always there, so that a prompt may show it: the caller's own, where all that the hit rests
+    on has the same, else the document ids.
+    """
+    ours = {**hit.provenance(), "trace": json_native(trace)}
+    metadata = json_native(hit.metadata)
+    if hit.kind != CHUNK:
+        ours["metadata"] = metadata
+        metadata = {key: value for key, value in metadata.items() if key == SOURCE}
+    source = metadata.get(SOURCE) or _listed(hit.documents)
+    return Document(
+        id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, SOURCE: source, OURS: ours}
+    )
+
+
+def _listed(documents: Sequence[str]) -> str:
+    """The first few document ids, and how many there are beside them."""
+    more = len(documents) - _LISTED
+    return ", ".join(documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def to_documents(retrieval: Retrieval) -> list[Document]:
+    """The hits of a retrieval as documents, in their order."""
+    return [to_document(*pair) for pair in zip(retrieval.hits, retrieval.trace, strict=True)]
+
+
+def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> Retrieval:
+    """Documents that a retriever of ours returned, or any others, as a retrieval with their present texts."""
+    hits, traces = [], []
+    for place, document in enumerate(documents, 1):
+        ours = document.metadata.get(OURS)
+        known = ours if isinstance(ours, Mapping) else {}
+        own = {key: value for key, value in document.metadata.items() if key != OURS}
+        identity = document.id or f"document-{place}"
+        hits.append(
+            Hit.restored(
+                document.page_content,
+                ours,
+                id=identity,
+                document=str(document.metadata.get(SOURCE, identity)),
+                score=None,
+                metadata=known.get("metadata", own),
+                ref=document.id or "",
+            )
+        )
+        traces.append(known.get("trace", {}))
+    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))

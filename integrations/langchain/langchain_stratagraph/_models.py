@@ -1,0 +1,296 @@
+"""LangChain's models as the core's: chat models wrapped, embeddings as they are but for their retries."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, get_args
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.prompt_values import PromptValue
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel
+
+from stratagraph.models.clients import PerLoop
+from stratagraph.models.completion import Completion
+from stratagraph.models.messages import Messages
+from stratagraph.models.sampling import sampling_settings
+from stratagraph.models.schema import sent_schema
+
+_callbacks: ContextVar[Callbacks] = ContextVar("stratagraph_callbacks", default=None)
+_NAME_ATTRIBUTES = ("model_name", "model", "model_id", "repo_id", "deployment_name")
+_ADDRESS_ATTRIBUTES = ("openai_api_base", "base_url", "azure_endpoint", "endpoint_url")
+_FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refuse any temperature but theirs
+_OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
+
+
+@contextmanager
+def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
+    """Hand these callbacks to every model call made inside; they travel into the core's own threads."""
+    token = _callbacks.set(callbacks)
+    try:
+        yield
+    finally:
+        _callbacks.reset(token)
+
+
+def to_chat_model(llm: Any) -> Any:
+    """What the core takes as a chat model: a LangChain model wrapped, what it knows itself as it is."""
+    if isinstance(llm, Runnable):
+        return LangChainChatModel(llm)
+    if llm is None or isinstance(llm, dict | str) or hasattr(llm, "complete") or hasattr(llm, "acomplete"):
+        return llm
+    raise TypeError(f"llm must be a LangChain model or have `complete`, not {type(llm).__name__}: {llm!r}")
+
+
+def to_embedder(embedding: Any) -> Any:
+    """What the core takes as an embedder: embeddings of a service wrapped, all others as they are."""
+    serves = any(hasattr(embedding, name) for name in ("async_client", "_async_client"))
+    return ServiceEmbedder(embedding) if isinstance(embedding, Embeddings) and serves else embedding
+
+
+class ServiceEmbedder:
+    """Embeddings of a service, as copies that do not retry by themselves; otherwise what they are.
+
+    Asynchronous clients belong to one event loop: each loop has a copy of its own.
+    """
+
+    def __init__(self, embedding: Any) -> None:
+        self._given = embedding
+        self._blocking = _prepared(embedding)
+        self._in_loop: PerLoop[Any] = PerLoop(lambda: _prepared(embedding, fresh=True))
+
+    def __getattr__(self, name: str) -> Any:
+        """Names and dimensions, by which an index knows its embedder."""
+        return getattr(self.__dict__["_given"], name)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        vectors: list[list[float]] = self._blocking.embed_documents(texts)
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        vector: list[float] = self._blocking.embed_query(text)
+        return vector
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The async twin of `embed_documents`."""
+        vectors: list[list[float]] = await self._in_loop.get().aembed_documents(texts)
+        return vectors
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The async twin of `embed_query`."""
+        vector: list[float] = await self._in_loop.get().aembed_query(text)
+        return vector
+
+
+class _Prepared:
+    """A copy of a model, and its structured outputs by schema."""
+
+    def __init__(self, model: Any, *, cold: bool, fresh: bool = False) -> None:
+        self.model = _prepared(model, cold=cold, fresh=fresh)
+        self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
+
+    def structured(self, schema: type[Any] | None) -> Runnable[Any, Any] | None:
+        """The structured output for a schema; None where there is none."""
+        if schema is None:
+            return None
+        if schema not in self._structured:
+            try:
+                self._structured[schema] = _with_structure(self.model, schema)
+            except (NotImplementedError, AttributeError, TypeError, ValueError, ImportError):
+                self._structured[schema] = None
+        return self._structured[schema]
+
+
+class TwoMessages(PromptValue):
+    """A prompt for any model of LangChain: messages for chat models, one text for the others."""
+
+    system: str
+    user: str
+
+    def to_string(self) -> str:
+        """The prompt as one text."""
+        return str(Messages(self.system, self.user))
+
+    def to_messages(self) -> list[BaseMessage]:
+        """The prompt as one or two messages."""
+        kinds = {"system": SystemMessage, "user": HumanMessage}
+        return [kinds[role](content=text) for role, text in Messages(self.system, self.user).by_role]
+
+
+class LangChainChatModel:
+    """A LangChain model, or any runnable from text to a message or text, behind `stratagraph.protocols`.
+
+    With a `schema`, the model's own structured output is asked for it as JSON schema, and what it wrote is
+    returned unread. The model is a copy that does not retry by itself, at temperature 0 where none was set;
+    asynchronous clients belong to one event loop, so that each loop has a copy of its own.
+    """
+
+    def __init__(self, model: Runnable[Any, Any]) -> None:
+        inner, self._bound = _unbound(model)
+        self._given = model
+        self._takes_messages = _takes_messages(model)
+        self.name = model_name(model)
+        self.address = _first(inner, _ADDRESS_ATTRIBUTES)
+        self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
+        self._prepare(cold=True)
+
+    def _prepare(self, *, cold: bool) -> None:
+        self._blocking = _Prepared(self._given, cold=cold)
+        self._in_loop = PerLoop(lambda: _Prepared(self._given, cold=cold, fresh=True))
+        self.settings = sampling_settings(_unbound(self._blocking.model)[0], self._bound)
+
+    def takes_schema(self, schema: type[Any]) -> bool:
+        """Whether the model has structured output."""
+        return self._blocking.structured(schema) is not None
+
+    def drop_temperature(self) -> bool:
+        """Use the model's own temperature; whether it had been another."""
+        before = self.settings
+        self._prepare(cold=False)
+        return self.settings != before
+
+    def _input(self, prompt: str) -> PromptValue | str:
+        messages = Messages.of(prompt)
+        if not self._takes_messages:
+            return str(prompt)
+        return TwoMessages(system=messages.system, user=messages.user)
+
+    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The model's answer; JSON text where `schema` was honoured."""
+        model = self._blocking.structured(schema) or self._blocking.model
+        return _completion(model.invoke(self._input(prompt), _config()))
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The async twin of `complete`."""
+        own = self._in_loop.get()
+        model = own.structured(schema) or own.model
+        return _completion(await model.ainvoke(self._input(prompt), _config()))
+
+    def stream(self, prompt: str) -> Iterator[str]:
+        """The answer in pieces."""
+        for piece in self._blocking.model.stream(self._input(prompt), _config()):
+            yield _text(piece)
+
+    async def astream(self, prompt: str) -> AsyncIterator[str]:
+        """The async twin of `stream`."""
+        async for piece in self._in_loop.get().model.astream(self._input(prompt), _config()):
+            yield _text(piece)
+
+
+def _takes_messages(model: Runnable[Any, Any]) -> bool:
+    """Whether a runnable begins with a model, and not with something of the user's that expects text."""
+    try:
+        inputs = get_args(model.InputType)
+    except TypeError:  # a runnable that does not say what it takes
+        return False
+    return any(isinstance(kind, type) and issubclass(kind, PromptValue) for kind in inputs)
+
+
+def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
+    """The model's structured output for a schema, as JSON schema: given a class, clients validate it."""
+    make = model.with_structured_output
+    keywords = {"strict": True} if "strict" in inspect.signature(make).parameters else {}
+    structured: Runnable[Any, Any] = make(sent_schema(schema), include_raw=True, **keywords)
+    return structured
+
+
+def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
+    """A copy that does not retry by itself, never the user's object.
+
+    `cold`: at temperature 0 if none is set; `fresh`: with asynchronous connections of its own.
+    """
+    inner = getattr(model, "bound", None)
+    if isinstance(inner, Runnable):
+        prepared = _prepared(inner, cold=cold, fresh=fresh)
+        return model if prepared is inner else model.model_copy(update={"bound": prepared})
+    if not isinstance(model, BaseLanguageModel | Embeddings) or not isinstance(model, BaseModel):
+        return model
+    updates = _without_retries(model, fresh=fresh)
+    if cold and "temperature" in type(model).model_fields and "temperature" not in model.model_fields_set:
+        unset = model.temperature is None  # type: ignore[attr-defined]
+        if unset and not _FIXED_TEMPERATURE.search(model_name(model)):
+            updates["temperature"] = 0.0
+    renewed = fresh and hasattr(model, "_set_clients")  # as Ollama's: makes clients from the fields
+    copy = model.model_copy(update=updates) if updates or renewed else model
+    if renewed:
+        copy._set_clients()  # type: ignore[attr-defined]
+    return copy
+
+
+def _without_retries(model: Any, *, fresh: bool) -> dict[str, Any]:
+    """The fields in which a model holds clients of OpenAI, with clients that do not retry."""
+    updates: dict[str, Any] = {}
+    for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
+        held: Any = getattr(model, resource, None)
+        client: Any = getattr(model, root, None) or getattr(held, "_client", None)
+        if not hasattr(client, "with_options"):
+            continue
+        options: dict[str, Any] = {"max_retries": 0}
+        if fresh and resource == "async_client" and getattr(model, "http_async_client", None) is None:
+            options["http_client"] = import_module("openai").DefaultAsyncHttpxClient()
+        own = client.with_options(**options)
+        if hasattr(model, root):
+            updates |= {root: own, resource: own.chat.completions}
+        elif hasattr(own, "embeddings"):
+            updates[resource] = own.embeddings
+    return updates
+
+
+def _config() -> RunnableConfig | None:
+    callbacks = _callbacks.get()
+    return None if callbacks is None else {"callbacks": callbacks}
+
+
+def _text(answer: Any) -> str:
+    return str(answer.text) if isinstance(answer, BaseMessage) else str(answer)
+
+
+def _completion(result: Any) -> Completion:
+    """What the model wrote, with its usage and the reason why it stopped."""
+    if isinstance(result, dict) and "raw" in result:
+        result = result["raw"]
+    if not isinstance(result, BaseMessage):
+        return Completion(_dump(result))
+    calls = [*getattr(result, "tool_calls", ()), *getattr(result, "invalid_tool_calls", ())]
+    text = _dump(calls[0]["args"]) if calls else _text(result)
+    about = result.response_metadata
+    usage = getattr(result, "usage_metadata", None) or about.get("token_usage")
+    reason = next((about[key] for key in ("finish_reason", "done_reason", "stop_reason") if key in about), "")
+    return Completion.of(text or result.additional_kwargs.get("refusal") or "", usage, reason)
+
+
+def _dump(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
+    """The model itself, and what bindings of it pass on."""
+    bound: dict[str, Any] = {}
+    while isinstance(inner := getattr(model, "bound", None), Runnable):
+        bound = {**getattr(model, "kwargs", {}), **bound}
+        model = inner
+    return model, bound
+
+
+def _first(model: Any, names: tuple[str, ...]) -> str:
+    found = (getattr(model, name, None) for name in names)
+    return next((value for value in found if isinstance(value, str) and value), "")
+
+
+def model_name(model: Any) -> str:
+    """The model's name as its provider writes it, else its class; the same for all bindings of it."""
+    inner, _ = _unbound(model)
+    return _first(inner, _NAME_ATTRIBUTES) or type(inner).__name__

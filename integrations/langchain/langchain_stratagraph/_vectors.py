@@ -1,0 +1,157 @@
+"""LangChain's vector stores as places where an index keeps its vectors.
+
+A store's generic interface takes texts, which it embeds by its own object, and no vectors. So rows are added
+through a copy of the store that differs in that object: the copy's hands out the vectors that were prepared.
+Searches are by vector; filters have no common form, and are put in that of the stores that are known here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from stratagraph.errors import VectorStoreError
+from stratagraph.records import VECTOR_FIELD, VectorRow
+
+Where = Mapping[str, Sequence[str]]
+
+
+def to_table(store: Any) -> LangChainTable:
+    """What the core takes as a vector table."""
+    if not isinstance(store, VectorStore):
+        raise TypeError(f"vectors must be a VectorStore of LangChain, not {type(store).__name__}: {store!r}")
+    return LangChainTable(store)
+
+
+class PreparedVectors(Embeddings):
+    """Embeddings that embed nothing: they give each text the vector that was prepared for it.
+
+    For stores that cannot be copied: make the store itself with `embedding=PreparedVectors()`.
+    """
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, Sequence[float]] = {}
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The prepared vectors.
+
+        Raises
+        ------
+        VectorStoreError
+            If there is none for a text.
+        """
+        if missing := [text for text in texts if text not in self.vectors]:
+            raise VectorStoreError(
+                f"a store that an index of stratagraph writes to was asked to embed {missing[0][:60]!r}: "
+                "search and add through the index, or through a store object of its own for other texts"
+            )
+        return [list(self.vectors[text]) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The prepared vector."""
+        return self.embed_documents([text])[0]
+
+
+class LangChainTable:
+    """A vector store of LangChain."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self.name = f"LangChain's {type(store).__name__}"
+        self._store = store
+        self._filter = _filter_of(store)
+        self.filters = self._filter is not None
+
+    def put(self, rows: Sequence[VectorRow]) -> None:
+        """Add rows, by a copy of the store whose embeddings are the rows' vectors."""
+        documents = [Document(id=row.id, page_content=row.id, metadata=dict(row.fields)) for row in rows]
+        store, prepared = _prepared(self._store)
+        given = {row.id: row.vector for row in rows}
+        prepared.vectors.update(given)
+        try:
+            store.add_documents(documents, ids=[row.id for row in rows])
+        finally:
+            for text in given:
+                prepared.vectors.pop(text, None)
+
+    def get(self, ids: Sequence[str]) -> dict[str, Any]:
+        """The vectors of rows, as their field has them."""
+        try:
+            found = self._store.get_by_ids(list(ids))
+        except NotImplementedError as error:
+            raise VectorStoreError(
+                f"{self.name} cannot give rows by their ids (get_by_ids), which an index needs"
+            ) from error
+        return dict(map(_read, found))
+
+    def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
+        """The rows most like a vector."""
+        filtered = {} if self._filter is None else {"filter": self._filter(where)}
+        found = self._store.similarity_search_by_vector(list(vector), k=k, **filtered)
+        return [_read(each) for each in found]
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+        if self._store.delete(list(ids)) is False:
+            raise VectorStoreError(f"{self.name} refused to delete {len(ids)} rows")
+
+
+def _read(document: Document) -> tuple[str, Any]:
+    """The id and the vector of a row; the id is its text, too, as not every store tells it."""
+    return document.page_content, document.metadata.get(VECTOR_FIELD)
+
+
+def _prepared(store: VectorStore) -> tuple[VectorStore, PreparedVectors]:
+    """A store that gives texts prepared vectors, and where these go."""
+    own = store.embeddings
+    if isinstance(own, PreparedVectors):
+        return store, own
+    twin, prepared = copy.copy(store), PreparedVectors()
+    for name, value in list(vars(twin).items()):
+        if own is not None and value is own:
+            setattr(twin, name, prepared)
+    if twin.embeddings is not prepared:
+        raise VectorStoreError(
+            f"{type(store).__name__} does not say by which object it embeds: make it with "
+            "embedding=PreparedVectors() (from langchain_stratagraph)"
+        )
+    return twin, prepared
+
+
+def _filter_of(store: VectorStore) -> Callable[[Where], Any] | None:
+    """What makes a filter in the form that a store takes; None if it is not known."""
+    packages = {base.__module__.partition(".")[0] for base in type(store).__mro__}
+    if "langchain_qdrant" in packages:
+        return partial(_qdrant, getattr(store, "metadata_payload_key", "metadata"))
+    if "langchain_chroma" in packages:
+        return _all_of
+    if "langchain_postgres" in packages:
+        return _all_of
+    own = {base.__module__ for base in type(store).__mro__}
+    return _function if "langchain_core.vectorstores.in_memory" in own else None
+
+
+def _qdrant(payload: str, where: Where) -> Any:
+    models = import_module("qdrant_client.models")
+    return models.Filter(
+        must=[
+            models.FieldCondition(key=f"{payload}.{name}", match=models.MatchAny(any=list(values)))
+            for name, values in where.items()
+        ]
+    )
+
+
+def _all_of(where: Where) -> dict[str, Any]:
+    conditions = [{name: {"$in": list(values)}} for name, values in where.items()]
+    return conditions[0] if len(conditions) == 1 else {"$and": conditions}
+
+
+def _function(where: Where) -> Callable[[Document], bool]:
+    wanted = {name: frozenset(values) for name, values in where.items()}
+    return lambda document: all(document.metadata.get(name) in values for name, values in wanted.items())

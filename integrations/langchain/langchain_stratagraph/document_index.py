@@ -1,0 +1,221 @@
+"""An index folder as what `langchain_core.indexing.index` keeps equal to a set of documents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
+from langchain_core.documents import Document
+from langchain_core.indexing import DeleteResponse, UpsertResponse
+from langchain_core.indexing.base import DocumentIndex
+from langchain_core.runnables import run_in_executor
+from pydantic import ConfigDict, PrivateAttr
+
+from langchain_stratagraph._convert import SOURCE, to_chunks
+from langchain_stratagraph._models import use_callbacks
+from langchain_stratagraph._pieces import joined, piece_id
+from stratagraph import Chunk, Index
+from stratagraph.errors import NotAnIndex
+from stratagraph.records import json_native
+
+if TYPE_CHECKING:
+    from langchain_stratagraph._base import IndexRetriever
+
+
+class StrataDocumentIndex(DocumentIndex):
+    """Documents under ids of their own, for `langchain_core.indexing.index` with any `cleanup`.
+
+    Made by `document_index(path, ...)` of a retriever class, which opens the folder, or begins it with the
+    first documents; or by `as_document_index()` of a retriever. Each document is one piece of what its
+    `metadata["source"]` names (or the retriever's `id_key`), and is replaced and deleted by `Document.id`;
+    one without is given a hash of its text and metadata. Each batch is one change of the folder, so give
+    `index` a large `batch_size`. Blank documents are `failed` in the response.
+
+    Examples
+    --------
+    >>> destination = TreeRetriever.document_index("idx", embedding=embeddings)  # doctest: +SKIP
+    >>> index(docs, records, destination, cleanup="full", source_id_key="source")  # doctest: +SKIP
+    >>> destination.retriever.invoke("What do the letters say about the flood?")  # doctest: +SKIP
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    _retriever: Any = PrivateAttr(None)
+    _kind: Any = PrivateAttr(None)
+    _building: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _beginning: Any = PrivateAttr(default_factory=threading.Lock)
+
+    @classmethod
+    def over(cls, retriever: IndexRetriever) -> StrataDocumentIndex:
+        """The one of an index that is there."""
+        made = cls()
+        made._retriever = retriever
+        return made
+
+    @classmethod
+    def beginning(cls, kind: type[IndexRetriever], arguments: dict[str, Any]) -> StrataDocumentIndex:
+        """One that is built when the first documents come, with these arguments of `from_documents`."""
+        made = cls()
+        made._kind, made._building = kind, {"id_key": document_of, **arguments}
+        return made
+
+    @property
+    def retriever(self) -> IndexRetriever:
+        """The retriever over what is there.
+
+        Raises
+        ------
+        NotAnIndex
+            If no document has come yet.
+        """
+        if self._retriever is None:
+            path = self._building.get("path")
+            raise NotAnIndex(f"there is no index at {path!r} yet; it begins with the first documents")
+        retriever: IndexRetriever = self._retriever
+        return retriever
+
+    # What `index` asks of it
+
+    def upsert(
+        self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> UpsertResponse:
+        """Add documents; one whose id is there is replaced. `callbacks` are told of the model calls."""
+        _refuse(kwargs)
+        documents, blank = _sorted(items)
+        with self._beginning:
+            if self._retriever is None and documents:
+                self._retriever = self._kind.from_documents(documents, callbacks=callbacks, **self._building)
+                documents = []
+        if self._retriever is not None and (documents or self._held(blank)):
+            with use_callbacks(callbacks):
+                self._index.insert(joined(self._index, self._chunks(documents), blank))
+        return _response(items, blank)
+
+    async def aupsert(
+        self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> UpsertResponse:
+        """The async twin of `upsert`."""
+        if self._retriever is None:
+            return await run_in_executor(None, self.upsert, items, callbacks=callbacks, **kwargs)
+        _refuse(kwargs)
+        documents, blank = _sorted(items)
+        if documents or self._held(blank):
+            with use_callbacks(callbacks):
+                await self._index.ainsert(joined(self._index, self._chunks(documents), blank))
+        return _response(items, blank)
+
+    def delete(
+        self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> DeleteResponse:
+        """Remove documents by their own ids; unknown ones are ignored.
+
+        Raises
+        ------
+        ValueError
+            If no ids are given.
+        """
+        _refuse(kwargs)
+        found = self._held(_given(ids))
+        if found:
+            with use_callbacks(callbacks):
+                self._index.insert(joined(self._index, (), found))
+        return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
+
+    async def adelete(
+        self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
+    ) -> DeleteResponse:
+        """The async twin of `delete`."""
+        _refuse(kwargs)
+        found = self._held(_given(ids))
+        if found:
+            with use_callbacks(callbacks):
+                await self._index.ainsert(joined(self._index, (), found))
+        return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
+
+    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
+        """The documents with these ids, as they were given; unknown ones are left out."""
+        _refuse(kwargs)
+        return [
+            Document(id=piece_id(chunk), page_content=chunk.text, metadata=dict(chunk.metadata))
+            for chunk in self._pieces(ids)
+        ]
+
+    # As a retriever
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        return self.retriever._get_relevant_documents(query, run_manager=run_manager, **options)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        return await self.retriever._aget_relevant_documents(query, run_manager=run_manager, **options)
+
+    @property
+    def _index(self) -> Index:
+        return self.retriever.index
+
+    def _chunks(self, documents: Sequence[Document]) -> list[Chunk]:
+        return to_chunks(documents, self.retriever.id_key or document_of)
+
+    def _pieces(self, ids: Sequence[str]) -> list[Chunk]:
+        if self._retriever is None or not ids:
+            return []
+        self._index.reload()
+        return self._index.find_chunks(ids)
+
+    def _held(self, ids: Sequence[str]) -> list[str]:
+        """Those ids that are in the index, in the order given."""
+        present = {piece_id(chunk) for chunk in self._pieces(ids)}
+        return [each for each in dict.fromkeys(ids) if each in present]
+
+
+def document_of(document: Document) -> str:
+    """What a piece is of: its source, else itself."""
+    return str(document.metadata.get(SOURCE) or document.id)
+
+
+def _refuse(arguments: dict[str, Any]) -> None:
+    """Raise a `TypeError` that names what nothing here would obey."""
+    if arguments:
+        raise TypeError(f"StrataDocumentIndex knows no argument {min(arguments)!r} here")
+
+
+def _given(ids: list[str] | None) -> list[str]:
+    if ids is None:
+        raise ValueError("give the ids of the documents to delete")
+    return ids
+
+
+def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
+    """The documents that have a text, each with an id, of equal ids the last; and the ids of blank ones."""
+    documents = {_id(each): each for each in items}
+    blank = [identity for identity, each in documents.items() if not each.page_content.strip()]
+    good = [
+        Document(id=identity, page_content=each.page_content, metadata=each.metadata)
+        for identity, each in documents.items()
+        if identity not in blank
+    ]
+    return good, blank
+
+
+def _response(items: Sequence[Document], blank: Sequence[str]) -> UpsertResponse:
+    ids = dict.fromkeys(map(_id, items))
+    return UpsertResponse(succeeded=[each for each in ids if each not in blank], failed=list(blank))
+
+
+def _id(document: Document) -> str:
+    """The document's own id, else a hash of all that it is."""
+    if document.id:
+        return document.id
+    metadata = json.dumps(json_native(document.metadata), sort_keys=True)
+    content = f"{metadata}\n{document.page_content}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,25 @@
+"""stratagraph for LlamaIndex: an index class per method, over the index folders that the core writes."""
+
+from __future__ import annotations
+
+from stratagraph.errors import MissingExtra
+
+try:
+    from llama_index_stratagraph._export import to_property_graph
+    from llama_index_stratagraph.indices import ArchRAGIndex, HiRAGIndex, LSHTreeIndex, NodeRAGIndex
+    from llama_index_stratagraph.retriever import StrataRetriever
+    from llama_index_stratagraph.synthesizer import CoreSynthesizer
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "llama_index":
+        raise
+    raise MissingExtra("llama-index-core", "llama-index") from error
+
+__all__ = [
+    "ArchRAGIndex",
+    "CoreSynthesizer",
+    "HiRAGIndex",
+    "LSHTreeIndex",
+    "NodeRAGIndex",
+    "StrataRetriever",
+    "to_property_graph",
+]

@@ -1,0 +1,400 @@
+"""What all indexes have in common: making one, opening it, asking it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from llama_index.core import Settings
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.ingestion import arun_transformations, run_transformations
+from llama_index.core.llms import LLM
+from llama_index.core.llms.utils import LLMType, resolve_llm
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
+from llama_index.core.storage.storage_context import StorageContext
+
+from llama_index_stratagraph._arguments import check_constructor, chosen
+from llama_index_stratagraph._convert import to_chunks
+from llama_index_stratagraph._models import settings_llm
+from llama_index_stratagraph._registry import FolderStruct
+from llama_index_stratagraph._setup import Setup, StrPath
+from llama_index_stratagraph._store import FolderStore, located
+from llama_index_stratagraph._updating import UpdatingIndex
+from llama_index_stratagraph.retriever import StrataRetriever
+from llama_index_stratagraph.synthesizer import CoreSynthesizer
+from stratagraph import Chunk, Estimate, Index, Prices, aestimate, estimate, search_options
+from stratagraph.errors import MethodMissing
+from stratagraph.question import SHARED_OPTIONS, Length
+
+_RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
+_NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
+
+
+class StrataIndex(UpdatingIndex):
+    """An index folder behind LlamaIndex's `BaseIndex`, for one method; use a subclass.
+
+    LlamaIndex's own split is kept: each node becomes one chunk, under its node id, and belongs to the
+    document that it was made from. The folder is what counts: documents are added, replaced and deleted
+    there, in one step for each call, and the docstore follows. A document that is inserted again replaces
+    itself.
+
+    Parameters
+    ----------
+    nodes
+        Nodes to index. From documents, use `from_documents`.
+    llm
+        What writes summaries. None takes the one set in `Settings`; where none is set, or with False, no
+        model is called and summaries are extractive. OpenAI is never assumed.
+    embed_model
+        What embeds. None takes the one set in `Settings`; where none is set, or with False, the local
+        default of stratagraph (when an index is opened: the one it was built with).
+    path
+        The index folder. None means a private one, gone with the index object unless it is persisted:
+        `index.storage_context.persist(dir)` puts a copy of the folder under `dir`, and
+        `load_index_from_storage` opens that copy and goes on in it.
+    core
+        An open index of the core, instead of nodes.
+    config, budget, cache
+        As in `stratagraph.build_index`.
+    shards
+        Build shards in the folder: so many, or one for each value of this metadata key; see
+        `stratagraph.build_shards`.
+    partial
+        Open shards of which some are missing: the others answer, and nothing can be changed.
+    vectors
+        A vector store of LlamaIndex (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) in which
+        vectors are kept and searched instead of in the folder; it needs a `path`. Persisting such an index
+        copies nothing: what is persisted names the folder, and is loaded with the same `vectors`.
+    mapper
+        Where what no model is paid for runs, as `"processes"` or `"ray"`; see `stratagraph.mapper`. Later
+        updates through this index use it too.
+    objects, index_struct, storage_context, callback_manager, transformations, show_progress
+        As in `BaseIndex`.
+
+    Attributes
+    ----------
+    core
+        The open index of the core, for everything that LlamaIndex has no word for.
+    """
+
+    method: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the method's search options, and their descriptions, from the core."""
+        super().__init_subclass__(**kwargs)
+        found = search_options(cls.method)
+        cls.options = tuple(option.name for option in found)
+        lines = [f"{option.name}\n    {option.description}" for option in found]
+        text = inspect.cleandoc(cls.__doc__ or "")
+        cls.__doc__ = "\n\n".join([text, "Search options, as `as_retriever` takes them:", *lines])
+
+    def __init__(
+        self,
+        nodes: Sequence[BaseNode] | None = None,
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        path: StrPath | None = None,
+        core: Index | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        shards: int | str | None = None,
+        vectors: Any = None,
+        mapper: Any = None,
+        partial: bool = False,
+        objects: Sequence[IndexNode] | None = None,
+        index_struct: FolderStruct | None = None,
+        storage_context: StorageContext | None = None,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        self._setup = Setup(
+            self.method,
+            llm,
+            embed_model,
+            path,
+            config,
+            budget,
+            cache,
+            show_progress,
+            shards,
+            vectors,
+            mapper,
+            partial,
+        )
+        if core is None and index_struct is not None:
+            core = self._setup.open(path or located(index_struct, self))
+        if core is not None:
+            self.core = self._checked(core)
+            index_struct = index_struct or self._struct()
+        super().__init__(
+            nodes=None if nodes is None else list(nodes),
+            objects=None if objects is None else list(objects),
+            index_struct=index_struct,
+            storage_context=storage_context,
+            callback_manager=callback_manager,
+            transformations=transformations,
+            show_progress=show_progress,
+        )
+        FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core)
+        self._note()
+
+    # Making one
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[Document],
+        storage_context: StorageContext | None = None,
+        show_progress: bool = False,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Split documents and build an index of them; keyword arguments as in the constructor.
+
+        Unlike in the base class, the documents' hashes are noted after the build: what a failed build did
+        not index is not taken for unchanged by a later `refresh_ref_docs`.
+        """
+        check_constructor(cls, kwargs)
+        transformations = transformations or Settings.transformations
+        with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
+            index = cls(
+                nodes=run_transformations(documents, transformations, show_progress=show_progress),
+                storage_context=storage_context,
+                callback_manager=callback_manager,
+                show_progress=show_progress,
+                transformations=transformations,
+                **kwargs,
+            )
+        index.docstore.set_document_hashes({document.id_: document.hash for document in documents})
+        return index
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Sequence[Document],
+        storage_context: StorageContext | None = None,
+        show_progress: bool = False,
+        callback_manager: CallbackManager | None = None,
+        transformations: list[TransformComponent] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The async twin of `from_documents`."""
+        check_constructor(cls, kwargs)
+        transformations = transformations or Settings.transformations
+        setup = _setup(cls, {**kwargs, "show_progress": show_progress})
+        with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
+            nodes = await arun_transformations(documents, transformations, show_progress=show_progress)
+            index = cls(
+                core=await setup.abuild(_flat(nodes)),
+                storage_context=storage_context,
+                callback_manager=callback_manager,
+                show_progress=show_progress,
+                transformations=transformations,
+                **kwargs,
+            )
+            await index.docstore.async_add_documents(nodes, allow_update=True)
+        await index.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
+        return index
+
+    @classmethod
+    def estimate(
+        cls,
+        documents: Sequence[Document],
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        transformations: list[TransformComponent] | None = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+    ) -> Estimate:
+        """What `from_documents` would cost, without a model call; see `stratagraph.estimate`.
+
+        `prices` are those of the model; None takes those that are known.
+        """
+        nodes = run_transformations(documents, transformations or Settings.transformations)
+        setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
+        return estimate(_flat(nodes), **setup.estimating(), prices=prices)
+
+    @classmethod
+    async def aestimate(
+        cls,
+        documents: Sequence[Document],
+        *,
+        llm: Any = None,
+        embed_model: Any = None,
+        transformations: list[TransformComponent] | None = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+    ) -> Estimate:
+        """The async twin of `estimate`."""
+        nodes = await arun_transformations(documents, transformations or Settings.transformations)
+        setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
+        return await aestimate(_flat(nodes), **setup.estimating(), prices=prices)
+
+    @classmethod
+    def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
+        """Open an index folder, whoever wrote it; keyword arguments as in the constructor.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder does not hold this class's method; and as `stratagraph.open_index` does.
+        """
+        check_constructor(cls, kwargs)
+        struct = cls.index_struct_cls(method=cls.method)
+        return cls(index_struct=struct, path=path, llm=llm, embed_model=embed_model, **kwargs)
+
+    @classmethod
+    async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
+        """The async twin of `load`."""
+        check_constructor(cls, kwargs)
+        setup = _setup(cls, {**kwargs, "path": path, "llm": llm, "embed_model": embed_model})
+        return cls(core=await setup.aopen(), llm=llm, embed_model=embed_model, **kwargs)
+
+    def build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
+        """Build the folder, and only then tell the docstore, so that it never knows more than the folder."""
+        struct = self._build_index_from_nodes(nodes, **build_kwargs)
+        self.docstore.add_documents(nodes, allow_update=True)
+        return struct
+
+    def _build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
+        self.core = self._setup.build(_flat(nodes))
+        return self._struct()
+
+    def _checked(self, core: Index) -> Index:
+        if self.method in core.methods:
+            return core
+        held = ", ".join(core.methods)
+        path = str(core.path)
+        core.close()
+        raise MethodMissing(
+            f"{type(self).__name__} needs the method {self.method}, and index {path!r} holds {held}; "
+            f"open it with stratagraph.open_index and add_method({self.method!r})"
+        )
+
+    def _struct(self) -> FolderStruct:
+        return self.index_struct_cls(folder=str(self.core.path.absolute()), method=self.method)
+
+    def close(self) -> None:
+        """Let go of the folder; a private one is removed."""
+        self.core.close()
+
+    # Asking it
+
+    def as_retriever(self, **kwargs: Any) -> StrataRetriever:
+        """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
+        known = [*_RETRIEVER, *SHARED_OPTIONS, *self.options]
+        given = chosen(f"{type(self).__name__}.as_retriever", kwargs, known)
+        options = {name: given.pop(name) for name in self.options if name in given}
+        given["search"] = {name: given.pop(name) for name in SHARED_OPTIONS if name in given}
+        defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
+        return StrataRetriever(self, options=options, **{**defaults, **given})
+
+    def as_query_engine(
+        self,
+        llm: LLMType | None = None,
+        *,
+        length: Length | None = None,
+        max_tokens: int | None = None,
+        **kwargs: Any,
+    ) -> BaseQueryEngine:
+        """A query engine.
+
+        The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
+        answers are extractive (see `CoreSynthesizer`) and no key is asked for. It answers in the method's own
+        way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given; its
+        answers are `"brief"` or `"full"` by `length`, or as suits the method, and rest on at most
+        `max_tokens` of the nodes (4000 by default).
+        """
+        model = self._query_llm(llm)
+        asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
+        if model is None and "response_mode" in kwargs and "response_synthesizer" not in kwargs:
+            raise ValueError("response_mode needs an LLM of LlamaIndex: pass llm=..., or set Settings.llm")
+        own = {"length": length, "max_tokens": max_tokens}
+        given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+        if asked_for and given:
+            names = " and ".join(given)
+            raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
+        retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
+        if model is not None and asked_for:
+            return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
+        return RetrieverQueryEngine(
+            retriever,
+            response_synthesizer=kwargs.get("response_synthesizer")
+            or CoreSynthesizer(
+                retriever,
+                llm=model,
+                **given,
+                streaming=bool(kwargs.get("streaming", False)),
+                callback_manager=self._callback_manager,
+            ),
+            node_postprocessors=kwargs.get("node_postprocessors"),
+            callback_manager=self._callback_manager,
+        )
+
+    def _answering_retriever(self, *, extractive: bool, **kwargs: Any) -> StrataRetriever:
+        """A retriever that finds as much, and of the kind, as the core's own answers rest on."""
+        passages = extractive or kwargs.get("rank", "walk") != "walk"
+        suited = {
+            "similarity_top_k": self.core.answer_k(self.method),
+            "view": "chunks" if passages else "nodes",
+        }
+        return self.as_retriever(**{**suited, **kwargs})
+
+    def as_chat_engine(
+        self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
+    ) -> BaseChatEngine:
+        """A chat engine.
+
+        Raises
+        ------
+        ValueError
+            If there is no LLM to chat with.
+        """
+        model = self._query_llm(llm)
+        if model is None:
+            raise ValueError(_NO_LLM)
+        return super().as_chat_engine(chat_mode=chat_mode, llm=model, **kwargs)
+
+    def _query_llm(self, llm: LLMType | None) -> LLM | None:
+        if llm is not None:
+            return resolve_llm(llm, callback_manager=self._callback_manager)
+        own = self._setup.llm
+        if own is None or own is False:
+            return None if own is False else settings_llm()
+        return own if isinstance(own, LLM) else None if self.core.has_llm else settings_llm()
+
+
+def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
+    """The nodes' chunks, gathered by document; the blank ones only if there are no others."""
+    chunks = [chunk for group in to_chunks(nodes).values() for chunk in group]
+    return [chunk for chunk in chunks if chunk.text.strip()] or chunks
+
+
+def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
+    """A constructor's arguments, as far as they concern the folder."""
+    names = (
+        "llm",
+        "embed_model",
+        "path",
+        "config",
+        "budget",
+        "cache",
+        "shards",
+        "vectors",
+        "mapper",
+        "partial",
+    )
+    given = {name: arguments[name] for name in names if name in arguments}
+    return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

@@ -1,0 +1,172 @@
+"""Nodes to the core's chunks, metadata filters to its `where`, and hits back to scored nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.schema import (
+    BaseNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from stratagraph import Chunk, Hit, Retrieval
+from stratagraph.question import Where
+from stratagraph.records import Metadata, json_native
+
+OURS = "stratagraph"
+SOURCE = "source"
+CHUNK = "chunk"
+
+
+def document_id(node: BaseNode) -> str:
+    """The document that a node is from; a node of no document is one of its own."""
+    return node.ref_doc_id or node.node_id
+
+
+def to_chunk(node: BaseNode, ordinal: int) -> Chunk:
+    """A node as a chunk. Its text without the metadata, which LlamaIndex would write into it."""
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    return Chunk(
+        text=node.get_content(metadata_mode=MetadataMode.NONE),
+        document_id=document_id(node),
+        ordinal=ordinal,
+        start=-1 if start is None or end is None else start,
+        end=-1 if start is None or end is None else end,
+        metadata={key: json_native(value) for key, value in node.metadata.items() if key != OURS},
+        ref=node.node_id,
+    )
+
+
+def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
+    """The chunks of nodes by document, in the order given."""
+    grouped: dict[str, list[Chunk]] = {}
+    for node in nodes:
+        chunks = grouped.setdefault(document_id(node), [])
+        chunks.append(to_chunk(node, len(chunks)))
+    return grouped
+
+
+def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
+    """A hit as a scored node; what we know about it stands under `metadata["stratagraph"]`, with its trace.
+
+    `held` is the framework's own node for the hit, if its docstore has it: then that is returned, as a
+    copy, with its relationships and templates.
+    """
+    ours = {**hit.provenance(), "trace": json_native(trace)}
+    if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
+        # A reader wants what we know, a prompt and an embedding do not.
+        node = held.model_copy(
+            update={
+                "metadata": {**held.metadata, OURS: ours},
+                "excluded_llm_metadata_keys": [*held.excluded_llm_metadata_keys, OURS],
+                "excluded_embed_metadata_keys": [*held.excluded_embed_metadata_keys, OURS],
+            }
+        )
+    else:
+        identity, documents = hit.ref or hit.id, hit.documents
+        metadata = json_native(hit.metadata)
+        if hit.kind != CHUNK:
+            ours["metadata"] = metadata
+            metadata = {key: value for key, value in metadata.items() if key == SOURCE}
+        apart = len(documents) == 1 and documents[0] != identity
+        node = TextNode(
+            id_=identity,
+            text=hit.text,
+            metadata={**metadata, OURS: ours},
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=documents[0])} if apart else {},
+            excluded_llm_metadata_keys=[OURS],
+            excluded_embed_metadata_keys=[OURS],
+        )
+    return NodeWithScore(node=node, score=float(hit.score))
+
+
+def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> Retrieval:
+    """Scored nodes, of ours or of anybody's, as a retrieval with their present texts."""
+    hits, traces = [], []
+    for scored in nodes:
+        node = scored.node
+        ours = node.metadata.get(OURS)
+        known = ours if isinstance(ours, Mapping) else {}
+        own = {key: value for key, value in node.metadata.items() if key != OURS}
+        hits.append(
+            Hit.restored(
+                node.get_content(metadata_mode=MetadataMode.NONE),
+                ours,
+                id=node.node_id,
+                document=document_id(node),
+                score=scored.score,
+                metadata=known.get("metadata", own),
+                ref=node.node_id,
+            )
+        )
+        traces.append(known.get("trace", {}))
+    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))
+
+
+def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:
+    """One filter of the core from its own form or from LlamaIndex's.
+
+    Raises
+    ------
+    ValueError
+        If both are given.
+    """
+    if filters is None:
+        return where
+    if where is not None:
+        raise ValueError("give a filter as `where` or as `filters`, not both")
+    return lambda metadata: _admits(filters, metadata)
+
+
+def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
+    results = (
+        _admits(item, metadata) if isinstance(item, MetadataFilters) else _fits(item, metadata.get(item.key))
+        for item in filters.filters
+    )
+    if filters.condition is FilterCondition.OR:
+        return any(results)
+    if filters.condition is FilterCondition.NOT:
+        return not any(results)
+    return all(results)
+
+
+def _fits(test: MetadataFilter, value: Any) -> bool:
+    """One comparison, as LlamaIndex's own store makes it; what cannot be compared does not fit."""
+    if test.operator is FilterOperator.IS_EMPTY:
+        return value is None or value == "" or value == []
+    if value is None:
+        return test.operator in (FilterOperator.NE, FilterOperator.NIN)
+    if test.operator not in _OPERATIONS:
+        raise ValueError(f"filters with the operator {test.operator.value!r} are not supported")
+    try:
+        return bool(_OPERATIONS[test.operator](value, test.value))
+    except (TypeError, AttributeError):
+        return False
+
+
+_OPERATIONS: dict[FilterOperator, Callable[[Any, Any], Any]] = {
+    FilterOperator.EQ: lambda value, wanted: value == wanted,
+    FilterOperator.NE: lambda value, wanted: value != wanted,
+    FilterOperator.GT: lambda value, wanted: value > wanted,
+    FilterOperator.GTE: lambda value, wanted: value >= wanted,
+    FilterOperator.LT: lambda value, wanted: value < wanted,
+    FilterOperator.LTE: lambda value, wanted: value <= wanted,
+    FilterOperator.IN: lambda value, wanted: value in wanted,
+    FilterOperator.NIN: lambda value, wanted: value not in wanted,
+    FilterOperator.ANY: lambda value, wanted: any(item in value for item in wanted),
+    FilterOperator.ALL: lambda value, wanted: all(item in value for item in wanted),
+    FilterOperator.CONTAINS: lambda value, wanted: wanted in value,
+    FilterOperator.TEXT_MATCH: lambda value, wanted: wanted in value,
+    FilterOperator.TEXT_MATCH_INSENSITIVE: lambda value, wanted: wanted.lower() in value.lower(),
+}

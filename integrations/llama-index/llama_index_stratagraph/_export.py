@@ -1,0 +1,89 @@
+"""The graph of an index as a property graph of LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from llama_index.core.graph_stores import SimplePropertyGraphStore
+from llama_index.core.graph_stores.types import (
+    TRIPLET_SOURCE_KEY,
+    ChunkNode,
+    EntityNode,
+    LabelledNode,
+    PropertyGraphStore,
+    Relation,
+)
+
+from stratagraph import Chunk, GraphEntity, GraphRelation, Index
+
+RELATED, MENTIONS = "RELATED_TO", "MENTIONS"
+_BATCH = 500
+
+T = TypeVar("T")
+
+
+def to_property_graph(index: Index, store: PropertyGraphStore | None = None) -> PropertyGraphStore:
+    """The chunks, entities and relations of an index, in a property graph store.
+
+    Entities are `EntityNode`s (label: the type; properties: the description), relations join them as
+    `RELATED_TO` with description and weight. Chunks are `ChunkNode`s, joined as `MENTIONS` to each entity
+    that they name, so that every source is kept; LlamaIndex's `triplet_source_id` holds the first of them.
+    `PropertyGraphIndex.from_existing` takes the store.
+
+    Parameters
+    ----------
+    index
+        An open index of the core.
+    store
+        Where to put them; None makes a `SimplePropertyGraphStore`, which lives in memory.
+    """
+    target = SimplePropertyGraphStore() if store is None else store
+    names: dict[str, str] = {}
+    for chunks in _batches(chunk for group in index.chunks().values() for chunk in group):
+        target.upsert_nodes([_chunk(chunk) for chunk in chunks])
+    for entities in _batches(index.entities()):
+        nodes = [_entity(entity) for entity in entities]
+        names.update((entity.id, node.id) for entity, node in zip(entities, nodes, strict=True))
+        labelled: list[LabelledNode] = list(nodes)
+        target.upsert_nodes(labelled)
+        target.upsert_relations([edge for entity in entities for edge in _mentions(entity, names[entity.id])])
+    for relations in _batches(index.relations()):
+        target.upsert_relations([_relation(each, names) for each in relations])
+    return target
+
+
+def _batches(items: Iterable[T]) -> Iterator[Sequence[T]]:
+    source = iter(items)
+    while batch := list(islice(source, _BATCH)):
+        yield batch
+
+
+def _chunk(chunk: Chunk) -> ChunkNode:
+    properties: dict[str, Any] = {**chunk.metadata, "ref_doc_id": chunk.document_id}
+    return ChunkNode(id_=chunk.id, text=chunk.text, properties=properties)
+
+
+def _entity(entity: GraphEntity) -> EntityNode:
+    properties = {"description": entity.description} if entity.description else {}
+    if entity.sources:
+        properties[TRIPLET_SOURCE_KEY] = entity.sources[0]
+    return EntityNode(name=entity.name, label=entity.type or "entity", properties=properties)
+
+
+def _mentions(entity: GraphEntity, identity: str) -> Iterator[Relation]:
+    for source in entity.sources:
+        yield Relation(label=MENTIONS, source_id=source, target_id=identity)
+
+
+def _relation(relation: GraphRelation, names: dict[str, str]) -> Relation:
+    properties: dict[str, Any] = {"description": relation.text, "weight": relation.weight}
+    if relation.sources:
+        properties[TRIPLET_SOURCE_KEY] = relation.sources[0]
+    return Relation(
+        label=RELATED,
+        source_id=names[relation.source],
+        target_id=names[relation.target],
+        properties=properties,
+    )

@@ -1,0 +1,370 @@
+"""LlamaIndex's models as the core's, and the global `Settings` read without waking their defaults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Any, TypeVar
+
+from llama_index.core import Settings
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.embeddings.utils import resolve_embed_model
+from llama_index.core.llms import LLM, CustomLLM, MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.utils import resolve_llm
+from llama_index.core.program.function_program import get_function_tool
+from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptTemplate
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel, ValidationError
+
+from stratagraph.errors import ParseFailed
+from stratagraph.models.clients import PerLoop
+from stratagraph.models.completion import Completion, from_openai
+from stratagraph.models.messages import Messages
+from stratagraph.models.sampling import sampling_settings
+from stratagraph.models.schema import response_format, sent_schema
+
+M = TypeVar("M", bound=BaseModel)
+
+_UNNAMED = ("", "unknown")
+_UNREADABLE = (ValueError, TypeError, AttributeError)  # what structured predictions raise for a bad answer
+
+
+def settings_llm() -> LLM | None:
+    """The LLM of `Settings`, or None if none was set there or it was switched off.
+
+    The public property would make an OpenAI client where nothing is set, and ask for its key.
+    `Settings.llm = None` leaves a `MockLLM` that repeats its prompt, which is no model to build with.
+    """
+    held = Settings._llm
+    if held is None or (type(held) is MockLLM and held.max_tokens is None):
+        return None
+    return Settings.llm
+
+
+def settings_embed_model() -> BaseEmbedding | None:
+    """The embedding of `Settings`, or None, as `settings_llm`; switched off, it is a mock of dimension 1."""
+    held = Settings._embed_model
+    if held is None or (type(held) is MockEmbedding and held.embed_dim == 1):
+        return None
+    return Settings.embed_model
+
+
+def to_chat_model(llm: Any) -> Any:
+    """What the core takes as a chat model. None means the one of `Settings`, False means none."""
+    if llm is None:
+        llm = settings_llm()
+    if llm is None or llm is False:
+        return None
+    if not isinstance(llm, LLM):
+        if hasattr(llm, "complete") or hasattr(llm, "acomplete"):
+            return llm
+        llm = resolve_llm(llm)
+    return BlockingChatModel(llm) if _blocks(llm) else AsyncChatModel(llm)
+
+
+def to_embedder(embed_model: Any) -> Any:
+    """What the core takes as an embedder. None means the one of `Settings`, False the core's default."""
+    if embed_model is None:
+        embed_model = settings_embed_model()
+    if embed_model is None or embed_model is False:
+        return None
+    if isinstance(embed_model, str):
+        embed_model = resolve_embed_model(embed_model)
+    if not isinstance(embed_model, BaseEmbedding):
+        return embed_model
+    return AsyncEmbedder(embed_model) if _embeds_async(embed_model) else BlockingEmbedder(embed_model)
+
+
+class BlockingChatModel:
+    """An LLM of LlamaIndex behind `stratagraph.protocols.ChatModel`, for which the core provides threads.
+
+    With a `schema`, models of OpenAI's kind and Ollama are asked for it in their own format, and what they
+    wrote is returned unread. Another function-calling model is made to call one tool of that schema, whose
+    arguments are the answer. A model class with a structured prediction of its own is asked for that. Other
+    models answer in text. The LLM is a copy that does not retry by itself, at temperature 0 where none was
+    set; each event loop has a copy of its own, since asynchronous clients belong to one.
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        self._given = llm
+        self._prepare(cold=True)
+        given = getattr(llm, "model", None) or llm.metadata.model_name
+        self.name = llm.class_name() if given in _UNNAMED else given
+        addresses = (getattr(llm, name, None) for name in ("api_base", "base_url", "azure_endpoint"))
+        self.address = next((each for each in addresses if isinstance(each, str)), "")
+
+    def _prepare(self, *, cold: bool) -> None:
+        self._llm = _prepared(self._given, cold=cold)
+        self._in_loop = PerLoop(lambda: _prepared(self._given, cold=cold))
+        self.settings = sampling_settings(self._llm, getattr(self._llm, "additional_kwargs", None) or {})
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The context that Ollama is asked for; None where it is not known."""
+        window = getattr(self._llm, "context_window", None) if self._format == "format" else None
+        return window if isinstance(window, int) and window > 0 else None
+
+    @cached_property
+    def _format(self) -> str | None:
+        """The keyword by which the LLM takes a JSON schema, if it takes one."""
+        if _is_a(self._llm, "llama_index.llms.ollama", "Ollama"):
+            return "format"
+        about = self._llm.metadata
+        takes = about.is_function_calling_model or getattr(self._llm, "should_use_structured_outputs", False)
+        openai = _is_a(self._llm, "llama_index.llms.openai", "OpenAI")
+        return "response_format" if openai and about.is_chat_model and takes else None
+
+    @cached_property
+    def _tools(self) -> FunctionCallingLLM | None:
+        """The LLM, if a schema is to be a tool of it."""
+        llm = self._llm if isinstance(self._llm, FunctionCallingLLM) and self._format is None else None
+        return llm if llm is not None and llm.metadata.is_function_calling_model else None
+
+    @cached_property
+    def _predicts(self) -> bool:
+        """Whether the LLM has a structured prediction of its own, and no other way to a schema."""
+        other = self._format is not None or _is_a(self._llm, "llama_index.llms.openai", "OpenAI")
+        return not other and self._tools is None and _overrides(self._llm, LLM, "structured_predict")
+
+    @cached_property
+    def _chats(self) -> bool:
+        return self._format is not None or self._llm.metadata.is_chat_model
+
+    def takes_schema(self, schema: type[BaseModel]) -> bool:
+        """Whether the LLM is asked for a schema in a way of its own."""
+        return self._format is not None or self._tools is not None or self._predicts
+
+    def drop_temperature(self) -> bool:
+        """Use the LLM's own temperature; whether it had been another."""
+        before = self.settings
+        self._prepare(cold=False)
+        return self.settings != before
+
+    def _keywords(self, schema: type[BaseModel] | None) -> dict[str, Any]:
+        if schema is None or self._format is None:
+            return {}
+        return {self._format: response_format(schema) if self._format != "format" else sent_schema(schema)}
+
+    def complete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
+        """The model's answer; JSON text where `schema` was honoured."""
+        llm = self._llm
+        if schema is not None and self._tools is not None:
+            answer = self._tools.chat_with_tools(**_tool_request(schema, prompt))
+            return _completion(answer, _arguments(self._tools, answer))
+        if schema is not None and self._predicts:
+            try:
+                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+                found = llm.structured_predict(schema, template, **values)
+            except _UNREADABLE as error:
+                return _unread(error, schema)
+            return Completion(found.model_dump_json())
+        if self._chats:
+            chat = llm.chat(_messages_of(llm, prompt), **self._keywords(schema))
+            return _completion(chat, llm._parse_output(chat.message.content or ""))
+        completed = llm.complete(_text_of(llm, prompt), formatted=True)
+        return _completion(completed, llm._parse_output(completed.text))
+
+    def stream(self, prompt: str) -> Iterator[str]:
+        """The answer in pieces."""
+        template, values = _asked(prompt, chat=self._llm.metadata.is_chat_model)
+        yield from self._llm.stream(template, **values)
+
+
+class AsyncChatModel(BlockingChatModel):
+    """The same for an LLM whose asynchronous methods do not stop the event loop."""
+
+    async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
+        """The async twin of `complete`."""
+        llm = self._in_loop.get()
+        if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
+            answer = await llm.achat_with_tools(**_tool_request(schema, prompt))
+            return _completion(answer, _arguments(llm, answer))
+        if schema is not None and self._predicts:
+            try:
+                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+                found = await llm.astructured_predict(schema, template, **values)
+            except _UNREADABLE as error:
+                return _unread(error, schema)
+            return Completion(found.model_dump_json())
+        if self._chats:
+            chat = await llm.achat(_messages_of(llm, prompt), **self._keywords(schema))
+            return _completion(chat, llm._parse_output(chat.message.content or ""))
+        completed = await llm.acomplete(_text_of(llm, prompt), formatted=True)
+        return _completion(completed, llm._parse_output(completed.text))
+
+    async def astream(self, prompt: str) -> AsyncIterator[str]:
+        """The async twin of `stream`."""
+        llm = self._in_loop.get()
+        template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+        async for piece in await llm.astream(template, **values):
+            yield piece
+
+
+def _prepared(model: M, *, cold: bool = True) -> M:
+    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset.
+
+    Clients that it does not hold yet are made when it is first used, in the event loop in which it is.
+    """
+    fields = type(model).model_fields
+    updates: dict[str, Any] = {}
+    if "max_retries" in fields:
+        updates["max_retries"] = 0
+    if cold and "temperature" in fields and model.temperature is None:  # type: ignore[attr-defined]
+        updates["temperature"] = 0.0
+    if not updates and not hasattr(model, "_async_client"):
+        return model
+    copy = model.model_copy(update=updates)
+    for name in ("_client", "_aclient"):
+        client: Any = getattr(copy, name, None)
+        if hasattr(client, "with_options"):
+            setattr(copy, name, client.with_options(max_retries=0))
+    if getattr(copy, "_async_http_client", copy) is None:
+        # OpenAI's own would try to close itself in another loop than its own, which fails and is logged.
+        copy._async_http_client = import_module("openai").DefaultAsyncHttpxClient()  # type: ignore[attr-defined]
+    return copy
+
+
+def _is_a(llm: LLM, module: str, name: str) -> bool:
+    """Whether an LLM is of a class that may not be installed, so that it cannot be imported here."""
+    return any(base.__name__ == name and base.__module__.startswith(module) for base in type(llm).__mro__)
+
+
+def _completion(response: ChatResponse | CompletionResponse, text: str) -> Completion:
+    """What the LLM wrote, with its usage and the reason why it stopped, as its provider says it."""
+    raw = response.raw
+    found = from_openai(raw)
+    if found is not None and found.finish_reason:
+        return Completion.of(text or found, getattr(raw, "usage", None), found.finish_reason)
+    about = raw if isinstance(raw, Mapping) else {}
+    usage = about if "eval_count" in about else response.additional_kwargs
+    return Completion.of(text, usage, about.get("done_reason") or about.get("stop_reason"))
+
+
+def _blocks(llm: LLM) -> bool:
+    """Whether an LLM's asynchronous methods are those of `CustomLLM`, which call the synchronous ones."""
+    return isinstance(llm, CustomLLM) and not (
+        _overrides(llm, CustomLLM, "achat") or _overrides(llm, CustomLLM, "acomplete")
+    )
+
+
+def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
+    """A template of messages or of text, new as LlamaIndex sets an output parser on it, and its values."""
+    if not chat:
+        return PromptTemplate("{text}"), {"text": str(prompt)}
+    said = dict(Messages.of(prompt).by_role)
+    messages = [ChatMessage(role=MessageRole(role), content=f"{{{role}}}") for role in said]
+    return ChatPromptTemplate(messages), said
+
+
+def _messages_of(llm: LLM, prompt: str) -> list[ChatMessage]:
+    """A prompt as messages, with what the user of LlamaIndex wants before them."""
+    template, values = _asked(prompt, chat=True)
+    return list(llm._get_messages(template, **values))
+
+
+def _text_of(llm: LLM, prompt: str) -> str:
+    """A prompt as one text, with what the user of LlamaIndex wants around it."""
+    template, values = _asked(prompt, chat=False)
+    return llm._get_prompt(template, **values)
+
+
+def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:
+    """What a function-calling model is asked, so that its answer is the arguments of a tool."""
+    messages = Messages.of(prompt)
+    rules = [ChatMessage(role=MessageRole.SYSTEM, content=messages.system)] if messages.system else []
+    asked = {"user_msg": messages.user, "chat_history": rules}
+    return {"tools": [_tool(schema)], **asked, "tool_required": True}
+
+
+def _tool(schema: type[BaseModel]) -> FunctionTool:
+    """One tool whose arguments are the answer; docstrings, which speak to programmers, are not sent."""
+    tool = get_function_tool(schema)
+    tool.metadata.description = "Give the answer."
+    return tool
+
+
+def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
+    calls = llm.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
+    return json.dumps(calls[0].tool_kwargs, ensure_ascii=False) if calls else answer.message.content or ""
+
+
+def _unread(error: Exception, schema: type[BaseModel]) -> Completion:
+    """The answer that a structured prediction could not read, for the core to repair.
+
+    Raises
+    ------
+    ParseFailed
+        Where the error does not hold the answer; the core asks again.
+    """
+    faults = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    for fault in faults:
+        if not fault["loc"] or (fault["type"] == "missing" and len(fault["loc"]) == 1):
+            whole = fault["input"]
+            text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False, default=str)
+            return Completion(text)
+    reasons = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
+    raise ParseFailed(f"it does not fit {schema.__name__}: {'; '.join(reasons[:5])}") from error
+
+
+def _overrides(instance: object, base: type, name: str) -> bool:
+    """Whether a subclass has its own method. Where it stands tells; LlamaIndex wraps what one can get."""
+    return _home(type(instance), name) is not _home(base, name)
+
+
+def _home(kind: type, name: str) -> type:
+    return next(each for each in kind.__mro__ if name in vars(each))
+
+
+class BlockingEmbedder:
+    """An embedding of LlamaIndex behind `stratagraph.protocols.Embedder`; the core provides threads.
+
+    It shows the name of its model, and the length of vector that it asks of it, where embeddings of other
+    frameworks have them too, so that a folder knows the same model again.
+    """
+
+    def __init__(self, embedding: BaseEmbedding) -> None:
+        self._embedding = _prepared(embedding)
+        self._in_loop = PerLoop(lambda: _prepared(embedding))
+        if embedding.model_name in _UNNAMED:
+            self.name = type(embedding).__qualname__
+        else:
+            self.model_name = embedding.model_name
+            self.dimensions = getattr(embedding, "dimensions", None)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return self._embedding.get_text_embedding_batch(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question, with the instruction that the model may want before it."""
+        return self._embedding.get_query_embedding(text)
+
+
+class AsyncEmbedder(BlockingEmbedder):
+    """The same for an embedding that has asynchronous methods of its own."""
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The async twin of `embed_documents`."""
+        vectors: list[list[float]] = []
+        embedding = self._in_loop.get()
+        size = embedding.embed_batch_size  # of more texts LlamaIndex sends several requests at once
+        for start in range(0, len(texts), size):
+            vectors += await embedding.aget_text_embedding_batch(texts[start : start + size])
+        return vectors
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The async twin of `embed_query`."""
+        return await self._in_loop.get().aget_query_embedding(text)
+
+
+def _embeds_async(embedding: BaseEmbedding) -> bool:
+    """Whether the asynchronous methods neither block the loop nor lose the synchronous side's batches."""
+    if _overrides(embedding, BaseEmbedding, "_aget_text_embeddings"):
+        return True
+    singly = _overrides(embedding, BaseEmbedding, "_aget_text_embedding")
+    return singly and not _overrides(embedding, BaseEmbedding, "_get_text_embeddings")

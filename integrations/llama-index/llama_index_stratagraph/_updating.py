@@ -1,0 +1,242 @@
+"""Inserting, deleting and refreshing: `BaseIndex`'s verbs, each as one change of the folder.
+
+The base class works node by node and document by document, and its asynchronous verbs call synchronous
+ones. Here each verb gathers its work, changes the folder once, and then lets the docstore follow; if that
+is interrupted, the docstore knows less than the folder, and a refresh puts it right at no cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.ingestion import arun_transformations, run_transformations
+from llama_index.core.schema import BaseNode, Document, IndexNode
+from llama_index.core.storage.docstore.types import RefDocInfo
+
+from llama_index_stratagraph import _corpus
+from llama_index_stratagraph._convert import to_chunks
+from llama_index_stratagraph._registry import FolderStruct
+from stratagraph import Chunk, Index
+
+logger = logging.getLogger(__name__)
+
+
+class UpdatingIndex(BaseIndex[FolderStruct]):
+    """The changing half of an index over a folder."""
+
+    core: Index
+
+    @property
+    def ref_doc_info(self) -> dict[str, RefDocInfo]:
+        """The documents in the folder, each with its node ids and the metadata of its first node."""
+        return _corpus.ref_docs(self.core)
+
+    # Nodes
+
+    def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
+        """Add nodes to the documents that they are from; one that is there already is replaced."""
+        self._detach_objects(nodes)
+        with self._callback_manager.as_trace("insert_nodes"):
+            self._insert(nodes, **insert_kwargs)
+            self.docstore.add_documents(nodes, allow_update=True)
+            self._note()
+
+    async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
+        """The async twin of `insert_nodes`."""
+        self._detach_objects(nodes)
+        with self._callback_manager.as_trace("ainsert_nodes"):
+            if nodes:
+                await self.core.ainsert(_corpus.merged(self.core, to_chunks(nodes)))
+            await self.docstore.async_add_documents(nodes, allow_update=True)
+            self._note()
+
+    def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
+        if nodes:
+            self.core.insert(_corpus.merged(self.core, to_chunks(nodes)))
+
+    def delete_nodes(
+        self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
+    ) -> None:
+        """Delete nodes; summaries that they contributed to are written again without them."""
+        node_ids = list(node_ids)  # the docstore hands out its own list, and shortens it while we delete
+        remaining, emptied = self._without(node_ids)
+        if remaining:
+            self.core.insert(remaining)
+        if emptied:
+            self.core.delete(emptied)
+        if delete_from_docstore:
+            self._forget_nodes(node_ids)
+        self._note()
+
+    async def adelete_nodes(
+        self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
+    ) -> None:
+        """The async twin of `delete_nodes`."""
+        node_ids = list(node_ids)
+        remaining, emptied = self._without(node_ids)
+        if remaining:
+            await self.core.ainsert(remaining)
+        if emptied:
+            await self.core.adelete(emptied)
+        if delete_from_docstore:
+            # Not `adelete_document`: it leaves the node in its document's list of nodes.
+            await asyncio.to_thread(self._forget_nodes, node_ids)
+        self._note()
+
+    def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
+        self.delete_nodes([node_id], **delete_kwargs)
+
+    def _without(self, node_ids: Sequence[str]) -> tuple[list[Chunk], list[str]]:
+        remaining, emptied, unknown = _corpus.without(self.core, node_ids)
+        if unknown:
+            logger.warning("%d of %d nodes not in the index: %s", len(unknown), len(node_ids), unknown[:5])
+        return remaining, emptied
+
+    def _forget_nodes(self, node_ids: Iterable[str]) -> None:
+        for node_id in node_ids:
+            self.docstore.delete_document(node_id, raise_error=False)
+
+    def _detach_objects(self, nodes: Iterable[BaseNode]) -> None:
+        """Keep objects of index nodes that cannot be written down in memory, as the base class does."""
+        for node in nodes:
+            if isinstance(node, IndexNode) and node.obj is not None:
+                try:
+                    node.dict()
+                except ValueError:
+                    self._object_map[node.index_id] = node.obj
+                    node.obj = None
+
+    # Documents
+
+    def insert(self, document: Document, **insert_kwargs: Any) -> None:
+        """Split and add a document; under an id that is there already it replaces what was there."""
+        with self._callback_manager.as_trace("insert"):
+            self._replace([document], **insert_kwargs)
+
+    async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
+        """The async twin of `insert`."""
+        with self._callback_manager.as_trace("ainsert"):
+            await self._areplace([document], **insert_kwargs)
+
+    def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
+        """Replace a document, in one step."""
+        with self._callback_manager.as_trace("update_ref_doc"):
+            self._replace([document], **update_kwargs.get("insert_kwargs", {}))
+
+    async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
+        """The async twin of `update_ref_doc`."""
+        with self._callback_manager.as_trace("aupdate_ref_doc"):
+            await self._areplace([document], **update_kwargs.get("insert_kwargs", {}))
+
+    def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
+        """Insert the documents that are new or changed, all in one step; tells which ones were."""
+        with self._callback_manager.as_trace("refresh_ref_docs"):
+            hashes = [self.docstore.get_document_hash(document.id_) for document in documents]
+            stale = self._stale(documents, hashes)
+            self._replace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
+        return stale
+
+    async def arefresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
+        """The async twin of `refresh_ref_docs`."""
+        with self._callback_manager.as_trace("arefresh_ref_docs"):
+            hashes = [await self.docstore.aget_document_hash(document.id_) for document in documents]
+            stale = self._stale(documents, hashes)
+            await self._areplace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
+        return stale
+
+    def delete_ref_doc(
+        self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
+    ) -> None:
+        """Delete a document and all its nodes, in one step."""
+        if self._holds(ref_doc_id):
+            self.core.delete([ref_doc_id])
+            self._note()
+        if delete_from_docstore:
+            self.docstore.delete_ref_doc(ref_doc_id, raise_error=False)
+            self.docstore.delete_document(ref_doc_id, raise_error=False)
+
+    async def adelete_ref_doc(
+        self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
+    ) -> None:
+        """The async twin of `delete_ref_doc`."""
+        if self._holds(ref_doc_id):
+            await self.core.adelete([ref_doc_id])
+            self._note()
+        if delete_from_docstore:
+            await self.docstore.adelete_ref_doc(ref_doc_id, raise_error=False)
+            await self.docstore.adelete_document(ref_doc_id, raise_error=False)
+
+    def _replace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
+        """Split the documents again and put them in the place of what the folder has of them."""
+        if not documents:
+            return
+        nodes = run_transformations(
+            documents, self._transformations, show_progress=self._show_progress, **transform_kwargs
+        )
+        chunks, blank = self._arriving(documents, nodes)
+        if chunks:
+            self.core.insert(chunks)
+        if blank:
+            self.core.delete(blank)
+        for document in documents:
+            self.docstore.delete_ref_doc(document.id_, raise_error=False)
+        self.docstore.add_documents(nodes, allow_update=True)
+        self.docstore.set_document_hashes({document.id_: document.hash for document in documents})
+        self._note()
+
+    async def _areplace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
+        """The async twin of `_replace`."""
+        if not documents:
+            return
+        nodes = await arun_transformations(
+            documents, self._transformations, show_progress=self._show_progress, **transform_kwargs
+        )
+        chunks, blank = self._arriving(documents, nodes)
+        if chunks:
+            await self.core.ainsert(chunks)
+        if blank:
+            await self.core.adelete(blank)
+        for document in documents:
+            await self.docstore.adelete_ref_doc(document.id_, raise_error=False)
+        await self.docstore.async_add_documents(nodes, allow_update=True)
+        await self.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
+        self._note()
+
+    def _arriving(
+        self, documents: Sequence[Document], nodes: Sequence[BaseNode]
+    ) -> tuple[list[Chunk], list[str]]:
+        """The chunks to insert, and the documents in the folder that have become blank."""
+        chunks = [chunk for group in to_chunks(nodes).values() for chunk in group if chunk.text.strip()]
+        full = {chunk.document_id for chunk in chunks}
+        held = self.core.documents()
+        return chunks, [doc.id_ for doc in documents if doc.id_ in held and doc.id_ not in full]
+
+    def _stale(self, documents: Sequence[Document], hashes: Sequence[str | None]) -> list[bool]:
+        """Which documents are new, changed, or missing from the folder whatever the docstore says."""
+        held = self.core.documents()
+        return [
+            noted != document.hash or (document.id_ not in held and bool(document.get_content().strip()))
+            for document, noted in zip(documents, hashes, strict=True)
+        ]
+
+    def _holds(self, document_id: str) -> bool:
+        if document_id in self.core.documents():
+            return True
+        logger.warning("document %r is not in the index; nothing deleted from it", document_id)
+        return False
+
+    def _note(self) -> None:
+        """Keep the struct in the index store true."""
+        self._index_struct.folder = str(self.core.path.absolute())
+        self._index_struct.generation = self.core.generation
+        self._storage_context.index_store.add_index_struct(self._index_struct)
+
+
+def _picked(documents: Sequence[Document], wanted: Sequence[bool]) -> list[Document]:
+    """The wanted documents; of several with one id the last, as if they came one after the other."""
+    picked = {document.id_: document for document, want in zip(documents, wanted, strict=True) if want}
+    return list(picked.values())

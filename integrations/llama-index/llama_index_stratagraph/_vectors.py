@@ -1,0 +1,131 @@
+"""LlamaIndex's vector stores as places where an index keeps its vectors."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llama_index.core.schema import BaseNode, TextNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+)
+
+from stratagraph.errors import VectorStoreError
+from stratagraph.records import VECTOR_FIELD, VectorRow
+
+_NO_COLLECTION = re.compile(
+    r"(collection|table)\b.*\b(not found|does not exist|doesn't exist|not initialized)",
+    re.IGNORECASE | re.DOTALL,
+)
+Where = Mapping[str, Sequence[str]]
+
+
+def to_table(store: Any) -> LlamaIndexTable:
+    """What the core takes as a vector table."""
+    if not isinstance(store, BasePydanticVectorStore):
+        raise TypeError(
+            f"vectors must be a vector store of LlamaIndex, not {type(store).__name__}: {store!r}"
+        )
+    modules = {base.__module__ for base in type(store).__mro__}
+    in_sql = "llama_index.vector_stores.lancedb.base" in modules
+    return LanceTable(store) if in_sql else LlamaIndexTable(store)
+
+
+class LlamaIndexTable:
+    """A vector store of LlamaIndex.
+
+    Its `add` replaces rows in some stores and doubles them in others, so that what is added is removed first.
+    """
+
+    filters = True
+
+    def __init__(self, store: BasePydanticVectorStore) -> None:
+        self.name = f"LlamaIndex's {type(store).__name__}"
+        self._store = store
+
+    def put(self, rows: Sequence[VectorRow]) -> None:
+        """Add rows."""
+        if there := list(self.get([row.id for row in rows])):
+            self.delete(there)
+        self._store.add(
+            [
+                TextNode(id_=row.id, text=row.id, embedding=list(row.vector), metadata=dict(row.fields))
+                for row in rows
+            ]
+        )
+
+    def get(self, ids: Sequence[str]) -> dict[str, Any]:
+        """The vectors of rows: as their field has them, or as the store gives them if it has no texts."""
+        try:
+            found = self._nodes(ids)
+        except NotImplementedError as error:
+            return self._embeddings(ids, error)
+        except Exception as error:
+            if _NO_COLLECTION.search(str(error)):
+                return {}  # some make it with the first rows
+            raise
+        return {node.node_id: node.metadata.get(VECTOR_FIELD) for node in found}
+
+    def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
+        return self._store.get_nodes(node_ids=list(ids))
+
+    def _embeddings(self, ids: Sequence[str], error: Exception) -> dict[str, Any]:
+        """Vectors one by one, of a store that keeps nothing else."""
+        one = getattr(self._store, "get", None)
+        if one is None:
+            raise VectorStoreError(
+                f"{self.name} cannot give rows by their ids (get_nodes), which an index needs"
+            ) from error
+        found = {}
+        for identity in ids:
+            try:
+                found[identity] = one(identity)
+            except KeyError:
+                continue
+        return found
+
+    def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
+        """The rows most like a vector."""
+        filters = MetadataFilters(
+            filters=[
+                MetadataFilter(key=name, value=list(values), operator=FilterOperator.IN)
+                for name, values in where.items()
+            ]
+        )
+        asked = VectorStoreQuery(query_embedding=list(vector), similarity_top_k=k, filters=filters)
+        result = self._store.query(asked)
+        if result.nodes is not None:
+            return [(node.node_id, node.metadata.get(VECTOR_FIELD)) for node in result.nodes]
+        ids = [str(each) for each in result.ids or []]
+        vectors = self._embeddings(ids, NotImplementedError())
+        return [(identity, vectors.get(identity)) for identity in ids]
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+        self._store.delete_nodes(node_ids=list(ids))
+
+
+class LanceTable(LlamaIndexTable):
+    """LanceDB's store, whose own requests by ids put these into the marks that SQL has for columns."""
+
+    def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
+        store: Any = self._store
+        found: list[BaseNode] = store.get_nodes(where=_among(ids))
+        return found
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+        store: Any = self._store
+        store.table.delete(_among(ids))
+
+
+def _among(ids: Sequence[str]) -> str:
+    """A condition of SQL. Ids of rows are UUIDs, in which nothing is to be escaped."""
+    quoted = [f"'{uuid.UUID(each)}'" for each in ids]
+    return f"id in ({', '.join(quoted)})" if quoted else "false"

@@ -1,0 +1,153 @@
+"""Answers as the core gives them: in a method's own way, or without any model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from typing import Any
+
+import llama_index.core.instrumentation as instrument
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.llms import LLM, MockLLM
+from llama_index.core.prompts.mixin import PromptDictType
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.types import RESPONSE_TEXT_TYPE
+
+from llama_index_stratagraph._convert import to_retrieval
+from llama_index_stratagraph._models import to_chat_model
+from llama_index_stratagraph.retriever import StrataRetriever
+from stratagraph import Hit, Retrieval
+from stratagraph.question import Length
+from stratagraph.results import NOTHING_FOUND
+
+dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
+
+
+class CoreSynthesizer(BaseSynthesizer):
+    """Gives the answer of `stratagraph.Index.answer`, made from the nodes that it is given.
+
+    Whatever postprocessors did to the nodes counts: the answer rests on them in their order, and `[2]` in it
+    is `response.source_nodes[1]`. Nothing is searched again. With a chat model the answer is made in the
+    method's own way (adaptive filtering for ArchRAG, the context in three parts for HiRAG). Without one it
+    is extractive: the best supported sentences of the nodes, word for word.
+    `response.metadata["stratagraph"]` says which: `extractive`.
+
+    Parameters
+    ----------
+    retriever
+        Whose index, method and search options the answer is made with.
+    llm
+        What writes it; None takes the index's own.
+    max_tokens
+        Bound on what the last prompt takes of the nodes.
+    length
+        `"brief"` or `"full"`; None takes what suits the method.
+    streaming
+        Hand the answer out as a stream, as it is written.
+    """
+
+    def __init__(
+        self,
+        retriever: StrataRetriever,
+        *,
+        llm: LLM | None = None,
+        max_tokens: int = 4000,
+        length: Length | None = None,
+        streaming: bool = False,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        # The base class wants an LLM for its prompt lengths; this one is never called.
+        super().__init__(
+            llm=llm or MockLLM(),
+            callback_manager=callback_manager,
+            streaming=streaming,
+            empty_response=NOTHING_FOUND,
+        )
+        self._retriever = retriever
+        self._arguments = {
+            "llm": None if llm is None else to_chat_model(llm),
+            "max_tokens": max_tokens,
+            "length": length,
+            **retriever.options,
+        }
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        """There are none."""
+
+    def synthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """The core's answer to the question, from these nodes."""
+        return super().synthesize(
+            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
+        )
+
+    async def asynthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """The async twin of `synthesize`."""
+        return await super().asynthesize(
+            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
+        )
+
+    @dispatcher.span
+    def get_response(
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        retrieval: Retrieval | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TEXT_TYPE:
+        """The core's answer to the question, from a retrieval or, without one, from bare texts."""
+        core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
+        if self._streaming:
+            return _generator(core.stream(given, **self._arguments))
+        return core.answer(given, **self._arguments).text
+
+    @dispatcher.span
+    async def aget_response(
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        retrieval: Retrieval | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TEXT_TYPE:
+        """The async twin of `get_response`."""
+        core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
+        if self._streaming:
+            return _async_generator(core.astream(given, **self._arguments))
+        return (await core.aanswer(given, **self._arguments)).text
+
+    def _retrieval(self, query: QueryType, nodes: Sequence[NodeWithScore]) -> Retrieval:
+        question = query.query_str if isinstance(query, QueryBundle) else query
+        return to_retrieval(question, self._retriever.method, nodes)
+
+    def _of_texts(self, question: str, texts: Sequence[str]) -> Retrieval:
+        hits = (Hit(f"text-{place}", "chunk", 0, text, 1.0, (), ()) for place, text in enumerate(texts, 1))
+        return Retrieval(question, self._retriever.method, "nodes", tuple(hits))
+
+    def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
+        known = super()._get_metadata_for_response(nodes) or {}
+        extractive = self._arguments["llm"] is None and not self._retriever.core.has_llm
+        return {**known, "stratagraph": {"extractive": extractive}}
+
+
+def _generator(pieces: Iterator[str]) -> Generator[str, None, None]:
+    yield from pieces
+
+
+async def _async_generator(pieces: AsyncIterator[str]) -> AsyncGenerator[str, None]:
+    async for piece in pieces:
+        yield piece

@@ -1,0 +1,211 @@
+"""Graph RAG methods as drop-in parts for LangChain and LlamaIndex, over one core that knows neither.
+
+>>> import stratagraph as sg
+>>> index = sg.build_index(["Ada wrote the letter.", "The letter is in Bremen."], progress=False)
+>>> index.retrieve("Where is the letter?", k=1).hits[0].text
+'The letter is in Bremen.'
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from stratagraph import batch as batch
+    from stratagraph import errors as errors
+    from stratagraph._mapping import mapper as mapper
+    from stratagraph._search_options import SearchOption as SearchOption
+    from stratagraph._search_options import check_search_options as check_search_options
+    from stratagraph._search_options import search_options as search_options
+    from stratagraph.api import abuild_index as abuild_index
+    from stratagraph.api import abuild_shards as abuild_shards
+    from stratagraph.api import aestimate as aestimate
+    from stratagraph.api import aopen_index as aopen_index
+    from stratagraph.api import build_index as build_index
+    from stratagraph.api import build_shards as build_shards
+    from stratagraph.api import estimate as estimate
+    from stratagraph.api import open_index as open_index
+    from stratagraph.config import Config as Config
+    from stratagraph.importing import Imported as Imported
+    from stratagraph.importing import from_graph_documents as from_graph_documents
+    from stratagraph.importing import from_property_graph as from_property_graph
+    from stratagraph.importing import read_extraction as read_extraction
+    from stratagraph.importing import read_graphrag as read_graphrag
+    from stratagraph.importing import read_openie as read_openie
+    from stratagraph.index import Index as Index
+    from stratagraph.loaders import read_documents as read_documents
+    from stratagraph.methods.archrag import register_augmentation as register_augmentation
+    from stratagraph.methods.archrag import register_clustering as register_clustering
+    from stratagraph.methods.lshtree import LSHTreeConfig as LSHTreeConfig
+    from stratagraph.models.budget import Budget as Budget
+    from stratagraph.models.budget import Limits as Limits
+    from stratagraph.models.budget import Prices as Prices
+    from stratagraph.models.estimate import Estimate as Estimate
+    from stratagraph.models.local import HashingEmbedder as HashingEmbedder
+    from stratagraph.models.local import MiniLMEmbedder as MiniLMEmbedder
+    from stratagraph.models.local import OnnxEmbedder as OnnxEmbedder
+    from stratagraph.pipeline.chunk import ChunkConfig as ChunkConfig
+    from stratagraph.pipeline.extraction.stage import ExtractionConfig as ExtractionConfig
+    from stratagraph.records import BuildReport as BuildReport
+    from stratagraph.records import Chunk as Chunk
+    from stratagraph.records import Document as Document
+    from stratagraph.records import EntityMention as EntityMention
+    from stratagraph.records import Extraction as Extraction
+    from stratagraph.records import Failure as Failure
+    from stratagraph.records import GraphEntity as GraphEntity
+    from stratagraph.records import GraphRelation as GraphRelation
+    from stratagraph.records import GraphUnit as GraphUnit
+    from stratagraph.records import Level as Level
+    from stratagraph.records import Listed as Listed
+    from stratagraph.records import Listing as Listing
+    from stratagraph.records import MethodNode as MethodNode
+    from stratagraph.records import RelationMention as RelationMention
+    from stratagraph.records import Section as Section
+    from stratagraph.records import SemanticUnit as SemanticUnit
+    from stratagraph.records import StreamedDocument as StreamedDocument
+    from stratagraph.records import Usage as Usage
+    from stratagraph.results import Answer as Answer
+    from stratagraph.results import AnswerStream as AnswerStream
+    from stratagraph.results import Citation as Citation
+    from stratagraph.results import Context as Context
+    from stratagraph.results import Hit as Hit
+    from stratagraph.results import Picture as Picture
+    from stratagraph.results import Retrieval as Retrieval
+
+_HOMES = {
+    "stratagraph._mapping": ("mapper",),
+    "stratagraph.config": ("Config",),
+    "stratagraph.importing": (
+        "Imported",
+        "from_graph_documents",
+        "from_property_graph",
+        "read_extraction",
+        "read_graphrag",
+        "read_openie",
+    ),
+    "stratagraph.index": ("Index",),
+    "stratagraph.api": (
+        "abuild_index",
+        "abuild_shards",
+        "aestimate",
+        "aopen_index",
+        "build_index",
+        "build_shards",
+        "estimate",
+        "open_index",
+    ),
+    "stratagraph.methods.archrag": ("register_augmentation", "register_clustering"),
+    "stratagraph.methods.lshtree": ("LSHTreeConfig",),
+    "stratagraph.models.estimate": ("Estimate",),
+    "stratagraph.models.budget": ("Budget", "Limits", "Prices"),
+    "stratagraph.models.local": ("HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder"),
+    "stratagraph.pipeline.chunk": ("ChunkConfig",),
+    "stratagraph.results": ("Answer", "AnswerStream", "Citation", "Context", "Hit", "Picture", "Retrieval"),
+    "stratagraph.pipeline.extraction.stage": ("ExtractionConfig",),
+    "stratagraph.loaders": ("read_documents",),
+    "stratagraph._search_options": ("SearchOption", "check_search_options", "search_options"),
+    "stratagraph.records": (
+        "BuildReport",
+        "Chunk",
+        "Document",
+        "EntityMention",
+        "Extraction",
+        "Failure",
+        "GraphEntity",
+        "GraphRelation",
+        "GraphUnit",
+        "Level",
+        "Listed",
+        "Listing",
+        "MethodNode",
+        "RelationMention",
+        "Section",
+        "SemanticUnit",
+        "StreamedDocument",
+        "Usage",
+    ),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Answer",
+    "AnswerStream",
+    "Budget",
+    "BuildReport",
+    "Chunk",
+    "ChunkConfig",
+    "Citation",
+    "Config",
+    "Context",
+    "Document",
+    "EntityMention",
+    "Estimate",
+    "Extraction",
+    "ExtractionConfig",
+    "Failure",
+    "GraphEntity",
+    "GraphRelation",
+    "GraphUnit",
+    "HashingEmbedder",
+    "Hit",
+    "Imported",
+    "Index",
+    "LSHTreeConfig",
+    "Level",
+    "Limits",
+    "Listed",
+    "Listing",
+    "MethodNode",
+    "MiniLMEmbedder",
+    "OnnxEmbedder",
+    "Picture",
+    "Prices",
+    "RelationMention",
+    "Retrieval",
+    "SearchOption",
+    "Section",
+    "SemanticUnit",
+    "StreamedDocument",
+    "Usage",
+    "abuild_index",
+    "abuild_shards",
+    "aestimate",
+    "aopen_index",
+    "batch",
+    "build_index",
+    "build_shards",
+    "check_search_options",
+    "errors",
+    "estimate",
+    "from_graph_documents",
+    "from_property_graph",
+    "mapper",
+    "open_index",
+    "read_documents",
+    "read_extraction",
+    "read_graphrag",
+    "read_openie",
+    "register_augmentation",
+    "register_clustering",
+    "search_options",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in ("batch", "errors"):
+        return import_module(f"stratagraph.{name}")
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'stratagraph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

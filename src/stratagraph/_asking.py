@@ -1,0 +1,399 @@
+"""One operation that asks an index: a retrieval, an answer or a stream, through one gate."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import time
+import warnings
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stratagraph._gates import RecentVectors
+from stratagraph._reader import Answering
+from stratagraph._search_options import check_search_options
+from stratagraph._shards.listing import painter
+from stratagraph.errors import CallFailed
+from stratagraph.methods import get_method
+from stratagraph.models.gate import Gate
+from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_model
+from stratagraph.models.tracing import span
+from stratagraph.pipeline.answer import Draft, cited, generate
+from stratagraph.pipeline.answer import stream as stream_answer
+from stratagraph.pipeline.decompose import decompose as name_entities
+from stratagraph.pipeline.extractive import extract_answer
+from stratagraph.pipeline.rerank import Reranker, scored
+from stratagraph.pipeline.subquestions import Found, fused, subquestions
+from stratagraph.protocols import Vectors
+from stratagraph.question import (
+    DECOMPOSITIONS,
+    LENGTHS,
+    LONGEST,
+    RANKS,
+    VIEWS,
+    Decompose,
+    Length,
+    Question,
+    Rank,
+    View,
+    Where,
+)
+from stratagraph.records import Usage
+from stratagraph.results import Answer, Citation, CountTokens, Retrieval
+
+DEFAULT_K = 10
+CANDIDATES = 4
+"""Hits for each one that is wanted which a reranker is shown."""
+MIXED = "mixed"
+"""`Retrieval.view` where passages and the method's nodes take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchArguments:
+    """What a caller asks, as given, but checked: all that is not the question itself.
+
+    Parameters
+    ----------
+    k
+        Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
+    view
+        None takes passages and the method's nodes in the shares that suit the method; with options other than
+        the defaults, or where nothing may be filled up, its nodes; and for an extractive answer, or with a
+        rank other than the walk, passages.
+    where, method, decompose, fill, rank, rerank, options
+        As `Index.retrieve` takes them.
+    """
+
+    k: int | None = None
+    view: View | None = None
+    where: Where | None = None
+    method: str | None = None
+    decompose: Decompose = False
+    fill: bool = True
+    rank: Rank = "walk"
+    rerank: Reranker | str | None = None
+    options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            object.__setattr__(self, "k", positive("k", self.k))
+        if self.view is not None and self.view not in VIEWS:
+            raise ValueError(f"view must be one of {', '.join(VIEWS)}, or None, not {self.view!r}")
+        if not any(self.decompose is each or self.decompose == each for each in DECOMPOSITIONS):
+            raise ValueError(f'decompose must be False, True, "names" or "questions", not {self.decompose!r}')
+        if not isinstance(self.fill, bool):
+            raise TypeError(f"fill must be True or False, not {self.fill!r}")
+        if self.rank not in RANKS:
+            raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
+        if self.rank != "walk" and self.view == "nodes":
+            raise ValueError(f'rank={self.rank!r} orders passages alone: leave view="nodes" out')
+        if isinstance(self.rerank, str):
+            package_and_model(self.rerank)
+        elif self.rerank is not None and not isinstance(self.rerank, Reranker):
+            raise TypeError(
+                f"rerank must have rerank(question, texts), or be a name such as {EXAMPLES}, and is "
+                f"{self.rerank!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArguments:
+    """How an answer is to be made, as given, but checked: `max_tokens` and `length` of `Index.answer`."""
+
+    max_tokens: int
+    length: Length | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_tokens", positive("max_tokens", self.max_tokens))
+        if self.length is not None and self.length not in LENGTHS:
+            raise ValueError(f"length must be one of {', '.join(LENGTHS)}, or None, not {self.length!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An operation on an opened generation; its gate has one ledger and one budget for all of it."""
+
+    reader: Answering
+    gate: Gate
+    count_tokens: CountTokens
+    recent_vectors: RecentVectors
+
+    async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
+        """Embed the question once, and search; a reranker may leave places that a second search completes."""
+        with span("stratagraph retrieve", {"stratagraph.k": arguments.k}) as recorded:
+            found = await self._retrieval(text, arguments)
+            recorded.set({"stratagraph.method": found.method, "stratagraph.hits": len(found)})
+        return found
+
+    async def _retrieval(self, text: str, arguments: SearchArguments) -> Retrieval:
+        check_question(text)
+        began = time.perf_counter()
+        before = self.gate.ledger.total
+        method = self.reader.method_name(arguments.method)
+        options = check_search_options(method, arguments.options or {})
+        with self.gate.stage("retrieve"):
+            entities, texts = await self._decomposed(text, arguments.decompose)
+            vectors = await asyncio.gather(*map(self._vector, texts))
+            if (settle := get_method(method).settle) is not None:
+                options = await settle(text, options, self.gate)
+        question = Question(
+            text[:LONGEST],
+            vectors[0],
+            arguments.k or DEFAULT_K,
+            _view(arguments, method, options),
+            method,
+            options,
+            arguments.where,
+            entities,
+            arguments.fill,
+            arguments.rank,
+        )
+        steps = [
+            replace(question, text=step[:LONGEST], vector=vector)
+            for step, vector in zip(texts[1:], vectors[1:], strict=True)
+        ]
+        hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
+        spent = _difference(self.gate.ledger.total, before)
+        return Retrieval(
+            text,
+            method,
+            question.view or MIXED,
+            hits,
+            trace,
+            replace(spent, seconds=time.perf_counter() - began),
+            question.vector,
+            options,
+            self.count_tokens,
+            painter(self.reader.snapshot),
+            self.gate.cost,
+        )
+
+    async def _decomposed(
+        self, text: str, decompose: Decompose
+    ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """The names in the question, where a model was asked for them; and the questions to search for."""
+        if decompose == "questions":
+            return None, await subquestions(text, self.gate)
+        return (await name_entities(text, self.gate) if decompose else None), (text,)
+
+    def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> Found:
+        """What is found for a question; with steps, fused with what is found for each of them."""
+        asked = [replace(each, **changed) for each in (question, *steps)]
+        found = [self.reader.search(each) for each in asked]
+        return fused(found, [each.text for each in asked], asked[0].k) if steps else found[0]
+
+    def _searched(
+        self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
+    ) -> Found:
+        """Hits and their traces; a reranker chooses among more, before others follow to complete them."""
+        if reranker is None:
+            return self._found(question, steps)
+        model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
+        hits, traces = self._found(question, steps, k=CANDIDATES * question.k, fill=False)
+        scores = scored(model, question.text, [hit.text for hit in hits])
+        order = np.argsort(-scores, kind="stable")[: question.k].tolist()
+        best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
+        traces_kept = tuple({**traces[at], "reranked_from": at + 1} for at in order)
+        if len(best) == question.k or not question.fill:
+            return best, traces_kept
+        known, lowest = {hit.id for hit in best}, min((hit.score for hit in best), default=0.0)
+        rest = [
+            (replace(hit, score=lowest), trace)
+            for hit, trace in zip(*self._found(question, steps), strict=True)
+            if hit.id not in known
+        ][: question.k - len(best)]
+        return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
+
+    async def _vector(self, text: str) -> Vectors:
+        """The vector of a question's beginning: a model takes minutes for a megabyte, or refuses it."""
+        text = text[:LONGEST]
+        vector = self.recent_vectors.get(text)
+        if vector is None:
+            vector = await self.gate.embed_query(text)
+            self.recent_vectors.put(text, vector)
+        return vector
+
+    def warm(self) -> None:
+        """Search for something once with each method: what it reads and compiles is then at hand."""
+        vector = np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
+        vector[0] = 1.0
+        for method in self.reader.methods:
+            options = check_search_options(method, {})
+            self.reader.search(Question("What is there?", vector, DEFAULT_K, None, method, options))
+
+    async def answer(
+        self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
+    ) -> Answer:
+        """Answer from a retrieval, or from what is retrieved for a question."""
+        with span("stratagraph answer", {"stratagraph.k": arguments.k}) as recorded:
+            answer = await self._answer(question, arguments, how)
+            found = answer.retrieval
+            recorded.set({"stratagraph.method": found.method, "stratagraph.hits": len(found)})
+        return answer
+
+    async def _answer(
+        self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
+    ) -> Answer:
+        retrieval = await self._retrieved(question, arguments)
+        with self.gate.stage("answer"):
+            if self.gate.has_llm and retrieval.hits:
+                text, citations, extractive = await self._written(retrieval, how)
+            else:
+                text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+                extractive = True
+        return self._answered(text, citations, retrieval, extractive=extractive)
+
+    def _answered(
+        self, text: str, citations: tuple[Citation, ...], retrieval: Retrieval, *, extractive: bool
+    ) -> Answer:
+        """An answer with what this operation used and cost."""
+        usage, cost = self.gate.ledger.total, self.gate.cost
+        return Answer(text, citations, retrieval, extractive=extractive, usage=usage, cost=cost)
+
+    async def _written(
+        self, retrieval: Retrieval, how: AnswerArguments
+    ) -> tuple[str, tuple[Citation, ...], bool]:
+        """The model's answer; where it gives none that can be read, sentences of the hits, with a warning."""
+        try:
+            draft = await self._draft(retrieval, how)
+            text, citations = await generate(retrieval, draft, self.gate)
+        except CallFailed as error:
+            warnings.warn(
+                f"the model could not answer ({error}); the answer consists of sentences of the sources",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+            return text, citations, True
+        return text, citations, False
+
+    async def stream(
+        self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
+    ) -> AsyncGenerator[str | Answer, None]:
+        """The answer in pieces, as the model writes it; in one piece without a model. Last, all of it."""
+        with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
+            retrieval = await self._retrieved(question, arguments)
+            recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
+            async with aclosing(self._streamed(retrieval, how)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _streamed(
+        self, retrieval: Retrieval, how: AnswerArguments
+    ) -> AsyncGenerator[str | Answer, None]:
+        if not self.gate.has_llm or not retrieval.hits:
+            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+            yield text
+            yield self._answered(text, citations, retrieval, extractive=True)
+            return
+        draft = await self._draft(retrieval, how)
+        pieces: list[str] = []
+        async with aclosing(stream_answer(draft, self.gate)) as written:
+            async for piece in written:
+                pieces.append(piece)
+                yield piece
+        text = "".join(pieces)
+        citations = cited(text, draft.citations)
+        yield self._answered(text, citations, retrieval, extractive=False)
+
+    async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
+        """What an answer rests on; a retrieval that is given is taken as it is."""
+        if isinstance(question, Retrieval):
+            return self._checked(question, arguments)
+        method = get_method(self.reader.method_name(arguments.method))
+        ranked = arguments.rank != "walk"
+        view = arguments.view or ("nodes" if self.gate.has_llm and not ranked else "chunks")
+        return await self.retrieve(question, replace(arguments, k=arguments.k or method.answer_k, view=view))
+
+    def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
+        """A retrieval of the caller's, with the options of this answer where there are any."""
+        if unsuited := _searching(arguments):
+            raise TypeError(
+                f"{unsuited[0]!r} says how to search, and this answer is made from a given retrieval; "
+                "pass it to retrieve, or pass the question to answer"
+            )
+        check_question(given.query)
+        method = self.reader.method_name(arguments.method or given.method)
+        if arguments.options or given.options is None or method != given.method:
+            options = check_search_options(method, arguments.options or {})
+            given = replace(given, method=method, options=options)
+        vector = self.recent_vectors.get(given.query[:LONGEST]) if given.vector is None else given.vector
+        return replace(given, vector=vector, count_tokens=self.count_tokens)
+
+    async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:
+        method = get_method(retrieval.method)
+        draft = await method.compose(
+            retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options
+        )
+        return draft.as_long_as(how.length or method.answer_length)
+
+
+def check_question(text: object) -> None:
+    """Refuse what is not a question.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no string, or blank.
+    """
+    if not isinstance(text, str):
+        hint = "; for several questions there is retrieve_many" if isinstance(text, list | tuple) else ""
+        raise TypeError(f"the question must be a string, not {type(text).__name__}{hint}")
+    if not text.strip():
+        raise ValueError(f"the question is blank: {text!r}; give the words to search for")
+
+
+def positive(name: str, value: int) -> int:
+    """A whole number of at least 1, of any integer type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not; the message names it.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+    return operator.index(value)
+
+
+def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
+    """What is searched where nothing is said of it: a rank speaks of passages, other options of nodes."""
+    if arguments.view is not None:
+        return arguments.view
+    if arguments.rank != "walk":
+        return "chunks"
+    if options != type(options)() or not arguments.fill:
+        return "nodes"
+    share = get_method(method).node_share
+    return None if 0 < share < 1 else "nodes" if share else "chunks"
+
+
+def _searching(arguments: SearchArguments) -> list[str]:
+    """The arguments given that concern a search alone."""
+    given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
+    named = [name for name, value in given.items() if value is not None]
+    switches = {
+        "decompose": bool(arguments.decompose),
+        "fill": not arguments.fill,
+        "rank": arguments.rank != "walk",
+        "rerank": arguments.rerank is not None,
+    }
+    return [*named, *(name for name, given in switches.items() if given)]
+
+
+def _difference(after: Usage, before: Usage) -> Usage:
+    return Usage(
+        after.calls - before.calls,
+        after.cached_calls - before.cached_calls,
+        after.input_tokens - before.input_tokens,
+        after.output_tokens - before.output_tokens,
+        after.embedded_texts - before.embedded_texts,
+        after.seconds - before.seconds,
+        after.embedded_tokens - before.embedded_tokens,
+    )

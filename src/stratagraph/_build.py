@@ -1,0 +1,516 @@
+"""The one recipe behind build, insert, delete, add_method and estimate.
+
+Take in documents, assemble the corpus, embed what is new, extract and merge its graph, let each method
+build over it with its former index at hand, publish. What the recipe needs of the world is the gate and a
+staging area, so an estimate is the same recipe with a gate that only counts, and without the last step.
+
+What a change means is decided under the writer's lock, from the generation that it follows, whatever an
+index object that was opened earlier may believe.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import chain
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+
+from stratagraph._checks import UNNAMED, blamed, check_all
+from stratagraph._documents import (
+    Arrival,
+    Documents,
+    Intake,
+    Splitter,
+    arrivals,
+    check_documents,
+    split_ahead,
+    take_in,
+)
+from stratagraph._gates import Models
+from stratagraph._memory import release
+from stratagraph._origins import documents_of
+from stratagraph._sync import entered, in_thread, stoppable
+from stratagraph.config import Config, as_config
+from stratagraph.errors import Damaged, IndexExists, VectorStoreError
+from stratagraph.methods import NAMES, get_method
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.log import logger
+from stratagraph.pipeline.before import Before
+from stratagraph.pipeline.carryover import Kept
+from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
+from stratagraph.pipeline.extraction.stage import Given, extract_corpus
+from stratagraph.pipeline.graph import NAME as GRAPH
+from stratagraph.pipeline.graph import Embedded, Graph, build_graph
+from stratagraph.pipeline.headings import forget_bylines
+from stratagraph.pipeline.statements import Pooled
+from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.records import BuildReport, Built, Usage
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.staging import Staging
+
+T = TypeVar("T")
+SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
+TAKING = ("build", "insert", "estimate")  # operations that take documents
+REGROUP = "regroup"
+RESTORE = "restore vectors"
+NO_VECTOR = "texts without a vector, not found by similarity"
+NOT_ASKED = "passages, too few for a summary; the model was not asked"
+_EMBED_ROWS = 1024
+_MANY = 1024  # new chunks, after whose stages memory is given back
+_NAMED = 10  # documents that a line of the log names
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done.
+
+    `methods` and `config` are those of a build; of `add method` they are what comes to those there are; of
+    `regroup` the methods are those whose groups are made anew. Any other operation keeps what the folder has.
+    """
+
+    operation: str
+    documents: Documents | None = None
+    removed: Collection[str] = ()
+    missing_ok: bool = False
+    methods: Sequence[str] = ()
+    config: Config = field(default_factory=Config)
+    extraction: Given | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation in TAKING:
+            check_documents(self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The folder that an update changes, and the models it does so with."""
+
+    folder: IndexFolder
+    gate: ModelGate
+    models: Models
+    publish: bool = True
+
+
+def settings_of(manifest: Manifest, running: Config) -> Config:
+    """The recorded settings, with those of `running` that say how models are called."""
+    where = f"manifest.json of generation {manifest.generation}"
+    if not manifest.methods or set(manifest.methods) - set(NAMES):
+        known = ", ".join(NAMES)
+        raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version knows {known}")
+    try:
+        recorded = as_config(manifest.config)
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"{where}: its settings are not valid ({error})") from error
+    return replace(recorded, limits=running.limits, max_failures=running.max_failures)
+
+
+async def update(target: Target, change: Change) -> BuildReport:
+    """Carry out a change and publish it as the folder's next generation."""
+    writer = target.folder.writer(
+        change.operation, compact=change.operation == REGROUP, restore=change.operation == RESTORE
+    )
+    async with entered(writer) as staging:
+        with stoppable() as stop:
+            return await _Update(target, change, staging, stop).run()
+
+
+class _Update:
+    """One update under way."""
+
+    def __init__(self, target: Target, change: Change, staging: Staging, stop: Event) -> None:
+        self._target = target
+        self._gate = target.gate
+        self._change = change
+        self._staging = staging
+        self._before = staging.base
+        self._stop = stop
+        self._methods, self._config = self._planned()
+        self._intake = Intake()
+        self._removed: tuple[str, ...] = ()
+        self._notes: Counter[str] = Counter()
+        self._complete: dict[str, bool] = {}
+        self._seen: Before | None = None
+        self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
+
+    @property
+    def _restores(self) -> bool:
+        """Whether all vectors are made anew, since the vector store has lost them."""
+        return self._change.operation == RESTORE
+
+    def _embedded_units(self) -> bool:
+        """Whether semantic units get vectors."""
+        methods = map(get_method, self._methods)
+        return any(method.needs_units or method.needs_vectors for method in methods)
+
+    def _planned(self) -> tuple[tuple[str, ...], Config]:
+        """The methods and settings that the next generation has."""
+        change, before = self._change, self._before
+        if before is None:
+            return tuple(change.methods), change.config
+        self._target.models.check_embedder(before.manifest, before.path)
+        recorded = settings_of(before.manifest, change.config)
+        if change.operation == "build":
+            return tuple(change.methods), change.config
+        present = before.manifest.methods
+        if change.operation == RESTORE:
+            self._require_writers(before.manifest)
+        if change.operation in (REGROUP, RESTORE):
+            return tuple(present), recorded
+        added = {name: change.config.method(name) for name in change.methods}
+        config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
+        return tuple(dict.fromkeys([*present, *change.methods])), config
+
+    async def run(self) -> BuildReport:
+        """The recipe."""
+        self._intake = await in_thread(self._take_in)
+        self._removed = (*self._known_ids(), *self._intake.emptied)
+        if self._before is not None:
+            if self._change.operation == "build":
+                self._refuse_other(self._before)
+            if self._nothing_to_do(self._before):
+                return self._report(self._before, self._before.manifest.generation)
+            with self._booked("check"):
+                await in_thread(check_all, self._before)
+        try:
+            return await self._made()
+        except UNNAMED as error:
+            if self._before is not None and (found := await in_thread(blamed, self._before, error)):
+                raise found from error
+            raise
+        finally:
+            if self._removed or self._intake.updated:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Keep nothing in memory of the texts that went."""
+        self._gate.memory.clear()
+        forget_bylines()
+
+    async def _made(self) -> BuildReport:
+        """The next generation, of documents that were taken in."""
+        if self._target.publish:
+            self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
+        with self._booked("assemble"):
+            await in_thread(self._staging.assemble, removed=self._removed)
+        self._gate.documents_of = partial(documents_of, self._staging)
+        if self._pooled is None:  # an embedder that fails is found out before a model is paid
+            await self._embed()
+            await self._extract()
+        else:  # the statements of passages are embedded with them
+            await self._extract()
+            await self._embed()
+        await self._give_back()
+        with self._booked(GRAPH):
+            await self._lay_out_graph()
+        await self._give_back()
+        for name in self._methods:
+            with self._gate.independently():
+                await self._build_method(name)
+            await self._give_back()
+        self._gate.require_answers()
+        self._tell_failures()
+        self._note_unasked()
+        with self._booked("publish"):
+            generation = await in_thread(self._publish) if self._target.publish else 0
+        return self._report(self._staging, generation)
+
+    async def _give_back(self) -> None:
+        """Give back what a stage freed; after few new chunks that is less than it costs to look for it."""
+        if self._staging.size - len(self._staging.known_rows()[0]) >= _MANY:
+            await in_thread(release)
+
+    @contextmanager
+    def _booked(self, name: str) -> Iterator[None]:
+        """Book under a name the seconds that no stage within tells of; those of an estimate are nobody's."""
+        ledger = self._gate.ledger
+        began, told = time.perf_counter(), ledger.total.seconds
+        yield
+        if self._target.publish:
+            seconds = time.perf_counter() - began - (ledger.total.seconds - told)
+            ledger.add(name, Usage(seconds=max(0.0, seconds)))
+
+    async def _build_method(self, name: str) -> None:
+        with self._booked(name):
+            built = await get_method(name).build(
+                self._staging,
+                self._graph(),
+                self._gate,
+                config=self._config.method(name),
+                previous=self._previous(name),
+                regroup=self._change.operation == REGROUP and name in self._change.methods,
+            )
+        await self._put(name, built)
+
+    def _graph(self) -> Graph:
+        """The graph, as methods are given it."""
+        stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
+        if self._seen is None and previous is not None:
+            now, before = self._staging.known_rows()
+            chunks = np.full(self._staging.size, -1, np.int64)
+            chunks[now] = before
+            self._seen = Before(previous, stored, chunks)
+        return Graph(stored, self._seen)
+
+    def _take_in(self) -> Intake:
+        if self._change.documents is None:
+            return Intake()
+        existing = {} if self._before is None else self._before.digests()
+        with self._gate.stage("read"):
+            models, chunking = self._target.models, self._config.chunking
+            given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
+            splitter = Splitter(chunking, models.count_tokens)
+            return take_in(
+                split_ahead(given, existing, splitter, models.mapper, self._stop), existing, self._add
+            )
+
+    def _add(self, arrival: Arrival) -> bool:
+        """Store a document; False if it has no text."""
+        self._gate.advance("read")
+        chunks = self._until_stopped(arrival.chunks())
+        first = next(chunks, None)
+        if first is None:
+            return False
+        self._staging.add(arrival.id, arrival.digest, arrival.metadata, chain([first], chunks))
+        return True
+
+    def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
+        """The items, until the operation is cancelled; whoever waits for the thread raises that."""
+        for item in items:
+            if self._stop.is_set():
+                raise InterruptedError("the operation was cancelled")
+            yield item
+
+    def _known_ids(self) -> list[str]:
+        """Those documents to be removed that are there."""
+        present = {} if self._before is None else self._before.digests()
+        missing = [identity for identity in self._change.removed if identity not in present]
+        if missing and not self._change.missing_ok:
+            raise KeyError(
+                f"no document {missing[0]!r} in the index ({len(missing)} of {len(self._change.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+        return [identity for identity in self._change.removed if identity in present]
+
+    def _refuse_other(self, before: Snapshot) -> None:
+        """A build may meet an index of the very same things, left by one that was not seen to finish."""
+        intake = self._intake
+        changed = intake.added or intake.updated or intake.emptied
+        same = {
+            "documents": not changed and len(intake.unchanged) == before.document_count,
+            "methods": self._methods == tuple(before.manifest.methods),
+            "settings": self._config.to_dict() == before.manifest.config,
+        }
+        if not all(same.values()):
+            differs = " and ".join(name for name, agrees in same.items() if not agrees)
+            raise IndexExists(
+                f"{str(before.path)!r} holds an index already, of other {differs}. Open it with "
+                "open_index and use insert, delete or add_method, or build in another folder"
+            )
+
+    def _nothing_to_do(self, before: Snapshot) -> bool:
+        if self._change.operation in (REGROUP, RESTORE) or self._moves(before.manifest):
+            return False
+        same_corpus = not (self._removed or self._intake.added or self._intake.updated)
+        same_methods = self._methods == tuple(before.manifest.methods)
+        same_settings = self._config.to_dict() == before.manifest.config
+        return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
+
+    def _moves(self, manifest: Manifest) -> bool:
+        """Whether vectors go to a store from the folder."""
+        return self._target.folder.table is not None and not manifest.vectors
+
+    def _require_writers(self, manifest: Manifest) -> None:
+        """What is made anew must be asked for again, mostly of the cache of calls."""
+        if manifest.spent and not self._gate.has_llm:
+            raise VectorStoreError(
+                f"the vectors are lost, and making them again needs the model that wrote the summaries "
+                f"({', '.join(manifest.spent)}): open the index with llm=...; its answers are taken from the "
+                "folder's cache"
+            )
+
+    def _is_complete(self, manifest: Manifest) -> bool:
+        """Whether the model, if there is one, has nothing to make or to try again."""
+        parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
+        return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
+
+    def _extracts_by_model(self) -> bool:
+        mode = self._config.extraction.mode
+        if mode == "llm" and not self._gate.has_llm and self._before is None:
+            raise ValueError("extraction mode 'llm' needs a model: pass llm=..., or mode 'auto' or 'nlp'")
+        needed = any(get_method(name).needs_graph for name in self._methods)
+        return self._gate.has_llm and (mode == "llm" or (mode == "auto" and needed))
+
+    async def _embed(self) -> None:
+        """Fill the vectors of the corpus: those of known chunks are copied, the others computed."""
+        staging = self._staging
+        fresh = np.ones(staging.size, dtype=np.bool_)
+        fresh[staging.known_rows()[0]] = False
+        rows = np.flatnonzero(fresh)
+        vectors = None
+        if self._restores:
+            rows = np.arange(staging.size)
+        elif self._before is not None:
+            with self._booked("assemble"):
+                vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
+        with self._gate.stage("embed chunks", len(rows)):
+            for start in range(0, len(rows), _EMBED_ROWS):
+                batch = rows[start : start + _EMBED_ROWS]
+                texts = await in_thread(staging.texts, batch.tolist())
+                embedded = await self._vectors(batch.tolist(), texts)
+                if vectors is None:
+                    vectors = await in_thread(
+                        staging.create_vectors, embedded.shape[1], copy_known=not self._restores
+                    )
+                vectors[batch] = embedded
+
+    async def _vectors(self, rows: Sequence[int], texts: Sequence[str]) -> Vectors:
+        """Vectors of some chunks, and with them those of what the chunks state, if that is to be had."""
+        if self._pooled is None:
+            return await self._gate.embed("embed chunks", texts)
+        nodes = await in_thread(self._staging.part(EXTRACTION).nodes, rows)
+        return await self._pooled.embed("embed chunks", self._gate, texts, nodes)
+
+    async def _extract(self) -> None:
+        """What each chunk says, for all methods."""
+        config = self._config.extraction
+        extracted = await extract_corpus(
+            self._staging,
+            self._gate,
+            config=config,
+            previous=self._previous(EXTRACTION),
+            kept=self._kept(),
+            use_llm=self._extracts_by_model(),
+            given=self._change.extraction,
+            may_load=self._target.models.spacy == config.spacy,
+        )
+        await self._put(EXTRACTION, extracted)
+
+    async def _lay_out_graph(self) -> None:
+        """Merge and lay out the graph of the corpus, which all methods share."""
+        config, use_llm = self._config.extraction, self._extracts_by_model()
+        methods = [get_method(name) for name in self._methods]
+        graph = await build_graph(
+            self._staging,
+            self._staging.part(EXTRACTION),
+            self._gate,
+            config=config,
+            previous=self._previous(GRAPH),
+            use_llm=use_llm,
+            kept=self._kept(),
+            embed=Embedded(
+                units=any(method.needs_units for method in methods),
+                entities=any(method.needs_vectors for method in methods),
+                pooled=self._pooled,
+            ),
+            rule=self._target.models.resolve_rule,
+        )
+        await self._put(GRAPH, graph)
+
+    def _previous(self, name: str) -> Stored | None:
+        before = None if self._restores and name != EXTRACTION else self._before
+        return before.part(name) if before is not None and name in before.manifest.parts else None
+
+    def _kept(self) -> Kept | None:
+        """The chunks that the previous generation has too."""
+        if self._before is None or self._restores:
+            return None
+        now, before = self._staging.known_rows()
+        gone = _Gone(self._before, before)
+        return Kept(now, before, gone, self._previous(EXTRACTION), self._staging.arrived_rows())
+
+    async def _put(self, name: str, built: Built) -> None:
+        self._notes.update(built.notes)
+        self._complete[name] = built.complete
+        with self._booked("store"):
+            once = name == EXTRACTION  # the merger reads all of it, in order
+            put = partial(self._staging.put_part, read_once=once)
+            await in_thread(put, name, built.nodes, built.arrays, built.origins)
+
+    def _publish(self) -> int:
+        recorded = {} if self._before is None else self._before.manifest.prompts
+        dimension = self._staging.vectors.shape[1]
+        return self._staging.publish(
+            Manifest(
+                parts={name: asdict(self._config.method(name)) for name in self._methods}
+                | {name: asdict(self._config.extraction) for name in SHARED},
+                methods=self._methods,
+                embedder=self._target.models.embedder_name(dimension),
+                dimension=dimension,
+                tokenizer=self._target.models.count_tokens.name,
+                config=self._config.to_dict(),
+                prompts={**recorded, **self._gate.prompts_used},
+                complete=self._complete,
+                spent=self._spent(),
+            )
+        )
+
+    def _spent(self) -> Mapping[str, Mapping[str, int]]:
+        """What the chat models were asked for this index, with the operations before."""
+        spent = {} if self._before is None else dict(self._before.manifest.spent)
+        for model, used in self._gate.ledger.models.items():
+            known = spent.get(model, {})
+            counts = {name: getattr(used, name) for name in ("calls", "input_tokens", "output_tokens")}
+            spent[model] = {name: count + known.get(name, 0) for name, count in counts.items()}
+        return spent
+
+    def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
+        return BuildReport(
+            operation=self._change.operation,
+            generation=generation,
+            documents=corpus.document_count,
+            chunks=corpus.size,
+            nodes={name: corpus.part(name).size for name in (*self._methods, GRAPH)},
+            added=tuple(self._intake.added),
+            updated=tuple(self._intake.updated),
+            deleted=self._removed,
+            unchanged=tuple(self._intake.unchanged),
+            skipped=tuple(self._intake.skipped),
+            failures=tuple(self._gate.failures),
+            notes=self._all_notes(),
+            stages=dict(self._gate.ledger.stages),
+            models=self._gate.ledger.models,
+            cost=self._gate.cost,
+        )
+
+    def _tell_failures(self) -> None:
+        """Tell the log which documents units failed of."""
+        failures = self._gate.failures
+        if failures:
+            documents = sorted({document for each in failures for document in each.documents})
+            shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
+            logger.warning(
+                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
+            )
+
+    def _all_notes(self) -> Mapping[str, int]:
+        zeros = len(self._gate.zero_vectors)
+        return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)
+
+    def _note_unasked(self) -> None:
+        """Say of a build that it had no use for its model: nobody would notice that it is not there."""
+        used = self._gate.ledger.total
+        new = self._change.operation in ("build", "add method")
+        if new and self._gate.has_llm and not used.calls and not used.cached_calls:
+            self._notes[NOT_ASKED] = self._staging.size
+
+
+class _Gone:
+    """The texts of the chunks of a generation that are not among some rows."""
+
+    def __init__(self, before: Snapshot, kept: Rows) -> None:
+        self._before = before
+        self._kept = kept
+
+    def __iter__(self) -> Iterator[str]:
+        rows = np.setdiff1d(np.arange(self._before.size), self._kept)
+        for start in range(0, len(rows), _EMBED_ROWS):
+            yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

@@ -1,0 +1,76 @@
+"""The arrays of a generation, checked before a search or an update follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged, StratagraphError
+from stratagraph.methods import get_method
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS
+from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.extraction import unread
+from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
+from stratagraph.pipeline.graph import NAME as GRAPH
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.graph_checks import check_arrays, check_corpus
+from stratagraph.pipeline.statements import NAME_CODES, NAME_KEYS
+from stratagraph.store.contents import infinite
+from stratagraph.store.snapshot import Snapshot
+
+UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels and methods raise over numbers that cannot be."""
+
+
+def checked_graph(snapshot: Snapshot) -> Graph:
+    """The graph of a generation; `Damaged` if its arrays, or those of the corpus, do not fit each other."""
+    part = snapshot.part(GRAPH)
+    check_corpus(snapshot.vectors, snapshot.chunk_documents(), snapshot.size, snapshot.document_count)
+    check_arrays(part.arrays, *snapshot.vectors.shape)
+    return Graph(part)
+
+
+def check_method(snapshot: Snapshot, graph: Graph, method: str) -> None:
+    """Whether a method's arrays fit each other and a graph that was checked; `Damaged` if not."""
+    get_method(method).check(snapshot.part(method).arrays, graph, *snapshot.vectors.shape)
+
+
+def check_all(snapshot: Snapshot) -> None:
+    """Check what an update starts from: the corpus, the graph and every method. `Damaged` names an array."""
+    graph = checked_graph(snapshot)
+    for method in snapshot.manifest.methods:
+        check_method(snapshot, graph, method)
+    if EXTRACTION in snapshot.manifest.parts:
+        unread.check(snapshot.part(EXTRACTION))
+    for name in snapshot.manifest.parts:
+        with damage(name):
+            _check_keys(snapshot.part(name).arrays)
+
+
+def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """The keys by which vectors, and codes of names, are found again."""
+    if VECTOR_KEYS in arrays:
+        (count,) = Checks(arrays).of(VECTOR_KEYS, np.uint64, (None,)).shape
+        if count > len(arrays[VECTORS]):
+            raise ValueError(f"array '{VECTOR_KEYS}' has {count} keys of {len(arrays[VECTORS])} vectors")
+    if NAME_KEYS in arrays:
+        (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
+        Checks(arrays).of(NAME_CODES, np.uint8, (count, None))
+
+
+def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
+    """The damage behind an error that is not of ours, where it is in vectors: those are read only then."""
+    found = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
+    return None if found is None else Damaged(f"{found}. Restore the folder from a copy, or build again")
+
+
+def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:
+    """Where vectors hold what none of unit length does, in a line each; all of them are read."""
+    parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
+    for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
+        for array in infinite(arrays):
+            what = f"array '{array}' holds values that no unit vector has"
+            yield f"part '{name}' of the index is damaged: {what}"

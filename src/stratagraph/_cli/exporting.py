@@ -1,0 +1,62 @@
+"""`stratagraph export`: an index, or the graph around a question, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import stratagraph as sg
+from stratagraph._cli.loading import WrongOption
+from stratagraph._cli.options import embedder_option, index_argument
+from stratagraph._cli.output import Output, command
+from stratagraph._gates import AnyEmbedder
+from stratagraph.export import FORMATS
+
+
+@click.command()
+@index_argument
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option("--html", is_flag=True, help="The same as --format html.")
+@click.option(
+    "--out", "-o", "path", required=True, type=click.Path(), help="The file; for parquet and neo4j a folder."
+)
+@click.option("--method", help="Whose nodes go along; all methods' if not given (for html: the first's).")
+@click.option("--question", help="With html: the graph around this question, not the hierarchy.")
+@click.option("-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Hits for --question.")
+@embedder_option
+@command
+def export(
+    index: str,
+    kind: str,
+    html: bool,
+    path: str,
+    method: str | None,
+    question: str | None,
+    k: int,
+    embedder: Any,
+    output: Output,
+) -> None:
+    """Write what INDEX holds as files that other tools, or a browser, read.
+
+    jsonl holds everything, the extraction included, and is read back by `sg.read_extraction`. An html page
+    works offline, wherever the file is.
+    """
+    kind = "html" if html else kind
+    if question is not None and kind != "html":
+        raise WrongOption(f"--question draws a page: it goes with --format html, not {kind}")
+    # Without a question, none is asked of the embedder, whatever the index was built with.
+    with sg.open_index(index, embedder=embedder if question is not None else AnyEmbedder()) as opened:
+        if question is None:
+            written = opened.export(path, kind, method=method)
+        else:
+            written = opened.retrieve(question, k, method=method).show().save(path)
+    size = sum(each.stat().st_size for each in _files(written))
+    told = {"path": str(written), "format": kind, "bytes": size}
+    output.show(told, lambda: iter([f"written: {written} ({kind}, {size:,} bytes)"]))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return path.iterdir() if path.is_dir() else iter([path])

@@ -1,0 +1,248 @@
+"""What callers give as documents, brought into one form and compared with what is there."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Event
+
+from stratagraph._mapping import in_order
+from stratagraph.pipeline.chunk import ChunkConfig, split
+from stratagraph.protocols import Mapper
+from stratagraph.records import Chunk, Document, Metadata, StreamedDocument, content_id
+from stratagraph.results import CountTokens
+
+_AT_ONCE = 2**18  # characters: some 40 ms of work
+Documents = Iterable[str | Document | StreamedDocument | Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One document on its way in. `chunks` makes its passages, each time anew.
+
+    `document` is what they are made of, where that is in memory and a worker may do it.
+    """
+
+    id: str
+    digest: str
+    metadata: Metadata
+    chunks: Callable[[], Iterator[Chunk]]
+    document: Document | None = None
+
+
+@dataclass(slots=True)
+class Intake:
+    """What became of the documents that were given. `emptied` had a text before and are blank now."""
+
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def check_documents(documents: object) -> None:
+    """Refuse what is not documents, but one of them or nothing.
+
+    Raises
+    ------
+    TypeError
+        Saying what to pass instead.
+    """
+    single = isinstance(documents, str | bytes | Document | StreamedDocument | Chunk | Mapping)
+    if single or not isinstance(documents, Iterable):
+        raise TypeError(
+            f"documents must be a list or another iterable, not one {type(documents).__name__}; "
+            "for a single text pass [text], for files pass read_documents([path])"
+        )
+
+
+def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens) -> Iterator[Arrival]:
+    """The documents in order; passages that the caller split follow, gathered by document.
+
+    Raises
+    ------
+    TypeError
+        If an item is of a type that is not a document.
+    """
+    split_by_caller: dict[str, list[Chunk]] = {}
+    for position, item in enumerate(documents):
+        if isinstance(item, Chunk):
+            split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
+        else:
+            yield _whole(as_document(item, position), chunking, count_tokens)
+    for document_id, chunks in split_by_caller.items():
+        yield _presplit(document_id, chunks)
+
+
+def as_document(item: object, position: int) -> Document | StreamedDocument:
+    """A document of what a caller gives; `TypeError` if it is none."""
+    if isinstance(item, str):
+        return Document(content_id(item), item)
+    if isinstance(item, Document | StreamedDocument):
+        if isinstance(item, Document) and not isinstance(item.text, str):
+            raise TypeError(f"the text of document {item.id!r} is {type(item.text).__name__}, not str")
+        _checked_id(item.id, position)
+        return item
+    kind = type(item)
+    raise TypeError(
+        f"document {position} is of type {kind.__module__}.{kind.__qualname__}; give strings, "
+        "stratagraph.Document(id, text, metadata) or Chunk(text, document_id). For files there is "
+        "read_documents([path]); a framework's documents go to the framework's classes "
+        "(langchain_stratagraph, llama_index_stratagraph)"
+    )
+
+
+def _checked_id(identity: object, position: int) -> str:
+    if not isinstance(identity, str) or not identity:
+        raise TypeError(f"the id of document {position} must be a non-empty string, not {identity!r}")
+    return identity
+
+
+def _whole(
+    document: Document | StreamedDocument, chunking: ChunkConfig, count_tokens: CountTokens
+) -> Arrival:
+    sections = document.sections if isinstance(document, Document) else ()
+    parts = [part for each in sections for part in (str(each.start), _canonical(each.metadata, document.id))]
+    digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
+    held = document if isinstance(document, Document) else None
+    return Arrival(
+        document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), held
+    )
+
+
+def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
+    parts = [part for c in chunks for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
+    held = [replace(c, text=_storable(c.text)) for c in sorted(chunks, key=lambda chunk: chunk.ordinal)]
+    return Arrival(document_id, content_id(*parts), {}, lambda: (c for c in held if c.text.strip()))
+
+
+def _storable(text: str) -> str:
+    """A text without lone surrogates, which no file can hold; what stands for them is U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _canonical(metadata: Metadata, document_id: str) -> str:
+    try:
+        return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
+            "numbers, lists and dicts; a date as date.isoformat()"
+        ) from error
+
+
+def split_ahead(
+    coming: Iterable[Arrival], known: Mapping[str, str], split_all: Splitter, mapper: Mapper, stop: Event
+) -> Iterator[Arrival]:
+    """The arrivals in order, those in memory with their passages, which workers make batch by batch.
+
+    `known` holds the digests of documents that are there: these are not split.
+    """
+    waiting: deque[list[Arrival]] = deque()
+
+    def sent() -> Iterator[list[Document]]:
+        for batch in _by_length(coming):
+            waiting.append(batch)
+            yield [bare for each in batch if (bare := _bare(each, known)) is not None]
+
+    for found in in_order(mapper, split_all, sent(), stop):
+        made = iter(found)
+        for each in waiting.popleft():
+            if _bare(each, known) is None:
+                yield each
+            else:
+                chunks = [_owned(chunk, each.metadata) for chunk in next(made)]
+                yield replace(each, chunks=partial(iter, chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """Splits documents; goes to other processes."""
+
+    chunking: ChunkConfig
+    count_tokens: CountTokens
+
+    def __call__(self, documents: list[Document]) -> list[list[Chunk]]:
+        """The passages of each document, without the document's own metadata."""
+        return [list(split(document, self.chunking, self.count_tokens)) for document in documents]
+
+
+def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:
+    """Batches of about `_AT_ONCE` characters; a document that is not in memory ends one."""
+    batch: list[Arrival] = []
+    length = 0
+    for arrival in coming:
+        batch.append(arrival)
+        length += _AT_ONCE if arrival.document is None else len(arrival.document.text)
+        if length >= _AT_ONCE:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
+def _bare(arrival: Arrival, known: Mapping[str, str]) -> Document | None:
+    """What a worker needs of a document to split it; None if none is to."""
+    if arrival.document is None or known.get(arrival.id) == arrival.digest:
+        return None
+    return replace(arrival.document, metadata={})
+
+
+def _owned(chunk: Chunk, metadata: Metadata) -> Chunk:
+    """A passage with the metadata of its document, too."""
+    return replace(chunk, metadata={**metadata, **chunk.metadata} if chunk.metadata else metadata)
+
+
+def take_in(
+    coming: Iterable[Arrival],
+    existing: Mapping[str, str],
+    add: Callable[[Arrival], bool],
+) -> Intake:
+    """Add what is new or changed, and tell what became of each document.
+
+    `existing` holds the digests of what the index has; `add` stores a document and tells whether it has any
+    text. A blank document is skipped, or empties the one whose id it has. A repeated id with the same
+    content is skipped too.
+
+    Raises
+    ------
+    ValueError
+        If an id comes twice with different content in one call, since only the caller knows which is
+        meant; or if nothing but blank documents was given.
+    """
+    intake = Intake()
+    seen: dict[str, str] = {}
+    for arrival in coming:
+        if arrival.id in seen:
+            _refuse_other(arrival, seen[arrival.id])
+            intake.skipped.append(arrival.id)
+            continue
+        seen[arrival.id] = arrival.digest
+        if existing.get(arrival.id) == arrival.digest:
+            intake.unchanged.append(arrival.id)
+        elif not add(arrival):
+            (intake.emptied if arrival.id in existing else intake.skipped).append(arrival.id)
+        else:
+            (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
+    if not (intake.added or intake.updated or intake.unchanged or intake.emptied):
+        raise ValueError(_nothing(intake))
+    return intake
+
+
+def _refuse_other(arrival: Arrival, digest: str) -> None:
+    if arrival.digest != digest:
+        raise ValueError(
+            f"document id {arrival.id!r} was given twice with different content; "
+            "ids must be unique within one call"
+        )
+
+
+def _nothing(intake: Intake) -> str:
+    if not intake.skipped:
+        return "no documents were given; nothing was written"
+    names = ", ".join(repr(identity) for identity in intake.skipped[:5])
+    return f"all {len(intake.skipped)} documents are blank ({names}); nothing was written"

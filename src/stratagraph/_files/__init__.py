@@ -1,0 +1,34 @@
+"""Files of other kinds than plain text, as text with what is known of its parts.
+
+kinds       what a file is, by what is in it
+pdf         pages
+office      DOCX, PPTX, XLSX
+markup      HTML, Markdown
+rows        CSV and JSON
+
+What a reader needs beyond the base is in the extra `files`; without it such a file is left out, and said so.
+"""
+
+from __future__ import annotations
+
+from stratagraph._files.kinds import Kind, kind_of
+from stratagraph._files.made import Made, Unreadable
+from stratagraph._files.markup import from_html, from_markdown
+from stratagraph._files.office import from_docx, from_pptx, from_xlsx
+from stratagraph._files.pdf import from_pdf
+from stratagraph._files.rows import csv_rows, json_rows
+
+__all__ = [
+    "READERS",
+    "Kind",
+    "Made",
+    "Unreadable",
+    "csv_rows",
+    "from_html",
+    "from_markdown",
+    "json_rows",
+    "kind_of",
+]
+
+READERS = {"PDF": from_pdf, "DOCX": from_docx, "PPTX": from_pptx, "XLSX": from_xlsx}
+"""Readers of a path, by kind."""

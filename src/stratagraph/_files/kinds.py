@@ -1,0 +1,67 @@
+"""What a file is: by its first bytes, and only where these can be any text by its name."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+from stratagraph._files.made import LARGEST, Unreadable
+
+Kind = Literal["PDF", "DOCX", "PPTX", "XLSX", "HTML", "Markdown", "CSV", "JSON", "JSON lines", "text"]
+_SUFFIXES: dict[str, Kind] = {
+    **dict.fromkeys((".htm", ".html", ".xhtml"), "HTML"),
+    **dict.fromkeys((".md", ".markdown"), "Markdown"),
+    **dict.fromkeys((".csv", ".tsv"), "CSV"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
+    ".json": "JSON",
+}
+_PARTS: dict[str, Kind] = {
+    "word/document.xml": "DOCX",
+    "ppt/presentation.xml": "PPTX",
+    "xl/workbook.xml": "XLSX",
+}
+_SVG = re.compile(rb"(?>\s|<\?.*?\?>|<!--.*?-->|<!doctype svg[^>]*>)*+<(?:\w+:)?svg[\s>]", re.DOTALL)
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def kind_of(path: Path, head: bytes) -> Kind:
+    """The kind of a file; `text` if it may be any.
+
+    Raises
+    ------
+    Unreadable
+        If it is a kind that is not read.
+    """
+    if b"%PDF-" in head[:1024]:
+        return "PDF"
+    if head.startswith(b"PK\x03\x04"):
+        return _in_archive(path)
+    if head.startswith(_OLD_OFFICE):
+        raise Unreadable(
+            "an encrypted Office file, or one from before 2007; save it without a password as DOCX"
+        )
+    if head.startswith(b"{\\rtf"):
+        raise Unreadable("RTF; save it as DOCX or text")
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "HTML"
+    if _SVG.match(start):
+        raise Unreadable("a picture (SVG)")
+    return _SUFFIXES.get(path.suffix.lower(), "text")
+
+
+def _in_archive(path: Path) -> Kind:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise Unreadable(f"a damaged archive ({error})") from None
+    if sum(entry.file_size for entry in entries) > LARGEST:
+        raise Unreadable(f"an archive that unpacks to more than {LARGEST:,} bytes")
+    names = {entry.filename for entry in entries}
+    kind = next((kind for part, kind in _PARTS.items() if part in names), None)
+    if kind is None:
+        raise Unreadable("an archive; unpack it first")
+    return kind

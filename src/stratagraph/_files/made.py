@@ -1,0 +1,69 @@
+"""What a reader makes of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stratagraph.records import Section
+
+INSTALL = "reading it needs pip install 'stratagraph[files]'"
+LARGEST = 2**29
+"""Bytes that an archive may unpack to, and characters that a file may hold."""
+
+
+class Unreadable(Exception):
+    """A file that is left out; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file's text, what is known of all of it, and of its sections."""
+
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    sections: tuple[Section, ...] = ()
+
+
+class Writer:
+    """Puts a text together from blocks, a blank line between them, and notes where sections begin."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._length = 0
+        self._sections: list[Section] = []
+
+    def section(self, metadata: Mapping[str, Any]) -> None:
+        """What comes from now on has this metadata."""
+        if self._sections and self._sections[-1].start == self._length:
+            self._sections.pop()
+        self._sections.append(Section(self._length, dict(metadata)))
+
+    def add(self, block: str) -> None:
+        """A block of text; a blank one is left out."""
+        if not block.strip():
+            return
+        if self._length > LARGEST:
+            raise Unreadable(f"more than {LARGEST:,} characters")
+        self._blocks.append(block.strip("\n") + "\n\n")
+        self._length += len(self._blocks[-1])
+
+    def made(self, metadata: Mapping[str, Any]) -> Made:
+        """The whole."""
+        known = {key: value for key, value in metadata.items() if value not in (None, "", [])}
+        return Made("".join(self._blocks).rstrip("\n"), known, tuple(self._sections))
+
+
+class Headings:
+    """The headings above a place, by level."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []
+
+    def enter(self, level: int, title: str) -> dict[str, Any]:
+        """Metadata of the section that a heading begins."""
+        while self._open and self._open[-1][0] >= level:
+            self._open.pop()
+        self._open.append((level, " ".join(title.split())))
+        return {"headings": [title for _, title in self._open]}

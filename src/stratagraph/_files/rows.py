@@ -1,0 +1,67 @@
+"""CSV and JSON: a row is a document."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stratagraph._files.made import Unreadable
+
+_TEXTS = ("text", "contents")
+_SAMPLE = 64 * 2**10
+Row = tuple[int, dict[str, Any]]
+
+
+def csv_rows(lines: Iterable[str], sample: str, *, tabs: bool = False) -> Iterator[Row]:
+    """Rows with the number of the line that each ends in; keys are the first row's."""
+    try:
+        dialect: Any = csv.excel_tab if tabs else csv.Sniffer().sniff(sample[:_SAMPLE], ",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    reader = csv.reader(lines, dialect)
+    try:
+        names = [name.strip() or f"column {number}" for number, name in enumerate(next(reader, []), 1)]
+        for values in reader:
+            row = {name: value for name, value in zip(names, values, strict=False) if value.strip()}
+            if row:
+                yield reader.line_num, as_record(row)
+    except csv.Error as error:
+        raise Unreadable(f"CSV, line {reader.line_num}: {error}") from None
+
+
+def json_rows(text: str) -> Iterator[Row] | None:
+    """The objects of a list, or of the only list in an object; None where the file holds anything else."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise Unreadable("JSON, nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}") from None
+    if isinstance(value, dict):
+        lists = [each for each in value.values() if _is_table(each)]
+        value = lists[0] if len(lists) == 1 else None
+    if not _is_table(value):
+        return None
+    return ((number, as_record(row)) for number, row in enumerate(value, 1))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def as_record(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with a text: its own, else its columns as `name: value` lines; the columns stay metadata."""
+    if any(isinstance(row.get(key), str) for key in _TEXTS):
+        return row
+    fields = {key: value for key, value in row.items() if value not in (None, "", [], {})}
+    lines = [f"{key}: {_written(value)}" for key, value in fields.items()]
+    metadata = {key: value for key, value in fields.items() if key != "id"}
+    identity = row.get("id")
+    given = isinstance(identity, str | int) and not isinstance(identity, bool) and identity != ""
+    return {"text": "\n".join(lines), "metadata": metadata, **({"id": identity} if given else {})}
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

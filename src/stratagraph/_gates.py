@@ -1,0 +1,296 @@
+"""The models of an index: which ones they are, and a gate to them for each operation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from stratagraph._locks import Lock
+from stratagraph._mapping import as_mapper
+from stratagraph.config import Config
+from stratagraph.errors import Damaged, EmbedderMismatch
+from stratagraph.models.batchfile import Results
+from stratagraph.models.batching import BatchGate
+from stratagraph.models.budget import Account, Budget
+from stratagraph.models.estimate import CountingGate
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.local import HashingEmbedder, default_embedder
+from stratagraph.models.mapped import LOCAL, goes_along
+from stratagraph.models.named import as_chat_model, as_embedder
+from stratagraph.models.prices import cost_of
+from stratagraph.models.services import Services
+from stratagraph.models.stages import models_by_stage
+from stratagraph.models.wrap import declared_dimension, embedder_name
+from stratagraph.pipeline.entity_resolution import Rule, default_rule
+from stratagraph.pipeline.tokens import TokenCounter, choose
+from stratagraph.progress import LineProgress, NamedProgress
+from stratagraph.protocols import CallCache, Mapper, Progress, Vectors
+from stratagraph.records import Usage
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.journal import Journal
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.shards import ShardedFolder
+
+Folder = IndexFolder | ShardedFolder
+
+
+class RecentVectors:
+    """Vectors of the questions asked last, so that one that is asked again is not embedded again.
+
+    A framework retrieves and answers in two calls. Thread-safe; the oldest goes first.
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
+        self._vectors: dict[str, Vectors] = {}
+        self._lock = Lock()
+
+    def get(self, text: str) -> Vectors | None:
+        """The vector of a question, if it is held."""
+        with self._lock:
+            return self._vectors.get(text)
+
+    def put(self, text: str, vector: Vectors) -> None:
+        """Hold a question's vector."""
+        vector.flags.writeable = False  # it is handed out with every retrieval
+        with self._lock:
+            if len(self._vectors) >= self._most:
+                self._vectors.pop(next(iter(self._vectors)))
+            self._vectors[text] = vector
+
+
+class AnyEmbedder:
+    """Stands in where an index is only looked at: it matches every index and embeds nothing."""
+
+
+class Models:
+    """The chat model, the embedder and what bounds them; the embedder's default depends on the folder.
+
+    Parameters
+    ----------
+    llm, embedder, budget, cache, progress, resolve_rule
+        As `build_index` takes them.
+    spacy
+        The spaCy pipeline that the caller named; no other is loaded.
+    mapper
+        Where pure functions of operations that change the index run, or the name of such a place.
+    recorded
+        The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        embedder: Any,
+        *,
+        budget: Budget | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        progress: bool | Progress = False,
+        recorded: Manifest | None = None,
+        resolve_rule: Rule | None = None,
+        spacy: str | None = None,
+        mapper: str | Mapper | None = None,
+    ) -> None:
+        if budget is not None and not isinstance(budget, Budget):
+            raise TypeError(f"budget must be a Budget, as in Budget(calls=500), not {budget!r}")
+        self._chosen = embedder is not None
+        self.llm = as_chat_model(llm)
+        self.resolve_rule = resolve_rule or default_rule
+        self.spacy = spacy
+        self.mapper = as_mapper(mapper)
+        self._own_mapper = self.mapper is not mapper
+        self.embedder = _embedder(embedder, recorded)
+        self.recent_vectors = RecentVectors()
+        self._memory: dict[str, Any] = {}  # of all operations, until one deletes something
+        self._budget = budget
+        self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
+        self.progress = _progress(progress)
+        self._counter: TokenCounter | None = None
+        self._services: Services | None = None
+        self._lock = Lock()
+        self._tokenizer = None if recorded is None else recorded.tokenizer
+
+    def prefer_tokenizer(self, name: str | None) -> None:
+        """Count tokens with this tokenizer, unless the index has always been counted with another."""
+        if self._tokenizer is None:
+            self._tokenizer = name
+
+    @property
+    def count_tokens(self) -> TokenCounter:
+        """Counts tokens as the index always has; chosen once."""
+        if self._counter is None:
+            self._counter = choose(self._tokenizer)
+        return self._counter
+
+    def embedder_name(self, dimension: int) -> str:
+        """The embedder's fingerprint."""
+        return embedder_name(self.embedder, dimension)
+
+    def check_embedder(self, recorded: Manifest, path: str | Path) -> None:
+        """Refuse an embedder other than the one the folder's vectors came from.
+
+        Raises
+        ------
+        EmbedderMismatch
+            Naming both and what can be done.
+        """
+        if isinstance(self.embedder, AnyEmbedder):
+            return
+        given = self.embedder_name(recorded.dimension)
+        if given != recorded.embedder:
+            which = "the embedder given" if self._chosen else "none was given, and the default"
+            how = "embedder=..., or none if it is local" if self._chosen else "embedder=..."
+            raise EmbedderMismatch(
+                f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
+                f"dimensions); {which} is {given!r}. Open it with the first ({how}), or build a new index "
+                "with the second (model calls come from the cache if you share it; only embeddings are "
+                "computed again)"
+            )
+
+    def gate(
+        self,
+        folder: Folder,
+        config: Config,
+        *,
+        journal: Journal | None = None,
+        llm: Any = None,
+        account: Account | None = None,
+        name: str | None = None,
+    ) -> ModelGate:
+        """A gate for one operation, with an account, a ledger and a list of failures of its own.
+
+        Parameters
+        ----------
+        folder
+            Whose cache and dimension it has.
+        config
+            How models are called.
+        journal
+            Where the vectors of an operation that changes the folder are kept.
+        llm
+            Stands in for the index's own chat model.
+        account
+            What several gates of one operation spend from; None: its own, on the index's budget.
+        name
+            What its stages are told under, where several operations run side by side.
+        """
+        if journal is not None:
+            _require_keys(self.llm)
+        keywords = self._keywords(folder, config, journal)
+        if name is not None and keywords["progress"] is not None:
+            keywords["progress"] = NamedProgress(keywords["progress"], name)
+        return ModelGate(
+            self.llm if llm is None else as_chat_model(llm),
+            self.embedder,
+            budget=account or self._budget,
+            memory=self._memory,
+            **keywords,
+        )
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is paid: no chat model, and an embedder that workers of the mapper may have."""
+        return self.llm is None and goes_along(self.embedder, self.mapper)
+
+    def close(self) -> None:
+        """Let the workers of the mapper go, if it was made here."""
+        if self._own_mapper:
+            self.mapper.close()
+
+    def load(self) -> None:
+        """Load the embedder, if it is one of ours, which cost nothing but time."""
+        if isinstance(self.embedder, LOCAL):
+            self.embedder.embed_query("a")
+
+    def account(self) -> Account:
+        """A new account on the index's budget."""
+        return Account(self._budget or Budget())
+
+    def spent(self, manifest: Manifest) -> dict[str, Any]:
+        """What chat models were asked for a generation, and what that costs by the prices known now."""
+        models = {name: Usage(**counted) for name, counted in manifest.spent.items()}
+        total = sum(models.values(), Usage())
+        prices = None if self._budget is None else self._budget.prices
+        return {
+            "calls": total.calls,
+            "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens,
+            "cost": cost_of(models, prices),
+        }
+
+    def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
+        """A gate for an operation whose calls are answered in batches."""
+        keywords = self._keywords(folder, config, folder.journal)
+        return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
+
+    def _keywords(self, folder: Folder, config: Config, journal: Journal | None) -> dict[str, Any]:
+        hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
+        return {
+            "cache": self._shared or folder.calls,
+            "vectors": None if hashed else journal,
+            "spending": journal,
+            "limits": config.limits,
+            "progress": None if journal is None else self.progress,
+            "count_tokens": self.count_tokens,
+            "max_failures": config.max_failures,
+            "dimension": folder.dimension,
+            "prompts": config.prompts,
+            "services": self._services_of(config),
+            "mapper": None if journal is None else self.mapper,
+        }
+
+    def _services_of(self, config: Config) -> Services:
+        """One for all gates of the index: questions asked at once share the limits."""
+        with self._lock:
+            if self._services is None:
+                self._services = Services(config.limits)
+            return self._services
+
+    def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
+        """A gate that calls nothing and counts what would be called."""
+        return CountingGate(
+            self.llm,
+            self.embedder,
+            cache=self._shared or folder.calls,
+            limits=config.limits,
+            count_tokens=self.count_tokens,
+            dimension=folder.dimension or declared_dimension(self.embedder),
+            prompts=config.prompts,
+        )
+
+
+def _require_keys(llm: Any) -> None:
+    """Refuse models that lack their key before anything is done for them."""
+    for model in models_by_stage(llm).values():
+        if hasattr(model, "require_key"):
+            model.require_key()
+
+
+def _embedder(given: Any, recorded: Manifest | None) -> Any:
+    """The embedder that a caller gives, or the local default."""
+    if isinstance(given, AnyEmbedder):
+        return given
+    if given is None:
+        if recorded is not None:
+            _check_hashing(recorded)
+        return default_embedder(None if recorded is None else recorded.embedder)
+    return as_embedder(given, None if recorded is None else recorded.embedder)
+
+
+def _check_hashing(recorded: Manifest) -> None:
+    """Refuse a number of dimensions that the vectors do not have: it would be allocated."""
+    if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
+        raise Damaged(
+            f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "
+            f"but vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
+        )
+
+
+def _progress(progress: bool | Progress) -> Progress | None:
+    if isinstance(progress, bool):
+        return LineProgress() if progress else None
+    if progress is not None and not hasattr(progress, "start"):
+        raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
+    return progress

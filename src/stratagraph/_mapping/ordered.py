@@ -1,0 +1,91 @@
+"""Batches through a mapper, results in order, no more of them held than workers need to be busy."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
+from itertools import chain, count, islice
+from threading import Event
+from typing import TypeVar
+
+from stratagraph.protocols import Mapper
+
+T = TypeVar("T")
+R = TypeVar("R")
+AHEAD = 3
+_LARGEST = 8
+"""How many times as large as the first batches become: a batch costs the sender about half a millisecond."""
+_LOOKS = 0.2  # seconds after which it is seen that the caller was cancelled
+
+
+def in_order(
+    mapper: Mapper,
+    function: Callable[[T], R],
+    batches: Iterable[T],
+    stop: Event | None = None,
+    *,
+    ahead: int = AHEAD,
+    settle: bool = False,
+) -> Iterator[R]:
+    """`function` of each batch, in order; the first error ends it and is raised.
+
+    A single batch is done here, since sending it somewhere else would only take longer.
+
+    Parameters
+    ----------
+    batches
+        Taken one by one as workers come free.
+    stop
+        Ends it with `InterruptedError` as soon as it is set.
+    ahead
+        Batches for each worker that are under way: one is worked on, and the others wait where it is.
+    settle
+        Whether after an error those that are worked on are waited for, since they do more than give results.
+    """
+    coming = iter(batches)
+    head = list(islice(coming, 2))
+    if len(head) == 1:
+        yield function(head[0])
+        return
+    waiting: deque[Future[R]] = deque()
+    try:
+        for batch in chain(head, coming):
+            waiting.append(mapper.submit(function, batch))
+            if len(waiting) >= ahead * mapper.workers:
+                yield _result(waiting.popleft(), stop)
+        while waiting:
+            yield _result(waiting.popleft(), stop)
+    finally:
+        left = [future for future in waiting if not future.cancel()]
+        if settle and not (stop is not None and stop.is_set()):
+            wait(left)
+
+
+def growing(items: Iterable[T], smallest: int, workers: int) -> Iterator[list[T]]:
+    """Items in batches that become larger: few of them for many items, and enough of them for few.
+
+    Parameters
+    ----------
+    smallest
+        Items of each of the first batches, two for each worker. Then they are twice as large, and so on.
+    """
+    coming = iter(items)
+    for place in count():
+        times = min(_LARGEST, 2 ** (place // (2 * workers)))
+        batch = list(islice(coming, times * smallest))
+        if not batch:
+            return
+        yield batch
+
+
+def _result(future: Future[R], stop: Event | None) -> R:
+    while True:
+        if stop is not None and stop.is_set():
+            future.cancel()
+            raise InterruptedError("the operation was cancelled")
+        try:
+            return future.result(timeout=None if stop is None else _LOOKS)
+        except TimeoutError:
+            if future.done():  # the function's own
+                raise

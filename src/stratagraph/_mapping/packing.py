@@ -1,0 +1,185 @@
+"""Functions and batches on their way to other processes, and what a worker does with them.
+
+A function is pickled once and loaded once by each worker, so that a model which it holds is too.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from stratagraph._locks import Lock
+from stratagraph.errors import MapperError
+
+R = TypeVar("R")
+_HELD = 4
+"""Functions that a worker keeps loaded: those of one stage, and its model."""
+_DEEP = 6
+_ORPHAN_LOOKS = 0.5  # seconds
+
+
+class Packed(NamedTuple):
+    """A function as bytes, with a hash by which a worker knows it again."""
+
+    key: str
+    payload: bytes
+
+
+class Packer:
+    """Pickles functions, those that were pickled last not again."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._packed: OrderedDict[int, tuple[object, Packed]] = OrderedDict()
+
+    def function(self, function: Callable[..., Any]) -> Packed:
+        """A function as bytes.
+
+        Raises
+        ------
+        MapperError
+            If what it holds cannot be pickled; the message names that and what to do.
+        """
+        with self._lock:
+            held = self._packed.get(id(function))
+            if held is not None:
+                return held[1]
+        payload = _dumped(function)
+        packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
+        with self._lock:
+            self._packed[id(function)] = function, packed  # held, so that its id stays its own
+            while len(self._packed) > _HELD:
+                self._packed.popitem(last=False)
+        return packed
+
+    def batch(self, batch: object) -> bytes:
+        """A batch as bytes; errors as for functions."""
+        return _dumped(batch)
+
+
+def _dumped(value: object) -> bytes:
+    import cloudpickle
+
+    try:
+        dumped: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        raise MapperError(_refusal(value, error)) from error
+    return dumped
+
+
+def _refusal(value: object, error: Exception) -> str:
+    where, what = _culprit(value)
+    return (
+        f"{where} cannot be sent to other processes: {_kind(what)} cannot "
+        f"be pickled ({error}). Leave it out in __getstate__ and make it again when it is first used, or "
+        "keep the object here: mapper(..., embed=False) for an embedder, mapper='threads' for all else"
+    )
+
+
+def _culprit(value: object) -> tuple[str, object]:
+    """Where inside an object the innermost part is that cannot be pickled, and that part."""
+    name, found = _name(value), value
+    for _ in range(_DEEP):
+        bad = next(((key, part) for key, part in _parts(found) if not _picklable(part)), None)
+        if bad is None:
+            break
+        key, found = bad
+        name = _name(found) if key.startswith("(") else f"{name}.{key}"
+    return name, found
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__qualname__} {getattr(value, 'name', '')!r}".removesuffix(" ''")
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, functools.partial):
+        return [("(argument)", part) for part in (*value.args, *value.keywords.values(), value.func)]
+    if isinstance(value, list | tuple):
+        return [("(item)", part) for part in value]
+    if isinstance(value, Mapping):
+        return [(str(key), part) for key, part in value.items()]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *held]
+
+
+def _picklable(value: object) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+# What runs in workers.
+
+
+class Refused(NamedTuple):
+    """An error of the function, and its text where the error itself cannot travel."""
+
+    error: bytes | None
+    text: str
+
+
+_loaded: OrderedDict[str, Callable[..., Any]] = OrderedDict()
+
+
+def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
+    """Do a batch in this process: `payload` gives the function's bytes if it is not loaded yet."""
+    try:
+        if key not in _loaded:
+            _loaded[key] = pickle.loads(payload())
+            while len(_loaded) > _HELD:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return pickle.dumps(_loaded[key](pickle.loads(batch)), protocol=pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # one that ends a worker would be taken for its death
+        return refused(error)
+
+
+def refused(error: BaseException) -> Refused:
+    """An error as it travels; whether it can is tried here, since the other side would break on it."""
+    text = f"{_kind(error)}: {error}"
+    try:
+        dumped = pickle.dumps(error)
+        pickle.loads(dumped)
+    except Exception:
+        return Refused(None, text)
+    return Refused(dumped if isinstance(error, Exception) else None, text)
+
+
+def opened(result: bytes | Refused) -> Any:
+    """What a worker found; its error is raised."""
+    if not isinstance(result, Refused):
+        return pickle.loads(result)
+    if result.error is None:
+        raise MapperError(f"a worker failed with {result.text}")
+    error = pickle.loads(result.error)
+    error.add_note("in a worker of the mapper")
+    raise error
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is gone: nobody waits for what it does, and it may hold a lock."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_ORPHAN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="stratagraph-parent", daemon=True).start()

@@ -1,0 +1,110 @@
+"""Where nodes come from, read for many at once; and the documents of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stratagraph._locks import Lock
+from stratagraph.protocols import Rows
+from stratagraph.records import Node
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.view import CorpusView
+
+
+def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the documents of some chunks, sorted; chunks that are not there are left out."""
+    rows = list(corpus.row_of(chunks).values())
+    numbers = np.unique(corpus.chunk_documents()[rows])
+    return tuple(corpus.document_ids(numbers.tolist()))
+
+
+HELD = 1 << 16
+"""Chunks and documents that are remembered."""
+T = TypeVar("T")
+_LOCK = Lock()
+_NO_ROWS: Rows = np.zeros(0, np.int64)
+
+
+class Origins:
+    """Ids of chunks and of their documents by row: of the sources of some nodes, or of all chunks."""
+
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot, nodes: Sequence[Node] | None = None) -> None:
+        self._rows: Rows = np.arange(snapshot.size)
+        if nodes is not None:
+            lists = [np.asarray(node.sources, dtype=np.int64) for node in nodes]
+            self._rows = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
+        self._ids = snapshot.ids(self._rows.tolist())
+        numbers = snapshot.chunk_documents()[self._rows].astype(np.int64)
+        present, self._places = np.unique(numbers, return_inverse=True)
+        self._documents = snapshot.document_ids(present.tolist())
+
+    def of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Chunk ids and document ids of a node's sources, both in the order of the corpus."""
+        at = np.searchsorted(self._rows, np.asarray(node.sources, dtype=np.int64))
+        documents = np.unique(self._places[at])
+        return tuple([self._ids[i] for i in at.tolist()]), tuple(
+            [self._documents[i] for i in documents.tolist()]
+        )
+
+
+class RecentOrigins:
+    """Ids of chunks and documents, and what documents call their source; those read last are remembered.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
+        self._snapshot = snapshot
+        self._of = snapshot.chunk_documents()
+        self._chunks: dict[int, str] = {}
+        self._documents: dict[int, str] = {}
+        self._sources: dict[str, Any] = {}
+
+    def of(self, lists: Sequence[Rows]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Of each list of ascending chunks their ids and their documents', in the order of the corpus."""
+        every = np.unique(np.concatenate([_NO_ROWS, *lists]))
+        if not len(every):
+            return [((), ())] * len(lists)
+        rows, numbers = every.tolist(), self._of[every].tolist()
+        ids = dict(zip(rows, _remembered(self._chunks, rows, self._snapshot.ids), strict=True))
+        number_of = dict(zip(rows, numbers, strict=True))
+        distinct = sorted(set(numbers))
+        names = dict(
+            zip(distinct, _remembered(self._documents, distinct, self._snapshot.document_ids), strict=True)
+        )
+        found = []
+        for each in lists:
+            own = each.tolist()
+            documents = sorted({number_of[row] for row in own})
+            found.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
+        return found
+
+    def sources(self, documents: Sequence[str]) -> list[Any]:
+        """The `source` in the metadata of each document; None where there is none."""
+
+        def read(names: Sequence[str]) -> list[Any]:
+            found = self._snapshot.document_metadata(names)
+            return [found[name].get("source") if name in found else None for name in names]
+
+        return _remembered(self._sources, documents, read)
+
+
+def _remembered(
+    known: dict[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
+) -> list[T]:
+    """The values of some keys; those not known are read at once, and take the places of the oldest."""
+    with _LOCK:
+        found = {key: known[key] for key in keys if key in known}
+    missing = [key for key in dict.fromkeys(keys) if key not in found]
+    if missing:
+        found.update(zip(missing, read(missing), strict=True))
+        with _LOCK:
+            for oldest in list(islice(known, max(0, len(known) + len(missing) - HELD))):
+                del known[oldest]
+            known.update((key, found[key]) for key in missing[-HELD:])
+    return [found[key] for key in keys]

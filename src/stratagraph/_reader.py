@@ -1,0 +1,315 @@
+"""One generation, opened for questions: searchers over mapped arrays, texts read by row for the hits.
+
+What all methods share of a search is here and once: the mask of a filter, the walk from a method's seeds to
+passages, and the passages that complete a ranking which is shorter than was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import date, time
+from decimal import Decimal
+
+import numpy as np
+
+from stratagraph._checks import UNNAMED, blamed, check_method, checked_graph
+from stratagraph._found import OneReading, Reading
+from stratagraph._hits import HitMaker
+from stratagraph._locks import Lock, cached_property
+from stratagraph._repeats import grouped
+from stratagraph.errors import Damaged, MethodMissing
+from stratagraph.kernels.topk import TopK
+from stratagraph.methods import get_method
+from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.drift import DRIFT
+from stratagraph.pipeline.excerpts import Excerpts
+from stratagraph.pipeline.filters import compile_where
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.ranking import filled, interleaved, labelled, taken
+from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
+from stratagraph.question import Allowed, Mask, Question, Sources, Where
+from stratagraph.records import Chunk, Metadata
+from stratagraph.results import Hit
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.snapshot import Snapshot
+
+PASSAGES = "chunks"
+"""Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
+MORE = 3
+"""Times as many results are ranked where some of the first repeat others."""
+SPARE = 4
+"""Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
+_FILTERS = 64  # filters remembered per generation
+
+
+class Answering(ABC):
+    """Answers searches over a snapshot, or over those of shards. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
+        self.snapshot = snapshot
+        self._searchers: dict[str, Searcher] = {}
+        self._lock = Lock()
+
+    @property
+    @abstractmethod
+    def _nearest(self) -> Similar:
+        """Finds passages by similarity."""
+
+    @property
+    @abstractmethod
+    def _walk(self) -> PassageWalk:
+        """Ranks passages."""
+
+    @abstractmethod
+    def _reading(self, question: Question) -> Reading:
+        """What reads all that rankings for a question find."""
+
+    @abstractmethod
+    def _opened_searcher(self, name: str) -> Searcher:
+        """The searcher of a method, newly made."""
+
+    @abstractmethod
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits."""
+
+    @abstractmethod
+    def _blamed(self, error: Exception) -> Damaged | None:
+        """The damage that is behind an error which has no name."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods in this generation, the default one first."""
+        return tuple(self.snapshot.manifest.methods)
+
+    def method_name(self, name: str | None) -> str:
+        """The method meant by `name`; None means the first.
+
+        Raises
+        ------
+        MethodMissing
+            If the folder holds no index of that method.
+        """
+        if name is None:
+            return self.methods[0]
+        get_method(name)
+        if name not in self.methods:
+            raise MethodMissing(
+                f"index {str(self.snapshot.path)!r} holds {', '.join(self.methods)}, not {name}; "
+                f"add it with index.add_method({name!r})"
+            )
+        return name
+
+    def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """Hits and their traces, best first.
+
+        Of a ranking that may be completed, hits that only repeat another become part of it (`_repeats`), and
+        what follows takes their places; where nothing follows, as many as are needed stay, at the end.
+        """
+        try:
+            return self._searched(question)
+        except UNNAMED as error:
+            if found := self._blamed(error):
+                raise found from error
+            raise
+
+    def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        searcher = self._searcher(question.method)
+        question = replace(question, allowed=self._allowed_by(question))
+        reading = self._reading(question)
+        found = reading.found(self._ranked(searcher, question))
+        if question.view == "chunks" or not question.fill:
+            return self._hits.all_of(found)
+        groups = grouped(found.items, found.told)
+        if len(groups) < question.k <= len(found):  # some repeat others: once more, with room for these
+            found = reading.found(self._ranked(searcher, replace(question, k=MORE * question.k)))
+            groups = grouped(found.items, found.told)
+        return self._hits.of_groups(found, groups, question.k)
+
+    def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
+        if question.view == "nodes":
+            return self._completed(searcher.nodes(question), question)
+        passages = self._passages_by_walk(searcher, question)
+        return passages if question.view == "chunks" else self._mixed(passages, searcher, question)
+
+    def _mixed(self, passages: Ranking, searcher: Searcher, question: Question) -> Ranking:
+        """Passages and the method's own nodes, taking turns by the method's share; the trace tells which."""
+        share, k = get_method(question.method).node_share, question.k
+        few = min(k, math.ceil(SPARE * share * k)) if len(passages) == k else k
+        nodes = searcher.nodes(replace(question, k=few))
+        own = np.flatnonzero(nodes.origin != Origin.CHUNK)
+        parts = [labelled(passages, "chunks"), labelled(taken(nodes, own), "nodes")]
+        return interleaved(parts, [1 - share, share], k)
+
+    def _completed(self, ranking: Ranking, question: Question) -> Ranking:
+        """A ranking with passages by similarity in place of what it lacks, unless that is not wanted."""
+        if len(ranking) >= question.k or not question.fill or question.options.narrowed:
+            return ranking
+        allowed = None if question.allowed is None else question.allowed.chunks
+        passages = self._nearest.search(question.vector, question.k, allowed)
+        return filled(ranking, Ranking.of(Origin.CHUNK, *passages), question.k)
+
+    def _passages_by_walk(self, searcher: Searcher, question: Question) -> Ranking:
+        seeds = searcher.seeds(question) if question.rank == "walk" else None
+        ranked = self._walk.rank(
+            question.text,
+            question.vector,
+            question.k,
+            allowed=None if question.allowed is None else question.allowed.chunks,
+            entities=question.entities,
+            seeds=seeds,
+            similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
+            rank=question.rank,
+        )
+        return ranked.found
+
+    def _similar(self, question: Question, k: int) -> TopK:
+        """The `k` most similar admitted passages; found once, for the walk and for shards."""
+        size = max(SIMILAR_PASSAGES, k)
+        allowed = None if question.allowed is None else question.allowed.chunks
+        rows, similarity = question.once(
+            self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)
+        )
+        return rows[:k], similarity[:k]
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index."""
+        return self._searcher(method).describe()
+
+    def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
+        """Chunks by document, in their order."""
+        rows = np.arange(self.snapshot.size)
+        if ids is not None:
+            names = self.snapshot.document_ids(range(self.snapshot.document_count))
+            numbers = [number for number, name in enumerate(names) if name in ids]
+            rows = np.flatnonzero(np.isin(self.snapshot.chunk_documents(), numbers))
+        grouped: dict[str, list[Chunk]] = {}
+        for chunk in self.snapshot.chunks(rows.tolist()):
+            grouped.setdefault(chunk.document_id, []).append(chunk)
+        return grouped
+
+    def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
+        """Chunks by the caller's ids and by our own, in the order of the corpus."""
+        by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
+        return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
+
+    @cached_property
+    def _hits(self) -> HitMaker:
+        return HitMaker(self.snapshot)
+
+    def _searcher(self, name: str) -> Searcher:
+        with self._lock:
+            if name not in self._searchers:
+                self._searchers[name] = self._opened_searcher(name)
+            return self._searchers[name]
+
+
+class Reader(Answering):
+    """Answers searches over one generation."""
+
+    snapshot: Snapshot
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._allowed: dict[tuple[str, str], Allowed] = {}
+        self._metadata: list[Metadata] | None = None
+
+    def _blamed(self, error: Exception) -> Damaged | None:
+        return blamed(self.snapshot, error)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return checked_graph(self.snapshot)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
+        parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
+        arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
+        with damage("corpus"):
+            Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, Provenance(self._graph, self.snapshot.size), self._nearest)
+
+    @cached_property
+    def _excerpts(self) -> Excerpts:
+        return Excerpts(self._graph, self.snapshot.vectors, self._nearest)
+
+    def _reading(self, question: Question) -> OneReading:
+        return OneReading(self.snapshot, self._excerpts, question)
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index, and how many of its members changed since groups were compared."""
+        found = self._searcher(method).describe()
+        arrays = self.snapshot.part(method).arrays
+        if DRIFT not in arrays:
+            return found
+        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
+
+    def opened(self, method: str) -> Opened:
+        """What the searcher of a method is made over, its arrays checked.
+
+        Raises
+        ------
+        Damaged
+            If an array does not fit the others; it is named.
+        """
+        check_method(self.snapshot, self._graph, method)
+        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
+
+    def _opened_searcher(self, name: str) -> Searcher:
+        return get_method(name).open(self.opened(name))
+
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits; remembered for filters that are values."""
+        where = question.where
+        if where is None:
+            return None
+        if callable(where):
+            return self._evaluated(where, question.method)
+        try:
+            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
+        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
+            return self._evaluated(where, question.method)
+        with self._lock:
+            allowed = self._allowed.get(key)
+        if allowed is None:
+            allowed = self._evaluated(where, question.method)
+            with self._lock:
+                if len(self._allowed) >= _FILTERS:
+                    self._allowed.pop(next(iter(self._allowed)))
+                self._allowed[key] = allowed
+        return allowed
+
+    def _evaluated(self, where: Where, method: str) -> Allowed:
+        own = self.snapshot.part(method).arrays
+        sources: Sources = own["sources.indptr"], own["sources.indices"]
+        return Allowed(self._admitted(where), self._graph.sources, sources)
+
+    def _admitted(self, where: Where) -> Mask:
+        """Ask a filter once for each distinct metadata; chunks share that of their document."""
+        admits = compile_where(where)
+        metadata = self._chunk_metadata()
+        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
+        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
+
+    def _chunk_metadata(self) -> list[Metadata]:
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = self.snapshot.chunk_metadata()
+            return self._metadata
+
+
+def _dated(value: object) -> str:
+    """The text of a value in a filter that JSON does not know, where it tells all of it."""
+    if isinstance(value, date | time | Decimal):
+        return repr(value)
+    raise TypeError(f"{type(value).__name__} is not told by its text")

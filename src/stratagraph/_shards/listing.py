@@ -1,0 +1,183 @@
+"""What generations hold: of one generation `_listing`, of several what each of them holds, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from heapq import merge
+from itertools import chain, groupby
+from typing import Any, TypeVar
+
+from stratagraph import _listing
+from stratagraph._browsing import Browser
+from stratagraph._subgraph import SubgraphPainter, subgraph
+from stratagraph.records import (
+    Extraction,
+    GraphEntity,
+    GraphRelation,
+    GraphUnit,
+    Level,
+    Listed,
+    Listing,
+    MethodNode,
+)
+from stratagraph.results import Picture, Retrieval
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.viz.question import Subgraph, question
+
+AnySnapshot = Snapshot | JoinedSnapshot
+T = TypeVar("T", GraphEntity, GraphRelation, GraphUnit)
+
+
+def entities(snapshot: AnySnapshot, ids: list[str] | None = None) -> Iterator[GraphEntity]:
+    """The entities by name; one of several shards is told by the shard that has most of it."""
+    return _joined(snapshot, lambda part: _listing.entities(part, ids), lambda each: (each.id,))
+
+
+def relations(snapshot: AnySnapshot) -> Iterator[GraphRelation]:
+    """The relations; of one that several shards have the weights are summed."""
+    return _joined(snapshot, _listing.relations, lambda each: tuple(sorted((each.source, each.target))))
+
+
+def units(snapshot: AnySnapshot) -> Iterator[GraphUnit]:
+    """The semantic units."""
+    return _joined(snapshot, _listing.units, lambda each: (each.text, each.entities))
+
+
+def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
+    """What was extracted from each chunk, with the chunk's id."""
+    return chain.from_iterable(map(_listing.extractions, _parts(snapshot)))
+
+
+def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
+    """The nodes of a method, those of one shard after those of another."""
+    return chain.from_iterable(_listing.method_nodes(part, method) for part in _parts(snapshot))
+
+
+def shards_of(snapshot: AnySnapshot) -> dict[str, object]:
+    """What is told of shards, where there are any."""
+    if isinstance(snapshot, Snapshot):
+        return {}
+    return {"shards": len(snapshot.parts), "missing": list(snapshot.missing)}
+
+
+class JoinedBrowser:
+    """Lists one or several generations, one after the other; see `Index.browse`."""
+
+    def __init__(self, snapshot: AnySnapshot) -> None:
+        self.snapshot = snapshot
+        self._parts = [Browser(part) for part in _parts(snapshot)]
+
+    def levels(self, method: str) -> tuple[Level, ...]:
+        """How many nodes of each kind a method has on each level, the highest level first."""
+        counts: dict[tuple[int, str], int] = {}
+        for part in self._parts:
+            for each in part.levels(method):
+                key = -each.level, each.kind
+                counts[key] = counts.get(key, 0) + each.count
+        return tuple(Level(-level, kind, count) for (level, kind), count in sorted(counts.items()))
+
+    def page(
+        self,
+        table: str,
+        *,
+        level: int | None,
+        kind: str | None,
+        within: str | None,
+        text: str,
+        around: str | None,
+        offset: int,
+        limit: int,
+    ) -> Listing:
+        """A page of a table. What is `within` or `around` something is in the shard that has that."""
+        chosen = {"level": level, "kind": kind, "within": within, "text": text, "around": around}
+        if within is None and around is None:
+            return self._paged(table, {**chosen, "limit": limit}, offset)
+        missing = KeyError(within or around)
+        for part in self._parts:
+            try:
+                return part.page(table, **chosen, offset=offset, limit=limit)  # type: ignore[arg-type]
+            except KeyError as error:
+                missing = error
+        raise missing
+
+    def _paged(self, table: str, chosen: dict[str, object], offset: int) -> Listing:
+        listed: list[Listed] = []
+        total, limit = 0, chosen.pop("limit")
+        assert isinstance(limit, int)
+        for part in self._parts:
+            begin = max(0, offset - total)
+            room = max(1, limit - len(listed))
+            found = part.page(table, **chosen, offset=begin, limit=room)  # type: ignore[arg-type]
+            if len(listed) < limit:
+                listed += found.items
+            total += found.total
+        return Listing(tuple(listed), total, offset)
+
+
+class JoinedPainter:
+    """Draws retrievals from the shards that answered them (see `_subgraph.SubgraphPainter`)."""
+
+    def __init__(self, snapshot: JoinedSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def __call__(self, retrieval: Retrieval) -> Picture:
+        """The picture of a retrieval."""
+        parts = [subgraph(part, retrieval) for part in self._snapshot.parts]
+        drawn = Subgraph(
+            tuple(_once(chain.from_iterable(part.entities for part in parts), lambda each: each.id)),
+            tuple(_once(chain.from_iterable(part.relations for part in parts), lambda each: each.id)),
+            named=frozenset().union(*(part.named for part in parts)),
+            meant=frozenset().union(*(part.meant for part in parts)),
+            left_out=sum(part.left_out for part in parts),
+        )
+        return question(retrieval, drawn)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> JoinedPainter:
+        return self
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def painter(snapshot: AnySnapshot) -> SubgraphPainter | JoinedPainter:
+    """What draws retrievals from these generations."""
+    return JoinedPainter(snapshot) if isinstance(snapshot, JoinedSnapshot) else SubgraphPainter(snapshot)
+
+
+def _parts(snapshot: AnySnapshot) -> tuple[Snapshot, ...]:
+    return snapshot.parts if isinstance(snapshot, JoinedSnapshot) else (snapshot,)
+
+
+def _joined(
+    snapshot: AnySnapshot, listing: Callable[[Snapshot], Iterator[T]], key: Callable[[T], tuple[Any, ...]]
+) -> Iterator[T]:
+    """What is listed of each shard in the order of its key; things of one key become one."""
+    if isinstance(snapshot, Snapshot):
+        return listing(snapshot)
+    ordered = merge(*map(listing, snapshot.parts), key=key)
+    return (_one(list(group)) for _, group in groupby(ordered, key))
+
+
+def _one(same: list[T]) -> T:
+    """One thing of those that several shards have of it: that with most sources, with the sources of all."""
+    if len(same) == 1:
+        return same[0]
+    first = max(same, key=lambda each: len(each.sources))
+    joined = replace(
+        first,
+        sources=tuple(source for each in same for source in each.sources),
+        documents=tuple(document for each in same for document in each.documents),
+    )
+    if isinstance(joined, GraphRelation):
+        weight = sum(each.weight for each in same if isinstance(each, GraphRelation))
+        return replace(joined, weight=weight)
+    return joined
+
+
+def _once(things: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
+    grouped: dict[str, list[T]] = {}
+    for each in things:
+        grouped.setdefault(key(each), []).append(each)
+    return map(_one, grouped.values())

@@ -1,0 +1,106 @@
+"""The shard of each document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stratagraph._documents import Documents, as_document, check_documents
+from stratagraph.records import Chunk, Document, StreamedDocument
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.spread import Spread
+
+Item = str | Document | StreamedDocument | Chunk
+
+
+@dataclass(slots=True)
+class Routed:
+    """Documents by the number of their shard; ids that are to leave a shard; blank ones that are nowhere."""
+
+    spread: Spread
+    items: dict[int, list[Item]] = field(default_factory=dict)
+    moved: dict[int, list[str]] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+
+def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None) -> Routed:
+    """Put each document to its shard: that of its id, or of its value of the key, which may be a new one.
+
+    A document that is in another shard, since its value has changed, is to leave that.
+
+    Raises
+    ------
+    TypeError
+        If an item is not a document.
+    ValueError
+        If a document has no value of the key, or an id comes with two, or nothing but blank ones was given.
+    """
+    check_documents(documents)
+    found = Routed(spread)
+    shards: dict[str, int] = {}
+    for position, item in enumerate(documents):
+        given = item if isinstance(item, Chunk) else as_document(item, position)
+        identity = given.document_id if isinstance(given, Chunk) else given.id
+        shard = _shard_of(given, identity, found)
+        if shards.setdefault(identity, shard) != shard:
+            raise ValueError(f"document id {identity!r} was given twice, with different {found.spread.by!r}")
+        if _blank(given) and (snapshot is None or not _holders(snapshot, [identity])):
+            found.skipped.append(identity)
+        else:
+            found.items.setdefault(shard, []).append(item)
+    if not found.items:
+        what = f"all {len(found.skipped)} documents are blank" if found.skipped else "no documents were given"
+        raise ValueError(f"{what}; nothing was written")
+    if spread.by is not None and snapshot is not None:
+        for identity, holders in _holders(snapshot, list(shards)).items():
+            for holder in holders:
+                if (place := snapshot.numbers[holder]) != shards[identity]:
+                    found.moved.setdefault(place, []).append(identity)
+    return found
+
+
+def removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, list[str]], list[str]]:
+    """Ids by the number of the shard that has them, and those that none has."""
+    held = _holders(snapshot, ids)
+    found: dict[int, list[str]] = {}
+    for identity, holders in held.items():
+        for holder in holders:
+            found.setdefault(snapshot.numbers[holder], []).append(identity)
+    return found, [identity for identity in ids if identity not in held]
+
+
+def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, found: Routed) -> int:
+    by = found.spread.by
+    if by is None:
+        return found.spread.shard_of(identity)
+    value = _value(item.metadata, by, identity)
+    shard = found.spread.valued(value)
+    if shard is None:
+        found.spread = found.spread.with_value(value)
+        shard = len(found.spread.shards) - 1
+    return shard
+
+
+def _value(metadata: Mapping[str, object], by: str, identity: str) -> str:
+    value = metadata.get(by)
+    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+        raise ValueError(
+            f"document {identity!r} has no {by!r} in its metadata by which shards are made "
+            f"(found {value!r}); give each document a text or a whole number there"
+        )
+    return str(value)
+
+
+def _blank(item: Document | StreamedDocument | Chunk) -> bool:
+    if isinstance(item, Chunk):
+        return not item.text.strip()
+    return isinstance(item, Document) and not item.text.strip()
+
+
+def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
+    """The parts of a snapshot that hold documents of these ids."""
+    found: dict[str, list[int]] = {}
+    for number, part in enumerate(snapshot.parts):
+        for identity in part.document_metadata(ids):
+            found.setdefault(identity, []).append(number)
+    return found

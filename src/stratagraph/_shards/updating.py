@@ -1,0 +1,274 @@
+"""A change carried out in a folder, or in those shards that it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from stratagraph._build import TAKING, Change, Target, update
+from stratagraph._gates import Models
+from stratagraph._shards.apart import done_apart, job_of, jobs_may_leave
+from stratagraph._shards.spreading import Routed, removals, routed
+from stratagraph._sync import in_thread, stoppable
+from stratagraph.errors import IndexExists, NotAnIndex
+from stratagraph.models.budget import Account, Prices
+from stratagraph.models.estimate import Estimate
+from stratagraph.records import BuildReport, Usage
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.shards import ShardedFolder
+from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
+
+SIDE_BY_SIDE = 2
+"""Shards that are changed at once: while one waits for a model, another goes on."""
+
+
+async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, change: Change) -> BuildReport:
+    """Carry out a change and publish it."""
+    if isinstance(folder, ShardedFolder):
+        return await _Shards(folder, models).changed(change)
+    gate = models.gate(folder, change.config, journal=folder.journal)
+    return await update(Target(folder, gate, models), change)
+
+
+async def estimated(
+    folder: IndexFolder | ShardedFolder, models: Models, change: Change, prices: Prices | None
+) -> Estimate:
+    """What a change would cost; nothing is published."""
+    if isinstance(folder, ShardedFolder):
+        return await _Shards(folder, models).estimated(change, prices)
+    gate = models.counting_gate(folder, change.config)
+    await update(Target(folder, gate, models, publish=False), change)
+    return gate.estimate(prices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is to be done in one shard."""
+
+    shard: int
+    change: Change
+
+
+class _Shards:
+    """The shards of a folder, as they are changed together."""
+
+    def __init__(self, folder: ShardedFolder, models: Models) -> None:
+        self._folder = folder
+        self._models = models
+
+    async def changed(self, change: Change) -> BuildReport:
+        """Carry out a change in the shards that it concerns, side by side, on one budget."""
+        self._folder.require_whole(change.operation)
+        before = await in_thread(self._before)
+        spread, phases, skipped = await in_thread(self._planned, change, before)
+        await in_thread(self._folder.settled, spread)
+        if tells := self._tells(change, before):
+            await in_thread(self._folder.tell, change.operation)
+        await in_thread(self._forget, phases, before)
+        account, reports = self._models.account(), []
+        try:
+            for steps in phases:  # what moves is in its new shard before it leaves the old one
+                if len(steps) > 1 and jobs_may_leave(self._models, change):
+                    reports += await self._apart(steps)
+                else:
+                    reports += await self._side_by_side(steps, account)
+        finally:
+            await in_thread(self._folder.settled, spread)
+            await in_thread(self._forget, phases, before)
+        if tells:
+            await in_thread(self._folder.tell, None)
+        return self._report(change, reports, skipped)
+
+    async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
+        """The sum over the shards that a change concerns."""
+        before = await in_thread(self._before)
+        spread, phases, _ = await in_thread(self._planned, change, before)
+        found = []
+        for step in [step for steps in phases for step in steps]:
+            if step.shard < len(self._folder.spread.shards):
+                found.append(await estimated(self._shard(spread, step), self._models, step.change, prices))
+            else:
+                found.append(await self._of_a_new_shard(step, prices))
+        return summed_estimates(found)
+
+    async def _of_a_new_shard(self, step: _Step, prices: Prices | None) -> Estimate:
+        folder = IndexFolder.create(None)
+        try:
+            return await estimated(folder, self._models, step.change, prices)
+        finally:
+            folder.close()
+
+    def _tells(self, change: Change, before: JoinedSnapshot | None) -> bool:
+        """Whether shards that are stopped in the middle of a change would not make one index.
+
+        A build over shards that are whole changes nothing, or is refused.
+        """
+        if change.operation == BUILD:
+            return before is None or self._folder.spread.unfinished == BUILD
+        return change.operation == ADD_METHOD
+
+    def _before(self) -> JoinedSnapshot | None:
+        try:
+            return self._folder.snapshot()
+        except NotAnIndex:
+            return None
+
+    def _planned(
+        self, change: Change, before: JoinedSnapshot | None
+    ) -> tuple[Spread, list[list[_Step]], list[str]]:
+        """The shards there will be, what is done in them, one phase after the other, and ids left out."""
+        spread = self._folder.spread
+        if change.operation in TAKING:
+            assert change.documents is not None
+            found = routed(change.documents, spread, before)
+            if change.operation == "build" and before is not None:
+                _refuse_other(before, found)
+            return found.spread, self._taking(change, found, before), found.skipped
+        assert before is not None
+        if change.operation != "delete":
+            return spread, [[_Step(number, change) for number in before.numbers]], []
+        held, unknown = removals(tuple(change.removed), before)
+        if unknown and not change.missing_ok:
+            raise KeyError(
+                f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(change.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+        return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
+
+    def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
+        """Documents to their shards; a shard that is not built yet is, with the settings of the others."""
+        steps = []
+        for shard, items in sorted(found.items.items()):
+            own = replace(change, documents=items)
+            if before is not None and shard not in before.numbers and change.operation != "build":
+                own = replace(own, methods=before.manifest.methods)
+            steps.append(_Step(shard, own))
+        leaving = Change("delete", config=change.config)
+        moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in found.moved.items()]
+        return [steps, moves] if moves else [steps]
+
+    async def _side_by_side(self, steps: Iterable[_Step], account: Account) -> list[BuildReport]:
+        """Do all steps; after an error none is begun, and those that run are waited for."""
+        slots, failed = asyncio.Semaphore(SIDE_BY_SIDE), asyncio.Event()
+
+        async def one(step: _Step) -> BuildReport | None:
+            async with slots:
+                if failed.is_set():
+                    return None
+                try:
+                    return await self._one(step, account)
+                except BaseException:
+                    failed.set()
+                    raise
+
+        done = await asyncio.gather(*map(one, steps), return_exceptions=True)
+        for each in done:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in done if isinstance(each, BuildReport)]
+
+    async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
+        """Do all steps in workers, a shard in each."""
+        spread = self._folder.spread
+        jobs = [
+            job_of(str(spread.shards[step.shard]), self._shard(spread, step), step.change, self._models)
+            for step in steps
+        ]
+        with stoppable() as stop:
+            return await in_thread(done_apart, jobs, self._models, stop)
+
+    async def _one(self, step: _Step, account: Account) -> BuildReport:
+        folder = await in_thread(self._shard, self._folder.spread, step)
+        name = str(self._folder.spread.shards[step.shard])
+        gate = self._models.gate(
+            folder, step.change.config, journal=folder.journal, account=account, name=name
+        )
+        try:
+            return await update(Target(folder, gate, self._models), step.change)
+        except Exception as error:
+            error.add_note(f"in {name} of {self._folder.path}")
+            raise
+
+    def _shard(self, spread: Spread, step: _Step) -> IndexFolder:
+        return self._folder.folder(spread.shards[step.shard])
+
+    def _forget(self, phases: list[list[_Step]], before: JoinedSnapshot | None) -> None:
+        """Let go of cached answers that quote what is deleted or replaced."""
+        if before is None or not self._folder.calls.exists():
+            return
+        cached = self._folder.calls.chunks()
+        known = before.row_of(cached)
+        rows = sorted(known.values())
+        documents = before.document_ids(before.chunk_documents()[rows].tolist()) if rows else []
+        named = {identity for steps in phases for step in steps for identity in _concerned(step.change)}
+        owners = dict(zip(rows, documents, strict=True))
+        self._folder.calls.purge(
+            chunk for chunk in cached if chunk not in known or owners[known[chunk]] in named
+        )
+
+    def _report(self, change: Change, reports: list[BuildReport], skipped: list[str]) -> BuildReport:
+        after = self._folder.snapshot()
+        costs = [each.cost for each in reports]
+        added = dict.fromkeys(each for report in reports for each in report.added)
+        deleted = dict.fromkeys(each for report in reports for each in report.deleted)
+        moved = tuple(each for each in added if each in deleted)  # out of one shard, into another
+        return BuildReport(
+            operation=change.operation,
+            generation=after.manifest.generation,
+            documents=after.document_count,
+            chunks=after.size,
+            nodes={name: count for name, count in after.manifest.nodes.items() if name != "extraction"},
+            added=tuple(each for each in added if each not in deleted),
+            updated=(*(each for report in reports for each in report.updated), *moved),
+            deleted=tuple(each for each in deleted if each not in added),
+            unchanged=tuple(each for report in reports for each in report.unchanged),
+            skipped=(*skipped, *(each for report in reports for each in report.skipped)),
+            failures=tuple(each for report in reports for each in report.failures),
+            notes=_counted(report.notes for report in reports),
+            stages=_usage(report.stages for report in reports),
+            models=_usage(report.models for report in reports),
+            cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        )
+
+
+def _refuse_other(before: JoinedSnapshot, found: Routed) -> None:
+    """A build may go on with shards of the very same documents, not with others."""
+    for number, name in zip(before.numbers, before.names, strict=True):
+        if number not in found.items:
+            raise IndexExists(
+                f"{str(before.path)!r} holds shards already, and {name} has none of these documents. Open it "
+                "with open_index and use insert, delete or add_method, or build in another folder"
+            )
+
+
+def summed_estimates(parts: Iterable[Estimate]) -> Estimate:
+    """What several operations cost together; the cost is None if that of one is not known."""
+    found = list(parts)
+    costs = [each.cost for each in found]
+    total = None if None in costs else sum(cost for cost in costs if cost is not None)
+    return Estimate(_usage(each.stages for each in found), total)
+
+
+def _concerned(change: Change) -> Iterable[str]:
+    """Ids of documents that a change replaces or removes."""
+    yield from change.removed
+    for item in change.documents or ():
+        yield str(getattr(item, "document_id", None) or getattr(item, "id", ""))
+
+
+def _counted(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
+
+
+def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
+    total: dict[str, Usage] = {}
+    for each in parts:
+        for name, used in each.items():
+            total[name] = total.get(name, Usage()) + used
+    return total

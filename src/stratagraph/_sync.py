@@ -1,0 +1,202 @@
+"""The bridge from the synchronous to the asynchronous API: one background event loop per process.
+
+It works in a script, in a worker thread, in a notebook and inside a running loop, since the caller's
+thread only waits. Context variables (tracing, callbacks) travel along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import functools
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from stratagraph._locks import Lock
+from stratagraph.errors import StratagraphError
+
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
+_END = object()
+
+
+class _Loop:
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="stratagraph", daemon=True)
+        self.thread.start()
+
+
+_lock = Lock()
+_background: _Loop | None = None
+
+
+def _running() -> _Loop:
+    """The loop of this process; a forked child gets its own, since threads do not survive a fork."""
+    global _background
+    with _lock:
+        lost = _background is None or _background.pid != os.getpid() or not _background.thread.is_alive()
+        if _background is None or lost:
+            _background = _Loop()
+        return _background
+
+
+def in_background() -> bool:
+    """Whether the caller runs on the background loop, that is, serves the synchronous API."""
+    return _background is not None and threading.current_thread() is _background.thread
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on the background loop and return its result.
+
+    Raises
+    ------
+    RuntimeError
+        If called from the background loop itself, which would wait for itself for ever.
+    """
+    if not threading.main_thread().is_alive():
+        coroutine.close()
+        raise StratagraphError(
+            "the interpreter is exiting, and no thread can be started any more; ask the index before, and in "
+            "functions given to atexit do no more than close it"
+        )
+    background = _running()
+    if threading.current_thread() is background.thread:
+        coroutine.close()
+        raise RuntimeError(
+            "a synchronous stratagraph call was made from inside an asynchronous one "
+            "(a model or embedder that calls the index?); use the async twin there"
+        )
+    context = contextvars.copy_context()
+    result: concurrent.futures.Future[T] = concurrent.futures.Future()
+    tasks: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        task = background.loop.create_task(coroutine, context=context)
+        tasks.append(task)
+        task.add_done_callback(lambda done: _copy(done, result))
+
+    background.loop.call_soon_threadsafe(start)
+    try:
+        while not concurrent.futures.wait([result], timeout=1.0).done:
+            if not background.thread.is_alive():
+                raise RuntimeError("the background event loop has ended; something in it called sys.exit")
+        return result.result()
+    except KeyboardInterrupt:
+        background.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        concurrent.futures.wait([result], timeout=10)
+        raise
+
+
+def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
+    if task.cancelled():
+        result.set_exception(concurrent.futures.CancelledError())
+    elif (error := task.exception()) is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())
+
+
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking function in a thread, and do not return before it has.
+
+    A thread cannot be stopped. If the caller is cancelled, the cancellation goes on only when the thread
+    has ended: whoever holds a lock around the call still holds it while the thread works.
+    """
+    working, cancelled = await _ended(function, *args, **kwargs)
+    if cancelled is not None:
+        if not working.cancelled():
+            working.exception()
+        raise cancelled
+    return working.result()
+
+
+async def _ended(
+    function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> tuple[asyncio.Future[T], asyncio.CancelledError | None]:
+    """What a thread did, and the cancellation that came meanwhile.
+
+    The thread's end is awaited as a future and not as a task: a loop that ends cancels all its tasks, and
+    a task that is cancelled says that it has ended while its thread goes on.
+    """
+    context = contextvars.copy_context()
+    call = functools.partial(context.run, function, *args, **kwargs)
+    working = asyncio.get_running_loop().run_in_executor(None, call)
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait({working})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            for stop in _stops.get():
+                stop.set()
+    return working, cancelled
+
+
+async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """What `work` makes of what each of `reads` gives, in order; meanwhile a thread does the next of them."""
+    coming = (asyncio.ensure_future(in_thread(read)) for read in reads)
+    made: list[R] = []
+    reading = next(coming, None)
+    try:
+        while reading is not None:
+            found = await reading
+            reading = next(coming, None)
+            made.append(await work(found))
+    finally:
+        if reading is not None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+    return made
+
+
+@asynccontextmanager
+async def entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """A context manager that blocks, entered and left in threads; also left if a cancellation comes first."""
+    working, cancelled = await _ended(manager.__enter__)
+    if cancelled is not None:
+        if not working.cancelled() and working.exception() is None:
+            await in_thread(manager.__exit__, type(cancelled), cancelled, cancelled.__traceback__)
+        raise cancelled
+    value = working.result()
+    try:
+        yield value
+    except BaseException as error:
+        await in_thread(manager.__exit__, type(error), error, error.__traceback__)
+        raise
+    await in_thread(manager.__exit__, None, None, None)
+
+
+_stops: contextvars.ContextVar[tuple[threading.Event, ...]] = contextvars.ContextVar("stops", default=())
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """An event that is set when a call to `in_thread` within this block is cancelled."""
+    event = threading.Event()
+    token = _stops.set((*_stops.get(), event))
+    try:
+        yield event
+    finally:
+        _stops.reset(token)
+
+
+def iterate(source: AsyncIterator[T]) -> Iterator[T]:
+    """An asynchronous iterator as a synchronous one; closed when the caller stops early."""
+    try:
+        while (item := run(_next(source))) is not _END:
+            yield item  # type: ignore[misc]  # narrowed by the sentinel
+    finally:
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            run(close())
+
+
+async def _next(source: AsyncIterator[T]) -> T | object:
+    return await anext(source, _END)

@@ -1,0 +1,394 @@
+"""Builds whose model answers in batch files, at half the price where a provider has a batch API.
+
+    pending = batch.write(documents, "requests.jsonl", path="idx", method="hirag", llm="openai:gpt-4o-mini")
+    ... hand requests.jsonl to the batch API, and fetch what it makes of it ...
+    pending = batch.read("results.jsonl", "requests.jsonl", path="idx")
+    ... again, until `pending.done`: then the index is there ...
+
+Each round holds all calls that do not wait for others: first every extraction, then every summary of a
+level, and so on. Texts are embedded at once, by the embedder of the index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stratagraph import _sync
+from stratagraph._build import Change, Target, update
+from stratagraph._documents import Documents, check_documents
+from stratagraph._gates import Models
+from stratagraph._rounds import Begun, Inputs, forget_outcomes, remember, remembered
+from stratagraph._sync import in_thread
+from stratagraph.config import Config, as_config
+from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
+from stratagraph.index import method_names
+from stratagraph.models.batchfile import BatchRequest, Results, read_results, write_requests
+from stratagraph.models.batching import BatchGate, CallsPending
+from stratagraph.models.wrap import embedder_name
+from stratagraph.pipeline.extraction.stage import Given
+from stratagraph.records import BuildReport, Failure, Usage
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.layout import MARKER
+
+__all__ = ["Pending", "aread", "awrite", "read", "write"]
+
+StrPath = str | os.PathLike[str]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Where a build stands whose calls are answered in batches.
+
+    Attributes
+    ----------
+    files
+        The files that hold what is to be asked now; none where nothing is.
+    stages
+        Calls in them, with the tokens that they are expected to take, by stage.
+    answered
+        Answers that were taken from the results.
+    known
+        Custom ids of results that had been taken before.
+    missing
+        Those that were asked for and are in no line. They are asked for again, and so are `failed` ones (no
+        answer, with the reason) and `unusable` ones (an answer that cannot be read, with the reason; once).
+    foreign, duplicates
+        Those that nobody asked for; and those with more than one line, of which the first answer counts.
+    unreadable
+        Lines that are no results.
+    failures
+        What failed for good so far: what the text is refused for, or two answers that could not be read. The
+        build goes on without them, as it does with a model that answers at once.
+    report
+        Of the build, once it is done.
+    """
+
+    files: Sequence[Path] = ()
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+    answered: int = 0
+    known: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    foreign: Sequence[str] = ()
+    duplicates: Sequence[str] = ()
+    unreadable: Sequence[str] = ()
+    failures: Sequence[Failure] = ()
+    report: BuildReport | None = None
+
+    @property
+    def calls(self) -> int:
+        """Calls that are to be made before the build can go on."""
+        return sum(usage.calls for usage in self.stages.values())
+
+    @property
+    def done(self) -> bool:
+        """Whether the index is there."""
+        return self.report is not None
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.answered:
+            yield f"{self.answered:,} answers taken"
+        counted = {
+            "had been taken before": self.known,
+            "without a line of results: asked for again": self.missing,
+            "without an answer": [f"{key} ({why})" for key, why in self.failed.items()],
+            "answered in a way that cannot be read: asked for again": [
+                f"{key} ({why})" for key, why in self.unusable.items()
+            ],
+            "that nobody asked for": self.foreign,
+            "with several lines": self.duplicates,
+            "lines that are no results": self.unreadable,
+            "failed for good": [f"{each.stage}: {each.about} ({each.reason})" for each in self.failures],
+        }
+        for what, found in counted.items():
+            if found:
+                more = ", ..." if len(found) > _SHOWN else ""
+                yield f"{len(found):,} {what}: {', '.join(found[:_SHOWN])}{more}"
+        for stage, usage in self.stages.items():
+            tokens = f"about {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+            yield f"pending: {stage}: {usage.calls:,} calls, {tokens}"
+        for file in self.files:
+            yield f"written: {file}"
+        if self.report is not None:
+            yield "no call is pending: the index is built"
+
+
+async def awrite(
+    documents: Documents,
+    requests: StrPath,
+    *,
+    path: StrPath,
+    llm: Any,
+    method: str | Sequence[str] | None = None,
+    embedder: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    extraction: Given | None = None,
+) -> Pending:
+    """Write what a build has to ask first; see `write`."""
+    check_documents(documents)
+    settings = as_config(config)
+    methods = None if method is None else method_names(method)
+    folder = await in_thread(IndexFolder.create, Path(path))
+    try:
+        models = _models(folder, llm, embedder, cache)
+        begun = _begun(folder, methods, settings, llm, embedder, models)
+        inputs = Inputs(tuple(documents), extraction)
+        return await _advance(folder, models, begun, inputs, Results(), requests)
+    except BaseException:
+        await in_thread(folder.abandon)
+        raise
+    finally:
+        folder.close()
+
+
+def write(
+    documents: Documents,
+    requests: StrPath,
+    *,
+    path: StrPath,
+    llm: Any,
+    method: str | Sequence[str] | None = None,
+    embedder: Any = None,
+    config: Any = None,
+    cache: StrPath | None = None,
+    extraction: Given | None = None,
+) -> Pending:
+    """Write what a build has to ask first, as a batch file in OpenAI's format.
+
+    Over a folder with an index it is an insert, by that index's methods and settings. The folder keeps the
+    documents until the build is done, or another update is. No request is sent to the chat model, and no key
+    is needed.
+
+    Parameters
+    ----------
+    requests
+        The file to write. What one file may not hold (50,000 requests, 200 MB, one model) goes to others
+        beside it: `requests.2.jsonl`. None is written where nothing is to be asked: then the index is built.
+    path
+        The index folder.
+    llm
+        A model by name, as `"openai:gpt-4o-mini"` or `"openai:NAME@http://127.0.0.1:8000/v1"`, an
+        `OpenAIChatModel`, or a mapping of these by stage. Answers are kept under its name and settings, so
+        that `build_index` with the same model finds them.
+    method
+        As for `build_index`; None means `"lshtree"`, or the methods of the index that is there.
+    documents, embedder, config, cache, extraction
+        As for `build_index`.
+
+    Raises
+    ------
+    TypeError
+        If requests of the model cannot be written.
+    ValueError, EmbedderError, Locked
+        As for `build_index`; `ValueError` also if an index of other methods is there.
+    """
+    return _sync.run(
+        awrite(
+            documents,
+            requests,
+            path=path,
+            llm=llm,
+            method=method,
+            embedder=embedder,
+            config=config,
+            cache=cache,
+            extraction=extraction,
+        )
+    )
+
+
+async def aread(
+    results: StrPath | Iterable[StrPath],
+    requests: StrPath,
+    *,
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    cache: StrPath | None = None,
+) -> Pending:
+    """Take in the results of a batch; see `read`."""
+    files = [results] if isinstance(results, str | os.PathLike) else list(results)
+    found = await in_thread(read_results, files)
+    folder = await in_thread(_opened, Path(path))
+    try:
+        begun, inputs = await in_thread(remembered, folder)
+        llm = begun.llm if llm is None else llm
+        models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
+        return await _advance(folder, models, begun, inputs, found, requests)
+    finally:
+        folder.close()
+
+
+def read(
+    results: StrPath | Iterable[StrPath],
+    requests: StrPath,
+    *,
+    path: StrPath,
+    llm: Any = None,
+    embedder: Any = None,
+    cache: StrPath | None = None,
+) -> Pending:
+    """Take in the results of a batch, and write what is to be asked next, or build the index if nothing is.
+
+    Every answer that can be used is in the cache of calls when this returns. It may be called again with the
+    same results, with those of a part of the batch, or with those of several.
+
+    Parameters
+    ----------
+    results
+        The file, or files, with a line for each request.
+    requests
+        The file to write, as for `write`.
+    path
+        The folder that was given to `write`.
+    llm, embedder, cache
+        As they were given to `write`. `llm` may be left out if it was a name, `embedder` if it was.
+
+    Raises
+    ------
+    ValueError
+        If there is no result in the files, no batch is under way in the folder, or the model is another one.
+    NotAnIndex, EmbedderMismatch
+        If the folder is no index, or the embedder is another one.
+    TooManyFailures
+        If more calls failed for good than `Config.max_failures` allows; those are asked for again then.
+    """
+    return _sync.run(aread(results, requests, path=path, llm=llm, embedder=embedder, cache=cache))
+
+
+def _begun(
+    folder: IndexFolder,
+    methods: tuple[str, ...] | None,
+    config: Config,
+    llm: Any,
+    embedder: Any,
+    models: Models,
+) -> Begun:
+    present = folder.snapshot().manifest.methods if folder.generation else ()
+    if methods and present and set(methods) != set(present):
+        raise ValueError(
+            f"{str(folder.path)!r} holds an index of {', '.join(present)}: a batch inserts by these; leave "
+            "method out, or write for another folder"
+        )
+    return Begun(
+        operation="insert" if folder.generation else "build",
+        methods=methods or tuple(present) or method_names("lshtree"),
+        config=config.to_dict(),
+        max_failures=config.max_failures,
+        llm=_name_of(llm),
+        embedder=embedder_name(models.embedder, None),
+        embedder_given=embedder if isinstance(embedder, str) else getattr(embedder, "given_name", None),
+    )
+
+
+def _name_of(llm: Any) -> Any:
+    """The name, or the names by stage, by which a model can be made again; None where there is none."""
+    if isinstance(llm, Mapping):
+        names = {stage: _name_of(model) for stage, model in llm.items()}
+        return names if all(names.values()) else None
+    return llm if isinstance(llm, str) else getattr(llm, "given_name", None)
+
+
+def _models(folder: IndexFolder, llm: Any, embedder: Any, cache: StrPath | None) -> Models:
+    recorded = folder.snapshot().manifest if folder.generation else None
+    if llm is None:
+        raise ValueError("a batch needs a model: pass llm=..., the one that was given to write")
+    return Models(llm, embedder, cache=cache, recorded=recorded)
+
+
+def _opened(path: Path) -> IndexFolder:
+    if not (path / MARKER).is_file():
+        raise NotAnIndex(f"{path} is not an index; give the folder that was given to batch.write")
+    return IndexFolder.create(path)
+
+
+async def _advance(
+    folder: IndexFolder, models: Models, begun: Begun, inputs: Inputs, results: Results, requests: StrPath
+) -> Pending:
+    """Run the operation as far as it goes with the answers that are there."""
+    config = begun.settings(folder)
+    models.prefer_tokenizer(config.tokenizer)
+    gate = models.batch_gate(folder, config, results)
+    _check_models(gate, models, begun, folder)
+    gate.do_without(begun.without)
+    change = Change(
+        begun.operation,
+        inputs.documents,
+        methods=begun.methods if begun.operation == "build" else (),
+        config=config,
+        extraction=inputs.extraction,
+    )
+    report = None
+    try:
+        report = await update(Target(folder, gate, models), change)
+    except CallsPending:
+        pass
+    except TooManyFailures:
+        await in_thread(forget_outcomes, folder, begun)
+        raise
+    files = await in_thread(write_requests, gate.requests.values(), requests)
+    found = _sorted_out(results, gate, begun)
+    if report is None:
+        now = replace(
+            begun,
+            identity=gate.identity,
+            without=gate.refused,
+            asked=tuple(gate.requests),
+        )
+        await in_thread(remember, folder, now, inputs)
+    return Pending(
+        files=files,
+        stages=_stages(gate.requests.values()),
+        answered=gate.taken,
+        failed=gate.failed,
+        unusable=gate.unusable,
+        duplicates=results.duplicates,
+        unreadable=results.unreadable,
+        failures=tuple(gate.failures),
+        report=report,
+        **found,
+    )
+
+
+def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFolder) -> None:
+    if begun.identity not in ("", gate.identity):
+        raise ValueError(
+            f"the batch in {str(folder.path)!r} asks {begun.identity}, and llm is {gate.identity}: answers "
+            "would not be found; give the model that was given to batch.write"
+        )
+    given = embedder_name(models.embedder, None)
+    if given != begun.embedder:
+        raise EmbedderMismatch(
+            f"the batch in {str(folder.path)!r} was begun with embedder {begun.embedder!r}, and this one is "
+            f"{given!r}: give the first (embedder=...)"
+        )
+
+
+def _sorted_out(results: Results, gate: BatchGate, begun: Begun) -> dict[str, list[str]]:
+    """Which results were there before or are nobody's, and which are missing."""
+    asked, given = set(begun.asked), set(results.ids)
+    others = [each for each in results.ids if each not in asked]
+    known = [each for each in others if gate.knows(each)]
+    return {
+        "known": known,
+        "foreign": [each for each in others if each not in set(known)],
+        "missing": [each for each in begun.asked if each not in given and each in gate.requests],
+    }
+
+
+def _stages(requests: Iterable[BatchRequest]) -> dict[str, Usage]:
+    stages: dict[str, Usage] = {}
+    for each in requests:
+        used = Usage(1, 0, each.input_tokens, each.output_tokens)
+        stages[each.stage] = stages.get(each.stage, Usage()) + used
+    return stages

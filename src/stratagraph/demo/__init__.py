@@ -1,0 +1,72 @@
+"""A small world to try things on: 51 documents of the Hathe Islands, which do not exist, and 29 questions.
+
+The documents are letters, minutes, newspaper pieces, ledgers and lives that tell of the same people and
+events, so that many answers need two of them. Two men share a name, and so do two places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from stratagraph.loaders import document_of
+from stratagraph.records import Document
+
+_SHOWN = ("multi-hop-10", "multi-hop-06", "one-hop-11")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its gold answers and documents.
+
+    Parameters
+    ----------
+    id, question
+        `multi-hop-03`, and the question itself.
+    answers
+        Wordings that count as right; for a theme, the points that an answer should make.
+    supporting_ids
+        Documents that hold the answer, in the order of the hops.
+    type
+        `one-hop`: one document answers. `multi-hop`: the last document answers, shares no words with
+        the question, and is reached by a name in the first. `theme`: four documents or more contribute.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    supporting_ids: tuple[str, ...]
+    type: str
+
+
+def documents() -> list[Document]:
+    """The corpus. A document's text begins with its title, which is also in the metadata."""
+    return [document_of(record, record["id"]) for record in _records("corpus.jsonl")]
+
+
+def questions() -> list[Question]:
+    """Questions about the corpus: 11 one-hop, 13 multi-hop, 5 about themes."""
+    return [
+        Question(
+            record["id"],
+            record["question"],
+            tuple(record["answers"]),
+            tuple(record["supporting_ids"]),
+            record["type"],
+        )
+        for record in _records("questions.jsonl")
+    ]
+
+
+def showcase() -> list[Question]:
+    """Three of the questions, to compare what finds their documents (`stratagraph.demo.comparison`)."""
+    by_id = {question.id: question for question in questions()}
+    return [by_id[name] for name in _SHOWN]
+
+
+def _records(name: str) -> Iterator[dict[str, Any]]:
+    text = (files(__name__) / name).read_text("utf-8")
+    return (json.loads(line) for line in text.splitlines())

@@ -1,0 +1,135 @@
+"""What plain vectors miss and the methods find, on the corpus that comes along.
+
+The questions are chosen among those where plain vectors miss a document that the answer needs. What is found
+for them, and the way that leads there, is what this index gives; the answers are the corpus's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from stratagraph import demo
+from stratagraph.index import Index
+from stratagraph.pipeline.headings import statements
+from stratagraph.pipeline.names.spelling import words
+from stratagraph.records import GraphEntity
+from stratagraph.results import Retrieval
+
+HITS = 5
+"""Hits that are looked at, for the methods as for plain vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A passage on the way: its document's title, and the sentences that count.
+
+    The first has the name that leads here. A second, in the last step, has the answer where the first lacks
+    it.
+    `missed` tells whether plain vectors miss the document.
+    """
+
+    title: str
+    sentences: tuple[str, ...]
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the answer is reached: by a name that two documents share, or the question and one document.
+
+    `answer` is the corpus's own, in the wording that stands in the last step; no method wrote it.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A question, the titles of the documents that hold its answer, and how many of them were found by whom.
+
+    `way` leads to the answer where the index finds a document that plain vectors miss; else it is None.
+    """
+
+    question: demo.Question
+    needed: tuple[str, ...]
+    plain: int
+    found: Mapping[str, int]
+    way: Way | None
+
+    @property
+    def won(self) -> bool:
+        """Whether every method found all documents, and plain vectors did not."""
+        return self.plain < len(self.needed) <= min(self.found.values())
+
+
+def shown(index: Index) -> Iterator[Shown]:
+    """The chosen questions, asked of an index of the demo's documents."""
+    titles = {name: str(metadata["title"]) for name, metadata in index.documents().items()}
+    entities = list(index.entities())
+    for question in demo.showcase():
+        gold = question.supporting_ids
+        plain = _documents(index.retrieve(question.question, HITS, rank="dense"))
+        found = {
+            method: _documents(index.retrieve(question.question, HITS, method=method))
+            for method in index.methods
+        }
+        reached = {name for each in found.values() for name in each}
+        missed = {*gold} & reached - {*plain}
+        way = _way(index, entities, question, titles, missed) if missed else None
+        yield Shown(
+            question,
+            tuple(titles[name] for name in gold),
+            len({*gold} & {*plain}),
+            {method: len({*gold} & {*each}) for method, each in found.items()},
+            way,
+        )
+
+
+def _documents(retrieval: Retrieval) -> list[str]:
+    """The documents of the passages among the hits; a summary of many is none of them."""
+    return [hit.documents[0] for hit in retrieval if hit.kind == "chunk"]
+
+
+def _way(
+    index: Index,
+    entities: Iterable[GraphEntity],
+    question: demo.Question,
+    titles: Mapping[str, str],
+    missed: Set[str],
+) -> Way | None:
+    """By the rarest name that all documents of the answer share, or one document and the question."""
+    gold = question.supporting_ids
+    asked = set(words(question.question))
+    shared = (each for each in entities if {*gold} <= {*each.documents})
+    leading = (each for each in shared if len(gold) > 1 or set(words(each.name)) <= asked)
+    entity = min(leading, key=lambda each: (len(each.documents), each.name), default=None)
+    if entity is None:
+        return None
+    told = [_sentences(index, name) for name in gold]
+    quoted: list[tuple[str, ...]] = [(_naming(sentences, entity.name),) for sentences in told]
+    answer, telling = _answer(question, (*quoted[-1], *told[-1]))
+    quoted[-1] = tuple(dict.fromkeys((*quoted[-1], telling)))
+    steps = (Step(titles[name], part, name in missed) for name, part in zip(gold, quoted, strict=True))
+    return Way(entity.name, tuple(steps), answer)
+
+
+def _sentences(index: Index, document: str) -> list[str]:
+    texts = [chunk.text for chunk in index.chunks([document])[document]]
+    return [" ".join(text[start:end].split()) for text in texts for start, end in statements(text)]
+
+
+def _naming(sentences: Sequence[str], name: str) -> str:
+    """The first sentence that has a name, or most of the name's words."""
+    wanted = set(words(name))
+    exact = (each for each in sentences if name in each)
+    return next(exact, None) or max(sentences, key=lambda each: len(wanted & set(words(each))))
+
+
+def _answer(question: demo.Question, sentences: Iterable[str]) -> tuple[str, str]:
+    """A right wording and the first sentence that has it."""
+    return next(
+        (answer, sentence) for sentence in sentences for answer in question.answers if answer in sentence
+    )

@@ -1,0 +1,133 @@
+"""Questions about a corpus as a whole: who would use it, for what, and what they would ask (ArchRAG, B.1).
+
+Such questions have no gold answer. Answers to them are compared with each other; see `judging.head_to_head`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from stratagraph import _sync
+from stratagraph.eval.datasets import Dataset, Question
+from stratagraph.models.budget import Budget
+from stratagraph.models.gate import CallItem, ModelGate, Task
+from stratagraph.models.named import as_chat_model
+from stratagraph.models.structured import json_as
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.tokens import choose
+from stratagraph.protocols import CallCache
+from stratagraph.records import Chunk, Document
+from stratagraph.results import clip
+
+TYPE = "abstract"
+_EXCERPTS = 40  # documents that the model is shown
+_EXCERPT_TOKENS = 60
+
+
+class User(BaseModel):
+    """Someone who would use the corpus, and what for."""
+
+    user: str
+    tasks: list[str] = Field(min_length=1)
+
+
+class Users(BaseModel):
+    """Several of them."""
+
+    users: list[User] = Field(min_length=1)
+
+
+class Questions(BaseModel):
+    """What one of them asks for one task."""
+
+    questions: list[str] = Field(min_length=1)
+
+
+USERS: Task[Users] = Task(
+    name="eval/users",
+    prompt=load_prompt("stratagraph.eval", "users"),
+    parse=json_as(Users),
+    placeholder=lambda values: Users(users=[User(user="user", tasks=["task"])]),
+    schema=Users,
+    expected_output_tokens=800,
+)
+QUESTIONS: Task[Questions] = Task(
+    name="eval/questions",
+    prompt=load_prompt("stratagraph.eval", "questions"),
+    parse=json_as(Questions),
+    placeholder=lambda values: Questions(questions=["question"]),
+    schema=Questions,
+    expected_output_tokens=200,
+)
+
+
+def with_abstract_questions(
+    dataset: Dataset,
+    llm: Any,
+    *,
+    users: int = 5,
+    tasks: int = 5,
+    questions: int = 5,
+    description: str | None = None,
+    cache: CallCache | None = None,
+    budget: Budget | None = None,
+) -> Dataset:
+    """The dataset with questions that need an understanding of all of it, instead of its own.
+
+    Parameters
+    ----------
+    dataset
+        Its corpus is what the questions are about.
+    llm
+        The model that thinks them up, in one call for the users and one per task.
+    users, tasks, questions
+        How many users, how many tasks of each, and how many questions for each task.
+    description
+        What the corpus is; None shows the model excerpts, spread evenly over the documents.
+    cache, budget
+        See `ModelGate`.
+
+    Returns
+    -------
+    At most `users * tasks * questions` questions of type `abstract`, without gold and without repeats.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1.
+    CallFailed, TooManyFailures, ModelError, BudgetExceeded
+        As the gate raises them.
+    """
+    if min(users, tasks, questions) < 1:
+        raise ValueError(
+            f"cannot think up {users} users, {tasks} tasks and {questions} questions: at least 1 each"
+        )
+    gate = ModelGate(as_chat_model(llm), None, cache=cache, budget=budget, count_tokens=choose())
+    about = description or _excerpts(dataset.documents)
+    wanted = {"description": about, "users": str(users), "tasks": str(tasks)}
+    found = _sync.run(gate.call(USERS, wanted, item=dataset.name)).users[:users]
+    pairs = [(user.user, task) for user in found for task in user.tasks[:tasks]]
+    items = [
+        CallItem(
+            {"description": about, "user": user, "task": task, "questions": str(questions)}, f"{user}: {task}"
+        )
+        for user, task in pairs
+    ]
+    asked = _sync.run(gate.map(QUESTIONS, items))
+    texts = [text.strip() for each in asked if each is not None for text in each.questions[:questions]]
+    distinct = [text for text in dict.fromkeys(texts) if text]
+    made = tuple(
+        Question(f"abstract-{number:03}", text, type=TYPE) for number, text in enumerate(distinct, 1)
+    )
+    return replace(dataset, questions=made, question_entities={}, notes={})
+
+
+def _excerpts(documents: Sequence[Document | Chunk]) -> str:
+    count_tokens = choose()
+    step = max(1, len(documents) // _EXCERPTS)
+    shown = documents[::step][:_EXCERPTS]
+    return "\n\n".join(clip(item.text, _EXCERPT_TOKENS, count_tokens) for item in shown)

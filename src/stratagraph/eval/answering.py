@@ -1,0 +1,234 @@
+"""Answers from what was retrieved, all with one prompt and one budget, and their metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from stratagraph import _sync
+from stratagraph.errors import CallFailed
+from stratagraph.eval.answer_metrics import metrics, string_scores
+from stratagraph.eval.datasets import Dataset, Question
+from stratagraph.eval.metrics import context_of
+from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.spending import AnswerFailed
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.structured import plain_text
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.question import Length
+from stratagraph.records import Failure, Usage
+
+T = TypeVar("T")
+PROMPTS = {
+    "short": load_prompt("stratagraph.eval", "answer_short"),
+    "full": load_prompt("stratagraph.eval", "answer_full"),
+}
+_EXPECTED = {"short": 20, "full": 400}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerConfig:
+    """How questions are answered and judged.
+
+    Parameters
+    ----------
+    max_tokens
+        Budget of the context, in tokens, the same for every method.
+    style
+        `short`: a name, a date, yes or no, as metrics of wording need it. `full`: a text, as for abstract
+        questions, which have no gold answer. `auto`: as the gold answers are, see `Dataset.wants_texts`.
+    yes_no_rule
+        See `answer_metrics.token_recall`.
+    judge
+        Whether a model judges answers against the gold answers.
+    head_to_head
+        Whether a model compares each method's answers with the reference's.
+    against_gold
+        Whether a model compares each method's answers with the gold answers, as where these are long.
+    judge_llm
+        The model that judges, or a list of several; None means the one that answers.
+    """
+
+    max_tokens: int = 2000
+    style: Literal["auto", "short", "full"] = "auto"
+    yes_no_rule: bool = True
+    judge: bool = True
+    head_to_head: bool = False
+    against_gold: bool = False
+    judge_llm: Any = None
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if self.style not in ("auto", *PROMPTS):
+            raise ValueError(f"style must be one of auto, {', '.join(PROMPTS)}, not {self.style!r}")
+
+    def of(self, dataset: Dataset) -> AnswerConfig:
+        """With a style that is not `auto`."""
+        if self.style != "auto":
+            return self
+        return replace(self, style="full" if dataset.wants_texts else "short")
+
+    @property
+    def judges(self) -> tuple[Any, ...]:
+        """The models that judge; empty where it is the one that answers."""
+        if self.judge_llm is None:
+            return ()
+        return tuple(self.judge_llm) if isinstance(self.judge_llm, list | tuple) else (self.judge_llm,)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A ranker's answers (None where the call failed), their metrics, what they cost, and what failed."""
+
+    answers: tuple[str | None, ...]
+    scores: Mapping[str, tuple[float | None, ...]]
+    usage: Usage = field(default_factory=Usage)
+    failures: tuple[Failure, ...] = ()
+
+
+def answer_all(
+    bench: Workbench, name: str, rankings: Sequence[Sequence[str]], config: AnswerConfig
+) -> Answered:
+    """Answer every question from the context that its ranking fills, and score the answers.
+
+    A question that a call fails for scores 0 everywhere: a method is not better for making a model refuse.
+    Such failures are this ranker's own, and end nothing.
+
+    Raises
+    ------
+    ModelError, BudgetExceeded
+        As the gate raises them.
+    MissingExtra
+        If a library for a metric is not installed.
+    """
+    questions = bench.dataset.questions
+    stage = f"answer {name}"
+    with bench.gate.stage(stage, len(questions)):
+        answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config), required=False))
+    usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
+    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+
+
+def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:
+    """What failed in a stage, which is one ranker's."""
+    return tuple(failure for failure in gate.failures if failure.stage == stage)
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A ranker that can answer questions by prompts of its own, and does if `own_prompt` is true."""
+
+    @property
+    def own_prompt(self) -> bool:
+        """Whether its answers are its own; else they are made of its ranking, by the one prompt for all."""
+        ...
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer of a length from a context of at most so many tokens, and what it cost.
+
+        Raises
+        ------
+        CallFailed
+            There is none; as `AnswerFailed`, with what was spent on it all the same.
+        """
+        ...
+
+
+def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerConfig) -> Answered:
+    """Every question answered by a method's own prompts, and the answers scored.
+
+    As many run side by side as the limits allow calls. A question whose answer fails scores 0 everywhere, as
+    in `answer_all`, and what it cost counts. After any other error no question is begun, and those under way
+    end first.
+
+    Raises
+    ------
+    ModelError, BudgetExceeded
+        As the gate raises them.
+    """
+    length: Length = "brief" if config.style == "short" else "full"
+
+    async def ask(question: Question) -> tuple[str | Failure, Usage]:
+        try:
+            return await ranker.answer(question.question, config.max_tokens, length)
+        except CallFailed as error:
+            spent = error.usage if isinstance(error, AnswerFailed) else Usage()
+            return Failure(f"answer {name}", question.id, str(error)), spent
+
+    questions = bench.dataset.questions
+    found = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
+    failures = tuple(said for said, _ in found if isinstance(said, Failure))
+    answers = [None if isinstance(said, Failure) else said for said, _ in found]
+    usage = sum((spent for _, spent in found), Usage())
+    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+
+
+async def _side_by_side(
+    ask: Callable[[Question], Awaitable[T]], questions: Sequence[Question], width: int
+) -> list[T]:
+    """What is said to each question, in their order, `width` of them at a time; else the first error."""
+    said: dict[int, T] = {}
+    errors: list[Exception] = []
+    waiting = iter(enumerate(questions))
+
+    async def worker() -> None:
+        for place, question in waiting:
+            try:
+                said[place] = await ask(question)
+            except Exception as error:
+                errors.append(error)
+            if errors:
+                return
+
+    await asyncio.gather(*(worker() for _ in range(min(width, len(questions)))))
+    if errors:
+        raise errors[0]
+    return [said[place] for place in range(len(questions))]
+
+
+def _task(config: AnswerConfig) -> Task[str]:
+    return Task(
+        name=f"eval/answer_{config.style}",
+        prompt=PROMPTS[config.style],
+        parse=plain_text,
+        placeholder=lambda values: "answer",
+        expected_output_tokens=_EXPECTED[config.style],
+    )
+
+
+def _items(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[CallItem]:
+    return [
+        CallItem(
+            {
+                "context": context_of(texts, config.max_tokens, bench.count_tokens),
+                "question": question.question,
+            },
+            question.id,
+        )
+        for question, texts in zip(bench.dataset.questions, rankings, strict=True)
+    ]
+
+
+def _scores(
+    questions: Sequence[Question], answers: Sequence[str | None], config: AnswerConfig
+) -> dict[str, tuple[float | None, ...]]:
+    found = {
+        name: tuple(
+            None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
+            for question, answer in zip(questions, answers, strict=True)
+        )
+        for name, metric in metrics(yes_no_rule=config.yes_no_rule).items()
+    }
+    if not any(question.parts for question in questions):
+        return found
+    said = [
+        string_scores(answer or "", question.parts) if question.parts else None
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+    return found | {
+        name: tuple(None if each is None else each[name] for each in said)
+        for name in ("strrec", "strem", "strhit")
+    }

@@ -1,0 +1,90 @@
+"""Answers without any retrieval: asked directly, or with the steps thought through first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.spending import booked
+from stratagraph.models.gate import Gate, Task
+from stratagraph.models.structured import json_as, plain_text
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.question import Length
+from stratagraph.records import Usage
+
+_ASKED = {
+    "brief": "the shortest answer that is complete: a name, a date, a number, yes or no, or a few words",
+    "full": "all sides of the question, in paragraphs",
+}
+
+
+class Reasoned(BaseModel):
+    """Steps towards an answer, and the answer."""
+
+    steps: str = ""
+    answer: str
+
+
+class _ClosedBook:
+    """What the model knows by itself. It retrieves nothing, so its recall is 0."""
+
+    name: ClassVar[str]
+    own_prompt = True
+
+    def __init__(self, bench: Workbench) -> None:
+        needs_model(bench, self.name)
+        self._gate = bench.gate
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """Nothing."""
+        return []
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer of the length, and what it cost."""
+        with booked(self._gate, f"answer {self.name}") as work:
+            values = {"question": question, "length": _ASKED[length]}
+            text = await self._answered(work.gate, values, question)
+        return text, work.usage
+
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
+        raise NotImplementedError
+
+
+class ZeroShot(_ClosedBook):
+    """The question alone."""
+
+    name = "zero_shot"
+    description = "the model alone, without retrieval"
+
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
+        return await gate.call(ZERO_SHOT, values, item=item)
+
+
+class ChainOfThought(_ClosedBook):
+    """The question, with the steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
+
+    name = "cot"
+    description = "the model alone, without retrieval, step by step"
+
+    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
+        return (await gate.call(CHAIN_OF_THOUGHT, values, item=item)).answer
+
+
+ZERO_SHOT: Task[str] = Task(
+    name="eval/zero_shot",
+    prompt=load_prompt("stratagraph.eval", "zero_shot"),
+    parse=plain_text,
+    placeholder=lambda values: "answer",
+    expected_output_tokens=20,
+)
+CHAIN_OF_THOUGHT: Task[Reasoned] = Task(
+    name="eval/chain_of_thought",
+    prompt=load_prompt("stratagraph.eval", "chain_of_thought"),
+    parse=json_as(Reasoned),
+    placeholder=lambda values: Reasoned(steps="steps", answer="answer"),
+    schema=Reasoned,
+    expected_output_tokens=200,
+)

@@ -1,0 +1,143 @@
+"""FastGraphRAG's walk: entities by PageRank, relations by their ends, passages by their relations.
+
+As the program of circlemind-ai does it; there is no paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stratagraph.eval.baselines.mixing import passage_of, shared_out
+from stratagraph.eval.baselines.options import Damping
+from stratagraph.eval.baselines.plain import Dense
+from stratagraph.eval.baselines.spreading import (
+    Namer,
+    Scores,
+    best_passages,
+    spread,
+    synonyms,
+)
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.kernels.ppr import transition_matrix
+from stratagraph.kernels.topk import top_k
+from stratagraph.protocols import Rows, Vectors
+
+NAMED = 0.7
+"""Least similarity of an entity to a name in the question; it then restarts with all of that name's share."""
+ASKED, NEAREST = 0.5, 20
+"""Least similarity of an entity to the whole question, and how many such entities share its restart."""
+SAME, SAMES = 0.9, 2
+"""From which similarity two entities are held for one, and how many others are looked at for each."""
+MOST_ENTITIES, MOST_RELATIONS = 128, 64
+SHARES = {"entities": 4, "relations": 3, "passages": 9}
+"""Of the context, in the program: thousands of tokens."""
+
+
+class FastGraphRAG:
+    """PageRank over entities, passed on to facts and from them to passages.
+
+    It restarts at the entity most like each name in the question, and at the twenty most like the question
+    as a whole, by their names (in the program with their descriptions, for which its bounds are too high
+    here). Its edges are facts, as many as passages state them (more than five on one pair the program has
+    merged by a model), and pairs of entities that are nearly the same. Entities keep what is at least
+    `threshold`, the 128 best at most. A fact scores the sum of its ends, and the 64 best do; a passage scores
+    the sum of the facts that it states. In view `nodes` entities, facts and passages have the program's
+    shares of the context. A question that nothing is like enough is searched by similarity, where the program
+    gives nothing.
+
+    Parameters
+    ----------
+    threshold
+        0.005 in the program.
+    damping
+        0.8 in the program.
+    """
+
+    name = "fastgraphrag"
+    description = "FastGraphRAG: PageRank over entities, passed on to relations and from them to passages"
+
+    def __init__(self, bench: Workbench, *, threshold: float = 0.005, damping: Damping = 0.8) -> None:
+        self._bench = bench
+        self._graph = graph = bench.graph
+        self._namer, self._dense = Namer(bench), Dense(bench)
+        self._threshold, self._damping = threshold, damping
+        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
+        self._facts = [row for row, each in enumerate(graph.triples) if each.subject != each.object]
+        ends = [(graph.triples[row].subject, graph.triples[row].object) for row in self._facts]
+        self._ends = np.array(ends, np.int64).reshape(-1, 2)
+        self._stated = graph.stated[self._facts]
+        same = self._same()
+        self._transition = transition_matrix(
+            len(graph.entities),
+            np.concatenate([self._ends, same]),
+            np.concatenate([self._stated.sum(axis=1), np.ones(len(same))]),
+        )
+
+    def _same(self) -> Rows:
+        """Pairs of entities that are nearly the same and have no fact in common, shape (pairs, 2)."""
+        if self._vectors is None:
+            return np.zeros((0, 2), np.int64)
+        related = {frozenset(pair) for pair in self._ends.tolist()}
+        pairs, _ = synonyms(self._graph.names, self._vectors, SAME, most=SAMES, shortest=0)
+        kept = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
+        return np.array(kept, np.int64).reshape(-1, 2)
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages or nodes, best first; passages that state no fact found are none."""
+        restart = self._restart(question)
+        if not restart.any():
+            return self._dense.rank(question, k)
+        mass = _kept(spread(self._transition, restart, self._damping), self._threshold, MOST_ENTITIES)
+        facts = _kept(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)
+        passages = self._stated.T @ facts
+        if self._bench.view == "chunks":
+            return best_passages(self._bench, passages, k)
+        shown = {
+            "entities": [self._entity(row) for row in _best(mass)],
+            "relations": [self._fact(self._facts[row]) for row in _best(facts)],
+            "passages": best_passages(self._bench, passages, len(passages)),
+        }
+        return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], self._bench, k)
+
+    def _restart(self, question: str) -> Scores:
+        """Of each entity the greatest of its shares in the names and in the question, shape (entities,)."""
+        restart = np.zeros(len(self._graph.entities))
+        if self._vectors is None:
+            return restart
+        embedder = self._bench.embedder
+        names = self._namer.names(question)
+        asked = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
+        for vector, most, least in [*asked, (embedder.question(question), NEAREST, ASKED)]:
+            rows, shares = self._alike(vector, most, least)
+            restart[rows] = np.maximum(restart[rows], shares)
+        return restart
+
+    def _alike(self, vector: Vectors, most: int, least: float) -> tuple[Rows, Scores]:
+        """The entities nearest to a vector, if they are near enough, and their shares of 1."""
+        assert self._vectors is not None
+        rows, scores = top_k(self._vectors, vector, most)
+        near = scores >= least
+        return rows[near], scores[near].astype(np.float64) / max(float(scores[near].sum()), 1e-8)
+
+    def _entity(self, row: int) -> Passage:
+        node = self._graph.entities[row]
+        return passage_of(self._bench, node.text, node.sources)
+
+    def _fact(self, row: int) -> Passage:
+        return passage_of(self._bench, self._graph.triple_texts[row], self._graph.triples[row].chunks)
+
+
+def _best(scores: Scores) -> list[int]:
+    """Rows with a score, best first."""
+    order = np.argsort(-scores, kind="stable")
+    best: list[int] = order[scores[order] > 0].tolist()
+    return best
+
+
+def _kept(scores: Scores, threshold: float, most: int) -> Scores:
+    """Scores of at least a threshold, so many at most; 0 for the others."""
+    kept = np.where(scores >= threshold, scores, 0.0)
+    kept[np.argsort(-kept, kind="stable")[most:]] = 0
+    return kept

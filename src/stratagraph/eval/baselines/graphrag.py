@@ -1,0 +1,239 @@
+"""GraphRAG's local and global search over reports on communities (Edge et al. 2024, and the program)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from stratagraph.errors import CallFailed
+from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
+from stratagraph.eval.baselines.mixing import passage_of, shared_out, stand_ins
+from stratagraph.eval.baselines.options import Level
+from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.spending import booked
+from stratagraph.kernels.topk import top_k
+from stratagraph.models.gate import CallItem, Task
+from stratagraph.models.structured import json_as, plain_text
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.protocols import Rows
+from stratagraph.question import Length
+from stratagraph.records import Usage
+from stratagraph.results import clip
+
+LEVEL = 2
+"""Of the communities, from 0, the coarsest: `community_level` of the program."""
+ENTITIES, RELATIONS = 20, 10
+"""Entities that a local search starts from, and relations to others for each of them.
+
+The program is told ten entities, looks for twice as many in case some are to be left out, and keeps them all.
+"""
+SHARES = {"reports": 0.15, "texts": 0.5, "graph": 0.35}
+"""Of the context of a local search, in the program."""
+MAP_TOKENS = 8000
+"""Of reports in one call of a global search."""
+_EXPECTED = {"brief": 20, "full": 400}
+_ASKED = {
+    "brief": "the shortest answer that is complete, without a sentence around it",
+    "full": "all sides of the question, in paragraphs",
+}
+
+
+class Point(BaseModel):
+    """Something that reports say on a question, and how much it helps, from 0 to 100."""
+
+    description: str
+    score: float
+
+
+class Points(BaseModel):
+    """What a batch of reports says; may be nothing."""
+
+    points: list[Point] = Field(default_factory=list)
+
+
+MAP: Task[Points] = Task(
+    name="eval/graphrag_map",
+    prompt=load_prompt("stratagraph.eval", "graphrag_map"),
+    parse=json_as(Points),
+    placeholder=lambda values: Points(points=[Point(description=values["reports"][:200], score=50)]),
+    schema=Points,
+    expected_output_tokens=300,
+)
+REDUCE = load_prompt("stratagraph.eval", "graphrag_reduce")
+
+
+class _OverCommunities:
+    """What both searches have: the reports of one level, or of the finest above it."""
+
+    def __init__(self, bench: Workbench, communities: Kind, level: int) -> None:
+        self._bench = bench
+        levels = hierarchy(bench, communities)
+        self._reports: Sequence[Community] = levels[min(level, len(levels) - 1)] if levels else []
+
+    def _shown(self, report: Community) -> Passage:
+        return passage_of(self._bench, report.text, report.sources)
+
+
+class LocalSearch(_OverCommunities):
+    """From the twenty entities whose descriptions are most like the question, to what is around them.
+
+    In view `chunks`: their passages, entity by entity, those first that state most of its relations. In view
+    `nodes` also the reports on their communities (those with most of them first), they themselves and their
+    relations (those between them first, then those of neighbours that several of them share; among these,
+    those of the best connected ends first), each kind with the program's share of the context. Needs no
+    model.
+
+    Parameters
+    ----------
+    communities
+        `leiden`, or `attributed` as ArchRAG builds them.
+    level
+        Of the communities, from 0, the coarsest.
+    """
+
+    name = "graphrag_local"
+    description = "GraphRAG's local search: entities like the question, their passages, relations and reports"
+
+    def __init__(self, bench: Workbench, *, communities: Kind = "leiden", level: Level = LEVEL) -> None:
+        super().__init__(bench, communities, level)
+        self._graph = bench.graph
+        texts = [node.text for node in self._graph.entities]
+        self._vectors = bench.embedder.documents(texts) if texts else None
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages or nodes, best first."""
+        if self._vectors is None:
+            return []
+        chosen = top_k(self._vectors, self._bench.embedder.question(question), ENTITIES)[0]
+        texts = [self._bench.passages[row] for row in self._chunks(chosen)]
+        if self._bench.view == "chunks":
+            return texts[:k]
+        found = {"reports": self._told(chosen), "texts": texts, "graph": self._around(chosen)}
+        return shared_out([(SHARES[kind], found[kind]) for kind in SHARES], self._bench, k)
+
+    def _chunks(self, chosen: Rows) -> list[int]:
+        """Chunks of the entities, by the order of these, then by how many of its relations they state."""
+        listed: dict[int, None] = {}
+        for row in chosen.tolist():
+            own = np.flatnonzero((self._graph.ends == row).any(axis=1))
+            stated = np.asarray(self._graph.statements[own].sum(axis=0)).ravel() if len(own) else None
+            chunks = self._graph.entities[row].sources
+            listed |= dict.fromkeys(
+                sorted(chunks, key=lambda at: (-(stated[at] if stated is not None else 0), at))
+            )
+        return list(listed)
+
+    def _told(self, chosen: Rows) -> list[Passage]:
+        """Reports by how many of the entities they are on, then by passages (by rating in the program)."""
+        wanted = set(chosen.tolist())
+        matches = [(len(wanted & set(each.members)), each) for each in self._reports]
+        matches = [each for each in matches if each[0]]
+        return [
+            self._shown(each)
+            for _, each in sorted(matches, key=lambda each: (-each[0], -len(each[1].sources)))
+        ]
+
+    def _around(self, chosen: Rows) -> list[Passage]:
+        """The entities, then their relations."""
+        graph = self._graph
+        inside = np.isin(graph.ends, chosen)
+        within = np.flatnonzero(inside.all(axis=1))
+        across = np.flatnonzero(inside.any(axis=1) & ~inside.all(axis=1))
+        degrees = graph.degrees[graph.ends].sum(axis=1)
+        swapped = inside[across, 0]
+        outer = np.where(swapped, graph.ends[across, 1], graph.ends[across, 0])
+        inner = np.where(swapped, graph.ends[across, 0], graph.ends[across, 1])
+        links = Counter(row for row, _ in set(zip(outer.tolist(), inner.tolist(), strict=True)))
+        shared = np.array([links[row] for row in outer.tolist()], np.int64)
+        across = across[np.lexsort((across, -degrees[across], -shared))][: RELATIONS * len(chosen)]
+        within = within[np.lexsort((within, -degrees[within]))]
+        relations = [*within.tolist(), *across.tolist()]
+        nodes = [*(graph.entities[row] for row in chosen), *(graph.relations[row] for row in relations)]
+        return [passage_of(self._bench, node.text, node.sources) for node in nodes]
+
+
+class GlobalSearch(_OverCommunities):
+    """Map-reduce over the reports of a level: points with scores from batches of reports, then one answer.
+
+    Answers are made so, by a model. A ranking is the LLM-free form: reports by their similarity to the
+    question, and in view `chunks` the most similar passages behind them, a passage for each report in turn.
+
+    Parameters
+    ----------
+    communities, level
+        As for the local search.
+    own_prompt
+        False: it answers from its ranking, by the one prompt for all.
+    """
+
+    name = "graphrag_global"
+    description = (
+        "GraphRAG's global search: answers by map-reduce over reports on communities; "
+        "rankings (LLM-free) by the reports' similarity"
+    )
+
+    def __init__(
+        self, bench: Workbench, *, communities: Kind = "leiden", level: Level = LEVEL, own_prompt: bool = True
+    ) -> None:
+        super().__init__(bench, communities, level)
+        self.own_prompt = own_prompt
+        self._vectors = vectors_of(bench, self._reports) if self._reports else None
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` reports or passages, best first."""
+        if self._vectors is None:
+            return []
+        vector = self._bench.embedder.question(question)
+        nearest = top_k(self._vectors, vector, min(k, len(self._reports)))[0]
+        found = [self._reports[row] for row in nearest.tolist()]
+        if self._bench.view == "nodes":
+            return [self._shown(each) for each in found]
+        rows = stand_ins([each.sources for each in found], self._bench.vectors @ vector, k)
+        return [self._bench.passages[row] for row in rows]
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer from the best points of all reports, as many as fit; and what it cost."""
+        bench = self._bench
+        needs_model(bench, "GraphRAG's global search")
+        with booked(bench.gate, f"answer {self.name}") as work:
+            items = [
+                CallItem({"question": question, "reports": batch}, question) for batch in self._batches()
+            ]
+            found = await work.gate.map(MAP, items, required=False)
+            if items and not any(each is not None for each in found):
+                raise CallFailed(f"none of {len(items)} batches of reports could be read for points")
+            points = [point for each in found if each is not None for point in each.points if point.score > 0]
+            points.sort(key=lambda point: -point.score)
+            lines = "\n".join(f"- ({point.score:.0f}) {point.description}" for point in points)
+            values = {
+                "points": clip(lines, max_tokens, bench.count_tokens) if lines else "(none)",
+                "question": question,
+                "length": _ASKED[length],
+            }
+            task = Task(
+                "eval/graphrag_reduce",
+                REDUCE,
+                plain_text,
+                lambda given: "answer",
+                expected_output_tokens=_EXPECTED[length],
+            )
+            text = await work.gate.call(task, values, item=question)
+        return text, work.usage
+
+    def _batches(self) -> list[str]:
+        """The reports in shuffled order, as many in one text as have room."""
+        order = np.random.default_rng(0).permutation(len(self._reports))
+        batches: list[list[str]] = []
+        left = 0
+        for row in order.tolist():
+            text = self._reports[row].text
+            tokens = self._bench.count_tokens(text)
+            if tokens > left:
+                batches.append([])
+                left = MAP_TOKENS
+            batches[-1].append(text)
+            left -= tokens
+        return ["\n\n".join(batch) for batch in batches]

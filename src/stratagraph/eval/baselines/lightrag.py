@@ -1,0 +1,161 @@
+"""LightRAG's dual-level retrieval: keywords for entities, keywords for relations (Guo et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from stratagraph.eval.baselines.asking import Asked
+from stratagraph.eval.baselines.mixing import passage_of, shared_out
+from stratagraph.eval.baselines.plain import Dense
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.kernels.topk import top_k
+from stratagraph.models.gate import Task
+from stratagraph.models.structured import json_as
+from stratagraph.pipeline.extraction.by_rules import question_entities
+from stratagraph.pipeline.lexical import content_words
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.protocols import Vectors
+from stratagraph.records import Node
+
+Mode = Literal["local", "global", "hybrid", "mix", "naive"]
+TOP_K = 60
+"""Entities or relations that keywords find, in the program."""
+LEAST = 0.2
+"""Cosine similarity that they need, in the program."""
+
+
+class Keywords(BaseModel):
+    """What a question is about: themes, and particular things."""
+
+    high_level: list[str] = Field(default_factory=list, description="Themes and aims of the question")
+    low_level: list[str] = Field(default_factory=list, description="Names and particular things in it")
+
+
+KEYWORDS: Task[Keywords] = Task(
+    name="eval/lightrag_keywords",
+    prompt=load_prompt("stratagraph.eval", "lightrag_keywords"),
+    parse=json_as(Keywords),
+    placeholder=lambda values: Keywords(high_level=["theme"], low_level=["thing"]),
+    schema=Keywords,
+    expected_output_tokens=60,
+)
+
+
+class _Found(NamedTuple):
+    """Rows of what one level of keywords led to, best first."""
+
+    entities: list[int]
+    relations: list[int]
+    chunks: list[int]
+
+
+class LightRAG:
+    """Low-level keywords find entities, high-level ones relations; each brings the other, and passages.
+
+    `local`: entities like the low-level keywords, their relations (those of the best connected ends first),
+    and their passages (entity by entity, those first that its neighbours share). `global`: relations like the
+    high-level keywords, their ends, and the passages that state them. `hybrid` takes both in turn; `mix` has
+    the passages most like the question in the turn too; `naive` has them alone. In view `nodes` entities,
+    relations and passages have a third of the context each, as in the program.
+
+    That is the program of the paper's time. Later ones take, of the passages behind what they found, those
+    that are most like the question, which is not done here. The neighbours one step away, which the paper
+    adds, stand in the relations, as in all of them.
+
+    Keywords are the model's; without one (LLM-free), or where it fails for a question or finds none, they are
+    the names in the question and its other words.
+    """
+
+    name = "lightrag"
+    description = "LightRAG: entities by low-level keywords, relations by high-level ones, and their passages"
+
+    def __init__(self, bench: Workbench, *, mode: Mode = "hybrid") -> None:
+        self._bench = bench
+        self._graph = graph = bench.graph
+        self._mode = mode
+        self._dense = Dense(bench)
+        self._asked = Asked(bench.gate, "keywords", KEYWORDS) if bench.gate.has_llm else None
+        self._entities = _embedded(bench, graph.entities)
+        self._relations = _embedded(bench, graph.relations)
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages or nodes, best first."""
+        if self._mode == "naive":
+            return self._dense.rank(question, k)
+        levels = self._levels(self._keywords(question))
+        plain = self._dense.rows(question, k).tolist() if self._mode == "mix" else []
+        chunks = [self._bench.passages[row] for row in in_turn([plain, *(each.chunks for each in levels)])]
+        if self._bench.view == "chunks":
+            return chunks[:k]
+        entities = [self._graph.entities[row] for row in in_turn([each.entities for each in levels])]
+        relations = [self._graph.relations[row] for row in in_turn([each.relations for each in levels])]
+        shown = [
+            [passage_of(self._bench, node.text, node.sources) for node in nodes]
+            for nodes in (entities, relations)
+        ]
+        return shared_out([(1 / 3, each) for each in (*shown, chunks)], self._bench, k)
+
+    def _levels(self, keywords: Keywords) -> list[_Found]:
+        low = self._mode != "global" and bool(keywords.low_level)
+        high = self._mode != "local" and bool(keywords.high_level)
+        return [
+            *([self._local(", ".join(keywords.low_level))] if low else []),
+            *([self._global(", ".join(keywords.high_level))] if high else []),
+        ]
+
+    def _keywords(self, question: str) -> Keywords:
+        """The model's; the rules' where there is none, it fails, or finds nothing."""
+        found = None if self._asked is None else self._asked(question)
+        if found is not None and (found.high_level or found.low_level):
+            return found
+        names = list(question_entities(question))
+        named = {word.casefold() for name in names for word in name.split()}
+        others = [word for word in content_words(question, "") if word.casefold() not in named]
+        return Keywords(high_level=others or names or [question], low_level=names or others or [question])
+
+    def _similar(self, vectors: Vectors | None, keywords: str) -> list[int]:
+        if vectors is None:
+            return []
+        rows, scores = top_k(vectors, self._bench.embedder.documents([keywords])[0], TOP_K)
+        return [row for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if score >= LEAST]
+
+    def _local(self, keywords: str) -> _Found:
+        graph = self._graph
+        entities = self._similar(self._entities, keywords)
+        beside = np.flatnonzero(np.isin(graph.ends, entities).any(axis=1))
+        degrees = graph.degrees[graph.ends[beside]].sum(axis=1)
+        beside = beside[np.lexsort((beside, -graph.weights[beside], -degrees))]
+        chunks: dict[int, None] = {}
+        for row in entities:
+            own = graph.ends[(graph.ends == row).any(axis=1)].ravel()
+            neighbours = np.unique(own[own != row])
+            shared = np.asarray(graph.mentions[neighbours].sum(axis=0)).ravel() if len(neighbours) else None
+            chunks |= dict.fromkeys(
+                sorted(
+                    graph.entities[row].sources,
+                    key=lambda at: (-(shared[at] if shared is not None else 0), at),
+                )
+            )
+        return _Found(entities, beside.tolist(), list(chunks))
+
+    def _global(self, keywords: str) -> _Found:
+        graph = self._graph
+        relations = self._similar(self._relations, keywords)
+        entities = dict.fromkeys(graph.ends[relations].ravel().tolist())
+        chunks = dict.fromkeys(at for row in relations for at in sorted(graph.relations[row].sources))
+        return _Found(list(entities), relations, list(chunks))
+
+
+def _embedded(bench: Workbench, nodes: Sequence[Node]) -> Vectors | None:
+    return bench.embedder.documents([node.text for node in nodes]) if nodes else None
+
+
+def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
+    """The first of each ranking, then the second of each, and so on, each thing once."""
+    both = chain.from_iterable(zip_longest(*rankings))
+    return list(dict.fromkeys(row for row in both if row is not None))

@@ -1,0 +1,111 @@
+"""Keywords, vectors, and both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import MissingExtra
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.kernels.topk import top_k
+from stratagraph.pipeline.fusion import reciprocal_ranks
+from stratagraph.pipeline.names.index import words
+from stratagraph.protocols import Rows, Vectors
+
+_FUSED = 100  # places of each ranking that are fused, at least
+
+
+class Dense:
+    """Plain vector search."""
+
+    name = "dense"
+    description = "cosine similarity of passage and question, exact"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._vectors = bench.vectors
+
+    def rows(self, question: str, k: int) -> Rows:
+        """The nearest passages."""
+        return self.nearest(self._bench.embedder.question(question), k)
+
+    def nearest(self, vector: Vectors, k: int) -> Rows:
+        """The passages nearest to a vector."""
+        return top_k(self._vectors, vector, k)[0]
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        return [self._bench.passages[row] for row in self.rows(question, k)]
+
+
+class Bm25:
+    """Keyword search by `bm25s`, with what Lucene does to English: no possessives, no stop words, stems.
+
+    Writing without spaces between words is searched by character bigrams.
+    """
+
+    name = "bm25"
+    description = "BM25 (Lucene's form, k1 1.5, b 0.75) over stemmed words"
+
+    def __init__(self, bench: Workbench) -> None:
+        try:
+            import bm25s
+            from bm25s.stopwords import STOPWORDS_EN
+            from nltk.stem.snowball import SnowballStemmer
+        except ImportError as error:
+            raise MissingExtra("bm25s or nltk", "eval") from error
+        self._bench = bench
+        self._stem: Callable[[str], str] = _remembered(SnowballStemmer("english").stem)
+        self._stop_words = frozenset(STOPWORDS_EN)
+        self._index: Any = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+        tokens = [self._tokens(chunk.text) for chunk in bench.chunks]
+        self._known = {token for text in tokens for token in text}
+        if self._known:
+            self._index.index(tokens, show_progress=False)
+
+    def _tokens(self, text: str) -> list[str]:
+        return [self._stem(word) for word in words(text) if word not in self._stop_words]
+
+    def rows(self, question: str, k: int) -> Rows:
+        """The best passages; those that share no word with the question are none."""
+        tokens = [token for token in self._tokens(question) if token in self._known]
+        if not tokens:
+            return np.zeros(0, dtype=np.int64)
+        scores: NDArray[np.float32] = self._index.get_scores(tokens)
+        order = np.argsort(-scores, kind="stable")[:k].astype(np.int64)
+        return order[scores[order] > 0]
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        return [self._bench.passages[row] for row in self.rows(question, k)]
+
+
+def _remembered(function: Callable[[str], str]) -> Callable[[str], str]:
+    """Stemming once per distinct word."""
+    known: dict[str, str] = {}
+
+    def look_up(word: str) -> str:
+        if word not in known:
+            known[word] = function(word)
+        return known[word]
+
+    return look_up
+
+
+class Hybrid:
+    """Both rankings, fused by the reciprocals of their places."""
+
+    name = "hybrid"
+    description = "BM25 and dense by reciprocal rank fusion (Cormack et al. 2009)"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._parts = (Bm25(bench), Dense(bench))
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        rankings = [part.rows(question, max(k, _FUSED)) for part in self._parts]
+        return [self._bench.passages[row] for row in reciprocal_ranks(rankings)[0][:k]]

@@ -1,0 +1,273 @@
+"""`stratagraph eval`: the harness from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from stratagraph.eval.datasets import Dataset
+    from stratagraph.eval.overview import Overview
+    from stratagraph.eval.results import Evaluation
+    from stratagraph.models.estimate import Estimate
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """A list with commas."""
+    from stratagraph.eval.names import split_names
+
+    return None if value is None else split_names(value)
+
+
+def _settings(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Settings from a JSON file."""
+    if value is None:
+        return None
+    try:
+        return json.loads(Path(value).read_text("utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not JSON: {error}") from error
+
+
+def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(number) for number in value.split(",") if number.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers with commas") from error
+    if any(number < 1 for number in numbers):
+        raise click.BadParameter("every number must be at least 1")
+    return numbers
+
+
+def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
+    """The command `eval`, with what all commands of the program share.
+
+    Parameters
+    ----------
+    shared
+        Decorates a function that takes `output`: `--json`, `--debug`, errors as one line.
+    models_options
+        Adds `--llm` and `--embedder`, given to the function as objects.
+    """
+
+    @click.command("eval")
+    @click.argument("data", type=click.Path(), nargs=-1, required=True)
+    @click.option(
+        "--methods",
+        callback=_names,
+        help="Names with commas; all methods and cheap baselines if not given. A name may have a view and "
+        "options: noderag/nodes?mode=entry, archrag?build.clustering=spectral&own_prompt=true.",
+    )
+    @click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False),
+        callback=_settings,
+        help='A JSON file of settings of the index: {"chunking": {...}, "noderag": {...}}.',
+    )
+    @click.option("--k", default="2,5,10", show_default=True, callback=_numbers, help="Cutoffs in passages.")
+    @click.option(
+        "--budgets", default="1000,2000,5000", show_default=True, callback=_numbers, help="In tokens."
+    )
+    @click.option(
+        "--view", type=click.Choice(["chunks", "nodes", "default"]), default="chunks", show_default=True
+    )
+    @click.option(
+        "--reference", default="dense", show_default=True, help="What the others are compared with."
+    )
+    @click.option("--extraction", type=click.Path(), help="Given entities and triples, such as openie.jsonl.")
+    @click.option("--query-entities", type=click.Path(), help="Given entities of the questions.")
+    @click.option(
+        "--split/--no-split", default=True, show_default=True, help="Split documents into passages."
+    )
+    @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
+    @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
+    @click.option("--abstract", is_flag=True, help="Let the model think up questions about the whole corpus.")
+    @click.option(
+        "--judge",
+        metavar="NAMES",
+        callback=_names,
+        help="Chat model that judges answers, or several with commas; if not given, that of --llm.",
+    )
+    @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
+    @click.option(
+        "--estimate",
+        is_flag=True,
+        help="Tell what baselines, answers and verdicts would cost, and call nothing.",
+    )
+    @click.option(
+        "--cache",
+        type=click.Path(),
+        help="A folder that keeps vectors, model calls and rows, so that a run that was stopped goes on.",
+    )
+    @click.option("--again", is_flag=True, help="Measure rows anew that --cache has.")
+    @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
+    @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
+    @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
+    @click.option(
+        "--plot", type=click.Path(dir_okay=False), help="Draw quality, tokens and latency (.png, .svg)."
+    )
+    @models_options
+    @shared
+    def evaluation(output: Any, estimate: bool, **options: Any) -> None:
+        """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
+
+        With --llm, questions are answered and the answers scored and judged too. With several DATA, the worst
+        margin of each method over plain rankings is told too, and its margin on every fold. A row that failed
+        says so, and the others stand: the exit code is then 3.
+        """
+        output.resumes = options["cache"] is not None and not estimate
+        if estimate:
+            bills = _estimated(**options)
+            output.show(
+                {name: bill.to_dict() for name, bill in bills.items()},
+                lambda: iter("\n\n".join(f"{name}\n{bill}" for name, bill in bills.items()).splitlines()),
+            )
+            return
+        found = _evaluated(progress=not output.as_json, **options)
+        for name, error in _failed(found):
+            output.leave_out(name, error)
+        texts = [str(each) for each in found]
+        if len(found) == 1:
+            output.show(found[0].to_dict(), lambda: iter(texts[0].splitlines()))
+            return
+        overview = _overview(found)
+        lines = "\n\n".join([*texts, str(overview)]).splitlines()
+        output.show(_all(found, overview), lambda: iter(lines))
+
+    return evaluation
+
+
+def _failed(found: Sequence[Evaluation]) -> Iterator[tuple[str, str]]:
+    """Rows without all of their figures, and why."""
+    for each in found:
+        for row in each.rows:
+            if row.error:
+                yield f"{row.name} on {each.dataset}", " ".join(row.error.split())
+
+
+def _overview(found: Sequence[Evaluation]) -> Overview:
+    from stratagraph.eval.overview import Overview
+    from stratagraph.eval.scoring import Cutoffs
+
+    return Overview(tuple(found), f"doc_recall@{Cutoffs(tuple(found[0].settings['k'])).middle}")
+
+
+def _all(found: Sequence[Evaluation], overview: Overview) -> dict[str, Any]:
+    return {"evaluations": [each.to_dict() for each in found], "overview": overview.to_dict()}
+
+
+def _estimated(
+    data: Sequence[str],
+    methods: Sequence[str] | None,
+    questions: int | None,
+    head_to_head: bool,
+    against_gold: bool,
+    abstract: bool,
+    judge: Sequence[str] | None,
+    llm: Any,
+    reference: str,
+    config: Any,
+    **others: Any,
+) -> dict[str, Estimate]:
+    """By corpus, what answers and verdicts would cost."""
+    from stratagraph.eval import AnswerConfig, estimate_answers, load_dataset
+    from stratagraph.eval.harness import DEFAULT
+
+    if llm is None:
+        raise ValueError("--estimate tells what a model would cost: give --llm")
+    if abstract:
+        raise ValueError("--estimate does not know the questions that --abstract would think up")
+    answers = AnswerConfig(head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge)
+    found = {}
+    for each in data:
+        dataset = load_dataset(each)
+        found[dataset.name] = estimate_answers(
+            dataset if questions is None else dataset.head(questions),
+            methods or DEFAULT,
+            llm=llm,
+            answers=answers,
+            reference=reference,
+            config=config,
+        )
+    return found
+
+
+def _evaluated(
+    data: Sequence[str],
+    methods: Sequence[str] | None,
+    extraction: str | None,
+    query_entities: str | None,
+    questions: int | None,
+    head_to_head: bool,
+    abstract: bool,
+    out: str | None,
+    table: str | None,
+    plot: str | None,
+    llm: Any,
+    judge: Sequence[str] | None,
+    against_gold: bool,
+    **options: Any,
+) -> list[Evaluation]:
+    from stratagraph.eval import AnswerConfig, evaluate, load_dataset
+    from stratagraph.eval.lacking import PLOTS, lacking
+    from stratagraph.eval.results import save_csv, save_json
+
+    if plot is not None and len(data) > 1:
+        raise ValueError("--plot draws one corpus; give one DATA")
+    if plot is not None and (missing := lacking(PLOTS)):
+        raise missing
+    if abstract and llm is None:
+        raise ValueError("--abstract needs a language model: give --llm")
+    if judge is not None and llm is None:
+        raise ValueError("--judge judges answers, and nothing answers: give --llm")
+    style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
+    config = AnswerConfig(
+        style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
+    )
+    if methods is None:
+        _say_left_out(options["view"], options["config"])
+    datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
+    found = []
+    for dataset in datasets:
+        if abstract:
+            dataset = _abstract(dataset, llm, options.get("cache"))
+        if questions is not None:
+            dataset = dataset.head(questions)
+        found.append(evaluate(dataset, methods, llm=llm, answers=config, **options))
+    if out is not None:
+        save_json(found[0].to_dict() if len(found) == 1 else _all(found, _overview(found)), out)
+    if table is not None:
+        save_csv(found, table)
+    if plot is not None:
+        found[0].save_plot(plot)
+    return found
+
+
+def _say_left_out(view: str, config: Any) -> None:
+    """Tell, before anything runs, which of the rows that are measured by themselves lack a package."""
+    from stratagraph.config import as_config
+    from stratagraph.eval.harness import DEFAULT
+    from stratagraph.eval.lacking import lacking_rows
+
+    for name, why in lacking_rows(DEFAULT, view, as_config(config)).items():
+        click.echo(f"{name} will be left out: {why}", err=True)
+
+
+def _abstract(dataset: Dataset, llm: Any, cache: str | None) -> Dataset:
+    """With questions about the whole corpus; with a cache, the same ones in every run."""
+    from stratagraph.eval import with_abstract_questions
+    from stratagraph.eval.harness import CALLS
+    from stratagraph.store.calls import SqliteCalls
+
+    if cache is None:
+        return with_abstract_questions(dataset, llm)
+    Path(cache).mkdir(parents=True, exist_ok=True)
+    with closing(SqliteCalls(Path(cache) / CALLS)) as calls:
+        return with_abstract_questions(dataset, llm, cache=calls)

@@ -1,0 +1,293 @@
+"""Questions with gold evidence over a corpus, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+
+from stratagraph.eval.layouts import read_layout
+from stratagraph.eval.layouts_base import DocumentRecord, Raw, text_of, texts_of
+from stratagraph.importing import read_openie
+from stratagraph.importing.lines import json_lines
+from stratagraph.records import Chunk, Document, Extraction
+
+StrPath = str | os.PathLike[str]
+DEMO = "demo"
+LONG = 20
+"""Words of a gold answer that is more than a name, a number or a clause."""
+
+NO_GOLD = "questions without gold documents: left out of retrieval metrics"
+NO_ANSWER = "questions without an answer: left out of answer metrics"
+MISSING_GOLD = "gold documents that are not in the corpus: they count as not found"
+REPEATED_DOCUMENT = "documents with an id and a text that came before: left out"
+REPEATED_QUESTION = "questions with an id that came before: left out"
+BLANK_DOCUMENT = "documents without text: left out"
+BLANK_QUESTION = "questions without text: left out"
+FROM_EXTRACTION = "extraction: "
+UNKNOWN_ENTITIES = "entities of questions that are not there: left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with what is known about its answer.
+
+    Parameters
+    ----------
+    id, question
+        The question and the name that reports use.
+    answers
+        Wordings that count as right; may be empty.
+    supporting_ids
+        Documents that hold the evidence; may be empty.
+    type
+        Such as `2hop`; reports split their metrics by it.
+    parts
+        What a full answer says, part by part, each in all wordings that count (ALCE); may be empty.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    supporting_ids: tuple[str, ...] = ()
+    type: str = ""
+    parts: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A corpus with questions, as `load_dataset` reads it. May be made by hand as well: see `checked`.
+
+    Parameters
+    ----------
+    name
+        Heads reports.
+    documents
+        The corpus. A `Chunk` is a passage of its own; a `Document` is split as an index would split it.
+    questions
+        At least one.
+    extractions
+        What passages say, by chunk `ref` or document id, where someone extracted it already.
+    question_entities
+        Entities of questions, by question id, where someone extracted them already.
+    notes
+        What was wrong with the data and what was done about it, with the ids that it concerns.
+    """
+
+    name: str
+    documents: tuple[Document | Chunk, ...]
+    questions: tuple[Question, ...]
+    extractions: Mapping[str, Extraction] = field(default_factory=dict)
+    question_entities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def wants_texts(self) -> bool:
+        """Whether answers are texts: in parts, or of more than `LONG` words in half of the questions."""
+        words = [len(each.answers[0].split()) for each in self.questions if each.answers]
+        return any(each.parts for each in self.questions) or (bool(words) and median(words) > LONG)
+
+    def head(self, questions: int) -> Dataset:
+        """The same corpus with the first questions only."""
+        return replace(self, questions=self.questions[:questions])
+
+
+def load_dataset(
+    path: StrPath,
+    *,
+    name: str | None = None,
+    split: str = "test",
+    extraction: StrPath | None = None,
+    query_entities: StrPath | None = None,
+) -> Dataset:
+    """Read a corpus with questions.
+
+    Parameters
+    ----------
+    path
+        `"demo"` for the corpus that comes with the package, or a folder in one of these layouts, told apart
+        by the files in it:
+
+        - `corpus.jsonl` (id, title, text), `questions.jsonl` (id, question, answers, supporting_ids, type);
+        - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
+        - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
+        - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
+        - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
+        - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`;
+
+        or one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE as it is published: the corpus
+        is then what the questions bring along.
+    name
+        Heads reports; by default the folder's name.
+    split
+        Which judgements of a BEIR folder are read, or which set of NarrativeQA.
+    extraction
+        Entities and triples of the passages, as `stratagraph.importing.read_openie` reads them. A path that
+        does not exist as given is looked for in the folder.
+    query_entities
+        Entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
+
+    Returns
+    -------
+    The dataset. A document's text is its title, a line break and its text; the title is in its metadata too.
+    Whatever is wrong with the data is named in `Dataset.notes`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such path.
+    ValueError
+        If the layout is not known, a line cannot be read, an id stands for two texts, or no question's gold
+        is in the corpus.
+    """
+    folder = Path(str(files("stratagraph") / DEMO)) if path == DEMO else Path(path)
+    raw = read_layout(folder, split)
+    dataset = _assembled(raw, name or (folder.stem if folder.is_file() else folder.resolve().name))
+    dataset = _checked(dataset, [each.place for each in raw.documents])
+    if extraction is not None:
+        dataset = _with_extraction(dataset, _beside(folder, extraction))
+    if query_entities is not None:
+        dataset = _with_question_entities(dataset, _beside(folder, query_entities))
+    return dataset
+
+
+def _assembled(raw: Raw, name: str) -> Dataset:
+    documents = tuple(_document(each) for each in raw.documents)
+    questions = tuple(Question(*record) for record in raw.questions)
+    return Dataset(name, documents, questions)
+
+
+def _document(given: DocumentRecord) -> Document:
+    title, text, metadata = given.title, given.text, given.metadata
+    try:
+        json.dumps(metadata, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"document {given.id!r}: what stands beside its text is no JSON: {error}") from None
+    if title and text.strip() and not text.startswith(f"{title}\n"):
+        text = f"{title}\n{text}"
+    return Document(given.id, text, {"title": title, **metadata} if title else metadata)
+
+
+def checked(dataset: Dataset) -> Dataset:
+    """The dataset without what cannot be used, and with notes on that and on what is missing.
+
+    Raises
+    ------
+    ValueError
+        If there are no documents or no questions, one of them has a blank id, two documents of one id have
+        different texts, or there is gold and none of it is in the corpus.
+    """
+    return _checked(dataset, [f"documents[{number}]" for number in range(len(dataset.documents))])
+
+
+def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
+    """See `checked`; messages name a document's place."""
+    notes: dict[str, tuple[str, ...]] = dict(dataset.notes)
+    documents = _distinct_documents(dataset.documents, places, notes)
+    questions = _distinct_questions(dataset.questions, notes)
+    known = {_document_id(item) for item in documents}
+    for what, ids in (("document", known), ("question", {question.id for question in questions})):
+        if any(not identity.strip() for identity in ids):
+            raise ValueError(f"a {what} of {dataset.name!r} has a blank id")
+    gold = {identity for question in questions for identity in question.supporting_ids}
+    missing = sorted(gold - known)
+    if not documents or not questions:
+        left_out = "".join(f"; {what}: {len(ids)}" for what, ids in notes.items())
+        raise ValueError(
+            f"{dataset.name!r} has {len(documents)} documents and {len(questions)} questions{left_out}"
+        )
+    if gold and len(missing) == len(gold):
+        raise ValueError(
+            f"none of the {len(gold)} gold documents of {dataset.name!r} is in the corpus: questions ask "
+            f"for {', '.join(map(repr, missing[:3]))}, and documents are called "
+            f"{', '.join(map(repr, sorted(known)[:3]))}"
+        )
+    _note(notes, MISSING_GOLD, missing)
+    _note(notes, NO_GOLD, [question.id for question in questions if not question.supporting_ids])
+    _note(notes, NO_ANSWER, [question.id for question in questions if not question.answers])
+    return replace(dataset, documents=documents, questions=questions, notes=notes)
+
+
+def _note(notes: dict[str, tuple[str, ...]], what: str, ids: Iterable[str]) -> None:
+    if found := tuple(dict.fromkeys([*notes.get(what, ()), *ids])):
+        notes[what] = found
+
+
+def _document_id(item: Document | Chunk) -> str:
+    return item.document_id if isinstance(item, Chunk) else item.id
+
+
+def _distinct_documents(
+    items: Sequence[Document | Chunk], places: Sequence[str], notes: dict[str, tuple[str, ...]]
+) -> tuple[Document | Chunk, ...]:
+    """Without blank ones, and without what comes again. A document may be several chunks."""
+    kept: dict[tuple[str, ...], tuple[Document | Chunk, str]] = {}
+    blank, repeated = [], []
+    for item, place in zip(items, places, strict=True):
+        identity = _document_id(item)
+        key = (identity, str(item.ordinal), item.ref, item.text) if isinstance(item, Chunk) else (identity,)
+        if not item.text.strip():
+            blank.append(identity)
+            continue
+        first, its_place = kept.setdefault(key, (item, place))
+        if first.text != item.text:
+            raise ValueError(
+                f"two documents have the id {identity!r} and different texts: {its_place} and {place}; give "
+                "each an id of its own, since answers and gold documents name them by it"
+            )
+        if its_place != place:
+            repeated.append(identity)
+    _note(notes, BLANK_DOCUMENT, blank)
+    _note(notes, REPEATED_DOCUMENT, repeated)
+    return tuple(item for item, _ in kept.values())
+
+
+def _distinct_questions(
+    questions: Sequence[Question], notes: dict[str, tuple[str, ...]]
+) -> tuple[Question, ...]:
+    kept: dict[str, Question] = {}
+    blank, repeated = [], []
+    for question in questions:
+        if not question.question.strip():
+            blank.append(question.id)
+        elif question.id in kept:
+            repeated.append(question.id)
+        else:
+            answers = tuple(dict.fromkeys(answer for answer in question.answers if answer.strip()))
+            gold = tuple(dict.fromkeys(question.supporting_ids))
+            kept[question.id] = replace(question, answers=answers, supporting_ids=gold)
+    _note(notes, BLANK_QUESTION, blank)
+    _note(notes, REPEATED_QUESTION, repeated)
+    return tuple(kept.values())
+
+
+def _beside(folder: Path, path: StrPath) -> Path:
+    given = Path(path)
+    inside = (folder.parent if folder.is_file() else folder) / given
+    return inside if not given.exists() and inside.exists() else given
+
+
+def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
+    imported = read_openie(path, documents=dataset.documents)
+    notes = dict(dataset.notes)
+    for what, count in imported.notes.items():
+        notes[FROM_EXTRACTION + what] = (f"{count} times",)
+    documents = tuple(item for item in imported.documents if isinstance(item, Document | Chunk))
+    return replace(dataset, documents=documents, extractions=imported.extractions, notes=notes)
+
+
+def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:
+    known = {question.id for question in dataset.questions}
+    notes = dict(dataset.notes)
+    entities: dict[str, tuple[str, ...]] = {}
+    for place, record in json_lines(path):
+        identity, names = text_of(record, "id", place), texts_of(record, place, "entities")
+        if identity in known:
+            entities[identity] = tuple(name.strip() for name in names)
+        else:
+            _note(notes, UNKNOWN_ENTITIES, [identity])
+    return replace(dataset, question_entities=entities, notes=notes)

@@ -1,0 +1,118 @@
+"""One embedder for all rankers of a run: each text is embedded once, whoever asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stratagraph import _sync
+from stratagraph.models.budget import Limits
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.local import default_embedder
+from stratagraph.models.wrap import embedder_name
+from stratagraph.protocols import Spans, VectorJournal, Vectors
+
+_TIMED = 20  # questions that are embedded one by one, to see what a question takes
+_STAGE = "embed"
+
+
+class SharedEmbedder:
+    """Wraps an embedder with a memory.
+
+    It is an embedder itself and has the wrapped one's name, so that an index may be built with it. What it
+    remembers costs a search nothing: latencies measured through it are those of the search alone.
+
+    Parameters
+    ----------
+    embedder
+        As `build_index` takes it; None means the local default.
+    kept
+        Where vectors of passages and summaries last from run to run.
+    limits
+        How the service is treated.
+
+    Attributes
+    ----------
+    wrapped
+        The embedder that does the work.
+    seconds
+        What `learn` took for the passages.
+    embedded
+        How many of them the embedder was given; the others were kept.
+    question_ms
+        Median milliseconds that one question takes.
+    """
+
+    def __init__(
+        self, embedder: Any, kept: VectorJournal | None = None, limits: Limits | None = None
+    ) -> None:
+        self.seconds = 0.0
+        self.embedded = 0
+        self.question_ms = 0.0
+        self.wrapped = default_embedder() if embedder is None else embedder
+        self._gate = ModelGate(None, self.wrapped, vectors=kept, limits=limits)
+        self._documents: dict[str, Vectors] = {}
+        self._questions: dict[str, Vectors] = {}
+        if self._gate.offers_spans:  # asked for by that name, where it is offered
+            self.aembed_spans = self._spans
+
+    @property
+    def name(self) -> str:
+        """The wrapped embedder's fingerprint."""
+        return embedder_name(self.wrapped, self._gate.dimension)
+
+    async def aembed_documents(self, texts: list[str]) -> Vectors:
+        """Unit vectors of passages, shape (len(texts), dimension)."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._documents))
+        if new:
+            vectors = await self._gate.embed(_STAGE, new)
+            self._documents.update(zip(new, vectors, strict=True))
+        return np.stack([self._documents[text] for text in texts])
+
+    async def _spans(self, texts: list[str], spans: list[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of passages and of their parts; remembered from run to run alone."""
+        vectors, parts = await self._gate.embed_spans(_STAGE, texts, spans)
+        return vectors, np.concatenate(parts)
+
+    async def aembed_query(self, text: str) -> Vectors:
+        """The unit vector of a question."""
+        if text not in self._questions:
+            self._questions[text] = await self._gate.embed_query(text)
+        return self._questions[text]
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """As `aembed_documents`."""
+        return _sync.run(self.aembed_documents(list(texts)))
+
+    def question(self, text: str) -> Vectors:
+        """The unit vector of a question, without a detour where it is known."""
+        known = self._questions.get(text)
+        return _sync.run(self.aembed_query(text)) if known is None else known
+
+    def learn(self, passages: Sequence[str], questions: Sequence[str]) -> None:
+        """Embed a corpus and its questions.
+
+        Questions come first: a nameless embedder is known by the dimension, and only then can kept vectors be
+        told from another's.
+        """
+        asked = list(dict.fromkeys(questions))
+        spent = [self._timed(text) for text in asked[:_TIMED]]
+        self.question_ms = statistics.median(spent) if spent else 0.0
+        _sync.run(self._ask(asked[_TIMED:]))
+        began = time.perf_counter()
+        self.documents(passages)
+        self.seconds = time.perf_counter() - began
+        self.embedded = self._gate.ledger.stages[_STAGE].embedded_texts
+
+    def _timed(self, question: str) -> float:
+        began = time.perf_counter()
+        self.question(question)
+        return 1000 * (time.perf_counter() - began)
+
+    async def _ask(self, questions: Sequence[str]) -> None:
+        await asyncio.gather(*(self.aembed_query(question) for question in questions))

@@ -1,0 +1,156 @@
+"""What readers of data sets give, and how they read its values."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from stratagraph.records import Metadata
+
+_Asked = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
+QuestionRecord = _Asked | tuple[str, str, tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, ...], ...]]
+"""Id, question, answers, ids of gold documents, type; and where an answer has parts, the wordings of each."""
+
+
+class DocumentRecord(NamedTuple):
+    """A document, unchecked, and where it stands, as `file:line`, for messages."""
+
+    id: str
+    title: str
+    text: str
+    metadata: Metadata
+    place: str
+
+
+class Raw(NamedTuple):
+    """What a layout holds, unchecked."""
+
+    documents: Sequence[DocumentRecord]
+    questions: Sequence[QuestionRecord]
+
+
+def several(value: Any) -> list[Any]:
+    """A list as it is, nothing as an empty one, anything else as a list of one."""
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def texts_of(record: Mapping[str, Any], place: str, *keys: str) -> tuple[str, ...]:
+    """Answers or ids under some keys as strings, one or a list each; blank ones are left out.
+
+    Raises
+    ------
+    ValueError
+        If there is anything else; the message names the place.
+    """
+    return tuple(text for key in keys for text in texts(record.get(key), f"{place}: {key!r}"))
+
+
+def texts(values: Any, what: str) -> tuple[str, ...]:
+    """One string or number, or a list of them; see `texts_of`. `what` names the place and the key."""
+    for value in several(values):
+        if value is not None and not _is_plain(value):
+            raise ValueError(f"{what} must be a string, a number or a list of them, not {values!r:.60}")
+    kept = (str(value) for value in several(values) if value is not None)
+    return tuple(text for text in kept if text.strip())
+
+
+def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
+    """The first of some keys that holds something: a string, or a number written out; else empty.
+
+    Errors as `texts_of`.
+    """
+    for key in keys:
+        value = record.get(key)
+        if value is not None and not _is_plain(value):
+            raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
+        if value is not None and str(value).strip():
+            return str(value)
+    return ""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is text as it stands; of true and false nobody knows how they would be worded."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def flag_of(record: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
+    """True or false, or 1 or 0, under a key. Errors as `texts_of`."""
+    value = record.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"{place}: {key!r} must be true or false, not {value!r:.60}")
+    return bool(value)
+
+
+def title_of(record: Mapping[str, Any], place: str) -> str:
+    """A record's title, with single spaces; may be empty. Errors as `texts_of`."""
+    return " ".join(word_of(record, place, "title").split())
+
+
+def text_of(record: Mapping[str, Any], key: str, place: str) -> str:
+    """A string, or a whole number written out, under a key.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else; the message names the place.
+    """
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
+    return str(value)
+
+
+def list_of(record: Mapping[str, Any], key: str, place: str) -> list[Any]:
+    """A list under a key; an empty one where there is nothing. Errors as `text_of`."""
+    value = record.get(key)
+    if value is not None and not isinstance(value, list):
+        raise ValueError(f"{place}: {key!r} must be a list, not {value!r:.60}")
+    return value or []
+
+
+def objects_of(record: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
+    """A list of objects under a key, which must be there. Errors as `text_of`."""
+    value = record.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ValueError(f"{place}: {key!r} must be a list of objects")
+    return value
+
+
+def pairs_of(record: Mapping[str, Any], key: str, place: str) -> list[tuple[str, Any]]:
+    """A list of a title and something else under a key, which must be there. Errors as `text_of`."""
+    value = record.get(key)
+    if not isinstance(value, list) or not all(_is_pair(each) for each in value):
+        raise ValueError(f"{place}: {key!r} must be a list of pairs, of which the first is a title")
+    return [(title, other) for title, other in value]
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+def sentences_of(value: Any, place: str) -> str:
+    """A text, given as a string or as a list of its sentences. Errors as `text_of`."""
+    parts = several(value)
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"{place}: a paragraph must be a string or a list of them, not {value!r:.60}")
+    return "".join(parts)
+
+
+@contextmanager
+def table(path: Path) -> Iterator[TextIO]:
+    """A file of separated values, open for `csv`; what cannot be read of it is a `ValueError` naming it."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            yield lines
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error.reason}") from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: not readable as separated values: {error}") from None

@@ -1,0 +1,162 @@
+"""The package's own methods, through its public API, over one index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from stratagraph.api import build_index
+from stratagraph.config import Config, construct
+from stratagraph.eval.measuring import Meter
+from stratagraph.eval.names import RowName
+from stratagraph.eval.rankers import Passage, Ranker, Workbench
+from stratagraph.eval.results import Indexing
+from stratagraph.eval.spending import AnswerFailed
+from stratagraph.index import Index
+from stratagraph.models.budget import Budget
+from stratagraph.question import Length
+from stratagraph.records import Failure, Usage
+
+
+def settings_of(wanted: RowName, config: Config) -> Config:
+    """The run's settings, with what the row's name says of the build.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting of its build is unknown or not valid.
+    """
+    if not wanted.build:
+        return config
+    own = config.method(wanted.ranker)
+    values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
+    made = construct(type(own), values, wanted.ranker)
+    return replace(config, methods={**config.methods, wanted.ranker: made})
+
+
+class MethodRanker:
+    """One method of an index, in one view, with search options; `failures` are those of its build."""
+
+    def __init__(self, index: Index, name: str, wanted: RowName, failures: Sequence[Failure] = ()) -> None:
+        self.name = name
+        given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
+        given += "".join(f", built with {key}={value!r}" for key, value in wanted.build.items())
+        self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
+        self.own_prompt = bool(wanted.own_prompt)
+        self.failures = failures
+        self._index = index
+        self._wanted = wanted
+        self._asked: dict[str, Usage] = {}
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` hits, best first."""
+        retrieval = self._index.retrieve(question, k, **self._search)
+        self._asked.setdefault(question, retrieval.usage)
+        return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
+
+    @property
+    def asking(self) -> Usage:
+        """What the searches asked the model so far; a question that comes again counts once."""
+        return sum(self._asked.values(), Usage())
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost.
+
+        Raises
+        ------
+        AnswerFailed
+            The model gave none, so that sentences of the sources stand in its place.
+        """
+        found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
+        if found.extractive and found.retrieval.hits:
+            fault = "the model could not answer, and sentences of the sources would stand for it"
+            raise AnswerFailed(fault, found.usage)
+        return found.text, found.usage
+
+    @property
+    def _search(self) -> dict[str, Any]:
+        wanted = self._wanted
+        return {"view": wanted.asked_view, "method": wanted.ranker, **wanted.options}
+
+
+@dataclass
+class _Built:
+    """An index, the methods in it, and its size."""
+
+    index: Index
+    made: set[str] = field(default_factory=set)
+    bytes: int = 0
+
+
+class MethodIndex:
+    """An index to which one method after another is added, each measured by itself.
+
+    A method whose row has settings of its own is in an index of its own, of the same extraction.
+
+    Parameters
+    ----------
+    bench
+        What the run's rankers share.
+    llm, budget
+        As `build_index` takes them.
+    calls
+        The file of model calls.
+    """
+
+    def __init__(self, bench: Workbench, llm: Any, budget: Budget | None, calls: Path) -> None:
+        self._bench = bench
+        self._llm = llm
+        self._budget = budget
+        self._calls = calls
+        self._built: dict[str, _Built] = {}
+
+    def add(self, name: str, wanted: RowName) -> tuple[Ranker, Indexing | None]:
+        """Build a method, unless it is there; if it fails, those that are there stay.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a setting of its build is unknown or not valid.
+        """
+        method = wanted.ranker
+        key = f"{method} {json.dumps(wanted.build, sort_keys=True)}" if wanted.build else ""
+        built = self._built.get(key)
+        if built is not None and method in built.made:
+            return MethodRanker(built.index, name, wanted), None
+        with Meter() as meter:
+            if built is None:
+                built = self._built[key] = _Built(
+                    self._build(method, settings_of(wanted, self._bench.config))
+                )
+            else:
+                built.index.add_method(method)
+        built.made.add(method)
+        report = built.index.last_report
+        size = int(built.index.stats()["bytes"])
+        own, built.bytes = size - built.bytes, size
+        stages = {} if report is None else report.stages
+        indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
+        return MethodRanker(built.index, name, wanted, () if report is None else report.failures), indexing
+
+    def _build(self, name: str, config: Config) -> Index:
+        dataset = self._bench.dataset
+        given: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
+        return build_index(
+            dataset.documents,
+            name,
+            llm=self._llm,
+            embedder=self._bench.embedder,
+            config=config,
+            budget=self._budget,
+            cache=self._calls,
+            progress=False,
+            **given,
+        )
+
+    def close(self) -> None:
+        """Remove the indexes."""
+        for built in self._built.values():
+            built.index.close()

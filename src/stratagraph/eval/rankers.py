@@ -1,0 +1,160 @@
+"""What is measured: anything that ranks passages for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from stratagraph.config import Config
+from stratagraph.errors import ModelError
+from stratagraph.eval.datasets import Dataset
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.shared_graph import SharedGraph, identity_of, shared_graph
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.chunk import split
+from stratagraph.protocols import Vectors
+from stratagraph.records import Chunk
+from stratagraph.results import CountTokens
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrieved text, and the documents that it stands for: one for a passage, several for a summary."""
+
+    text: str
+    documents: tuple[str, ...]
+
+
+class Ranker(Protocol):
+    """A retrieval system. Name it in reports, say in a line what it is, and rank."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a run."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """One line on what it does."""
+        ...
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        ...
+
+
+class Workbench:
+    """What the rankers of a run have in common: one split of the corpus, one embedder, one model.
+
+    Attributes
+    ----------
+    chunks
+        The passages, in the order of an index: by document id, then by place in the document.
+    gate, judge_gates
+        The gates to the model that answers and to those that judge.
+    view
+        `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too. `default`:
+        what suits the method.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        embedder: SharedEmbedder,
+        config: Config,
+        gate: Gate,
+        count_tokens: CountTokens,
+        view: str = "chunks",
+        judge_gates: Sequence[Gate] = (),
+    ) -> None:
+        self.dataset = dataset
+        self.embedder = embedder
+        self.config = config
+        self.gate = gate
+        self.judge_gates = tuple(judge_gates) or (gate,)
+        self.count_tokens = count_tokens
+        self.view = view
+        self.chunks = _chunks(dataset, config, count_tokens)
+        self._graphs: list[SharedGraph | Exception] = []  # shared with the benches of all rows
+
+    def apart(self, view: str) -> Workbench:
+        """The same bench with a view for one ranker, and a gate that counts its calls and failures alone."""
+        other = copy(self)
+        other.view = view
+        other.gate = self.gate.apart()
+        other.gate.documents_of = self._documents_of
+        return other
+
+    def _documents_of(self, chunks: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._places[chunk] for chunk in chunks if chunk in self._places))
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """The document of each passage, by the passage's id and by its row."""
+        named = {identity_of(chunk): chunk.document_id for chunk in self.chunks}
+        return named | {str(row): chunk.document_id for row, chunk in enumerate(self.chunks)}
+
+    @cached_property
+    def passages(self) -> tuple[Passage, ...]:
+        """What the baselines return, by row."""
+        return tuple(Passage(chunk.text, (chunk.document_id,)) for chunk in self.chunks)
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Unit vectors of the passages, shape (passages, dimension); embedded once."""
+        return self.embedder.documents([chunk.text for chunk in self.chunks])
+
+    @property
+    def graph(self) -> SharedGraph:
+        """Entities, relations and triples of the passages; extracted once, by the ranker that asks first.
+
+        If that failed, it fails for the others too: nobody asks the model again for the same.
+        """
+        if not self._graphs:
+            given = self.dataset.extractions
+            try:
+                made = shared_graph(self.chunks, self.vectors, self.gate, self.config, given)
+            except Exception as error:
+                self._graphs.append(error)
+            else:
+                self._graphs.append(made)
+        found = self._graphs[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether `graph` was asked for, in this run or, see `catch_up`, in the one that it goes on with."""
+        return bool(self._graphs)
+
+    def catch_up(self) -> None:
+        """Make the graph outside of any ranker's account; if that fails, it fails for who asks for it."""
+        with suppress(Exception):
+            _ = self.graph
+
+    @property
+    def question_entities(self) -> Mapping[str, tuple[str, ...]]:
+        """Given entities by the text of the question."""
+        given = self.dataset.question_entities
+        return {each.question: given[each.id] for each in self.dataset.questions if each.id in given}
+
+
+def needs_model(bench: Workbench, what: str) -> None:
+    """Raise `ModelError` if there is no language model to do this."""
+    if not bench.gate.has_llm:
+        raise ModelError(f"{what} needs a language model: give --llm NAME (in Python llm=...)")
+
+
+def _chunks(dataset: Dataset, config: Config, count_tokens: CountTokens) -> list[Chunk]:
+    """The passages as an index of these documents has them."""
+    parts = [
+        chunk
+        for item in dataset.documents
+        for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
+    ]
+    return sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))

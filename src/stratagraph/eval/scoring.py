@@ -1,0 +1,185 @@
+"""Asking a ranker every question, and scoring what comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from stratagraph.eval.datasets import Question
+from stratagraph.eval.metrics import (
+    all_recall_at,
+    contains_answer,
+    context_of,
+    fitting,
+    is_yes_no,
+    ndcg_at,
+    recall_at,
+    reciprocal_rank,
+)
+from stratagraph.eval.rankers import Passage, Ranker
+from stratagraph.records import Chunk
+from stratagraph.results import CountTokens
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoffs:
+    """Where rankings are cut: by numbers of passages, and by tokens.
+
+    Parameters
+    ----------
+    k
+        Numbers of passages, ascending.
+    budgets
+        Numbers of tokens of context, ascending.
+    """
+
+    k: tuple[int, ...] = (2, 5, 10)
+    budgets: tuple[int, ...] = (1000, 2000, 5000)
+
+    def __post_init__(self) -> None:
+        for name, values in (("k", self.k), ("budgets", self.budgets)):
+            if any(isinstance(value, bool) or not isinstance(value, int) or value < 1 for value in values):
+                raise ValueError(f"{name} must be whole numbers from 1, not {values}")
+            object.__setattr__(self, name, tuple(sorted(set(values))))
+        if not self.k:
+            raise ValueError("k must have at least one value")
+
+    @property
+    def middle(self) -> int:
+        """The k that summaries show: 5 where it is there, else the middle one."""
+        return 5 if 5 in self.k else self.k[len(self.k) // 2]
+
+    def depth(self, chunks: Sequence[Chunk], count_tokens: CountTokens) -> int:
+        """How many passages fill the largest budget, amply; no more than there are."""
+        tokens = sum(count_tokens(chunk.text) for chunk in chunks) / max(len(chunks), 1)
+        filling = ceil(2 * max(self.budgets, default=0) / max(tokens, 1))
+        return min(len(chunks), max(self.k[-1], filling))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A ranker's results: scores by metric and question, milliseconds, and the rankings' texts."""
+
+    scores: dict[str, tuple[float | None, ...]]
+    latency_ms: tuple[float, ...]
+    cpu_ms: tuple[float, ...]
+    texts: tuple[tuple[str, ...], ...]
+
+
+def ask_all(
+    ranker: Ranker,
+    questions: Sequence[Question],
+    cutoffs: Cutoffs,
+    depth: int,
+    count_tokens: CountTokens,
+    advance: Callable[[], None],
+) -> Asked:
+    """Ask every question once for the largest k, timed, and once as deep as the token budgets need.
+
+    The first question is asked once before, untimed, since much is opened only then. Where what comes is
+    shorter than a passage, and so does not fill the largest budget, more is asked for.
+
+    Raises
+    ------
+    Exception
+        Whatever the ranker raises, with a note on the question.
+    """
+    results: list[dict[str, float | None]] = []
+    latency: list[float] = []
+    cpu: list[float] = []
+    texts: list[tuple[str, ...]] = []
+    for number, question in enumerate(questions):
+        try:
+            if number == 0:
+                ranker.rank(question.question, cutoffs.k[-1])
+            began, worked = time.perf_counter(), time.process_time()
+            found = ranker.rank(question.question, cutoffs.k[-1])
+            latency.append(1000 * (time.perf_counter() - began))
+            cpu.append(1000 * (time.process_time() - worked))
+            deep = found if depth <= cutoffs.k[-1] else ranker.rank(question.question, depth)
+            deep = _filled(ranker, question, deep, max(depth, cutoffs.k[-1]), cutoffs, count_tokens)
+        except Exception as error:
+            error.add_note(f"at question {question.id!r}, {number + 1} of {len(questions)}")
+            raise
+        texts.append(tuple(passage.text for passage in deep))
+        results.append(score(question, found, deep, cutoffs, count_tokens))
+        advance()
+    scores = {metric: tuple(result[metric] for result in results) for metric in results[0]}
+    return Asked(scores, tuple(latency), tuple(cpu), tuple(texts))
+
+
+def _filled(
+    ranker: Ranker,
+    question: Question,
+    found: Sequence[Passage],
+    asked: int,
+    cutoffs: Cutoffs,
+    count_tokens: CountTokens,
+) -> Sequence[Passage]:
+    """A ranking that fills the largest budget, or has no more to give."""
+    budget = max(cutoffs.budgets, default=0)
+    while budget and len(found) >= asked:
+        if fitting([passage.text for passage in found], budget, count_tokens) < len(found):
+            break
+        asked *= 2
+        found = ranker.rank(question.question, asked)
+    return found
+
+
+def score(
+    question: Question,
+    found: Sequence[Passage],
+    deep: Sequence[Passage],
+    cutoffs: Cutoffs,
+    count_tokens: CountTokens,
+) -> dict[str, float | None]:
+    """The metrics of one question; None for those that do not apply to it.
+
+    Parameters
+    ----------
+    question
+        Without gold documents it has no retrieval metrics. Without answers, or if it asks for yes or no, it
+        has no `answer@`.
+    found
+        The ranking for the largest k. Each passage takes one place, or if it stands for several documents,
+        one for each, so that a summary of a whole corpus does not find everything at once.
+    deep
+        The ranking from which contexts are filled. `doc_recall@5` is the recall of its first five documents,
+        a further passage of a document taking no place. `recall@1000t` is the recall of what a context of
+        1,000 tokens holds in full, whatever the number of passages.
+    """
+    scores: dict[str, float | None] = {}
+    ranking = [document for passage in found for document in passage.documents]
+    documents = list(dict.fromkeys(document for passage in deep for document in passage.documents))
+    gold = question.supporting_ids
+    for k in cutoffs.k:
+        scores[f"recall@{k}"] = recall_at(ranking, gold, k) if gold else None
+        scores[f"all_recall@{k}"] = all_recall_at(ranking, gold, k) if gold else None
+        scores[f"ndcg@{k}"] = ndcg_at(ranking, gold, k) if gold else None
+        scores[f"doc_recall@{k}"] = recall_at(documents, gold, k) if gold else None
+    deepest = cutoffs.k[-1]
+    scores[f"mrr@{deepest}"] = reciprocal_rank(ranking, gold, deepest) if gold else None
+    answerable = bool(question.answers) and not is_yes_no(question.answers)
+    texts = [passage.text for passage in deep]
+    for budget in cutoffs.budgets:
+        context = context_of(texts, budget, count_tokens) if answerable else ""
+        scores[f"answer@{budget}"] = float(contains_answer(context, question.answers)) if answerable else None
+        scores[f"recall@{budget}t"] = _within(budget, gold, deep, texts, count_tokens) if gold else None
+    for k in cutoffs.k:
+        scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in found[:k]))
+    return scores
+
+
+def _within(
+    budget: int,
+    gold: Sequence[str],
+    deep: Sequence[Passage],
+    texts: Sequence[str],
+    count_tokens: CountTokens,
+) -> float:
+    """Recall of the passages that a token budget has room for; a summary is none of its documents."""
+    held = deep[: fitting(texts, budget, count_tokens)]
+    ranking = [passage.documents[0] for passage in held if len(passage.documents) == 1]
+    return recall_at(ranking, gold, len(ranking)) if ranking else 0.0

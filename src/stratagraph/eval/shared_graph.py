@@ -1,0 +1,248 @@
+"""The corpus' graph as the baselines see it: from the very extraction that the package's methods index.
+
+It is made by the same stages as an index's: given extractions where there are any, else the model's, whose
+calls come from the cache where an index was built before, else the rules'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph import _sync
+from stratagraph.config import Config
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.carryover import text_keys
+from stratagraph.pipeline.entity_resolution import aliases, default_rule, resolve
+from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
+from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.graph import build_graph
+from stratagraph.pipeline.merge import Merge, finish, merge
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import Built, Chunk, Extraction, Node, content_id
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A fact between two entities, by their rows, and the rows of the chunks that state it."""
+
+    subject: int
+    predicate: str
+    object: int
+    chunks: tuple[int, ...]
+
+
+class SharedGraph:
+    """Entities, relations and triples of a corpus, with the chunks that they come from.
+
+    Attributes
+    ----------
+    entities, relations
+        Nodes as an index has them: `text`, `sources` (rows of chunks), `extra["name"]`. Sorted by canonical
+        name and by pair.
+    ends
+        Rows of the two entities of each relation, shape (relations, 2).
+    weights
+        The sum of the strengths of each relation, shape (relations,).
+    triples
+        The distinct facts, sorted.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], ends: Rows, weights: Vectors, triples: Sequence[Triple], size: int
+    ) -> None:
+        self.entities = [node for node in nodes if node.kind == "entity"]
+        self.relations = [node for node in nodes if node.kind == "relation"]
+        self.ends = ends
+        self.weights = weights
+        self.triples = triples
+        self._chunks = size
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the entities, as texts write them."""
+        return [str(node.extra["name"]) for node in self.entities]
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each entity by its canonical name."""
+        return {node.id: row for row, node in enumerate(self.entities)}
+
+    @cached_property
+    def mentions(self) -> csr_array:
+        """1 where a chunk mentions an entity, shape (entities, chunks)."""
+        return self._incidence([node.sources for node in self.entities])
+
+    @cached_property
+    def appearances(self) -> csr_array:
+        """In how many triples of a chunk an entity is, 1 if only mentioned, shape (entities, chunks)."""
+        places = [
+            (end, chunk)
+            for each in self.triples
+            for end in {each.subject, each.object}
+            for chunk in each.chunks
+        ]
+        rows, columns = np.array(places, np.int64).reshape(-1, 2).T
+        counts = csr_array((np.ones(len(places)), (rows, columns)), shape=self.mentions.shape)
+        return counts.maximum(self.mentions)
+
+    @cached_property
+    def statements(self) -> csr_array:
+        """1 where a chunk states a relation, shape (relations, chunks)."""
+        return self._incidence([node.sources for node in self.relations])
+
+    @cached_property
+    def stated(self) -> csr_array:
+        """1 where a chunk states a triple, shape (triples, chunks)."""
+        return self._incidence([each.chunks for each in self.triples])
+
+    @cached_property
+    def frequency(self) -> Rows:
+        """In how many chunks each entity is, at least 1, shape (entities,)."""
+        counts: Rows = np.diff(self.mentions.indptr).astype(np.int64)
+        return np.maximum(counts, 1)
+
+    @cached_property
+    def degrees(self) -> Rows:
+        """How many relations each entity has, shape (entities,)."""
+        return np.bincount(self.ends.ravel(), minlength=len(self.entities))
+
+    @cached_property
+    def triple_texts(self) -> list[str]:
+        """Subject, predicate and object of each triple, as it is embedded and shown."""
+        return [
+            " ".join(
+                part for part in (self.names[each.subject], each.predicate, self.names[each.object]) if part
+            )
+            for each in self.triples
+        ]
+
+    def vectors_of_names(self, embedder: SharedEmbedder) -> Vectors:
+        """Of the entities' names, shape (entities, dimension)."""
+        return embedder.documents(self.names)
+
+    def _incidence(self, sources: Sequence[Iterable[int]]) -> csr_array:
+        rows = [np.unique(np.fromiter(each, np.int64)) for each in sources]
+        indptr = np.cumsum([0, *map(len, rows)])
+        indices = np.concatenate([np.zeros(0, np.int64), *rows])
+        return csr_array((np.ones(len(indices)), indices, indptr), shape=(len(sources), self._chunks))
+
+
+def shared_graph(
+    chunks: Sequence[Chunk],
+    vectors: Vectors,
+    gate: Gate,
+    config: Config,
+    given: Mapping[str, Extraction],
+) -> SharedGraph:
+    """Extract and merge the passages of a run as `build_index` does.
+
+    Raises
+    ------
+    TooManyFailures, ModelError, BudgetExceeded
+        As the gate raises them.
+    """
+    return _sync.run(_made(_Corpus(chunks, vectors), gate, config, given))
+
+
+async def _made(corpus: _Corpus, gate: Gate, config: Config, given: Mapping[str, Extraction]) -> SharedGraph:
+    settings = config.extraction
+    use_llm = gate.has_llm and settings.mode != "nlp"
+    extracted = _Held(
+        await extract_corpus(
+            corpus, gate, config=settings, previous=None, use_llm=use_llm, given=given or None
+        )
+    )
+    built = await build_graph(corpus, extracted, gate, config=settings, previous=None, use_llm=use_llm)
+    collected = merge(extractions(extracted, corpus.size))
+    settle(collected, corpus.size)
+    if settings.resolve:
+        found = await resolve(
+            finish(collected).entities, gate, describe=lambda each: each.fragments, rule=default_rule
+        )
+        collected.rename(aliases(found))
+    rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
+    arrays = built.arrays
+    return SharedGraph(
+        built.made,
+        arrays["relations.ends"],
+        arrays["relations.weights"],
+        _triples(collected, rows),
+        corpus.size,
+    )
+
+
+def _triples(collected: Merge, rows: Mapping[str, int]) -> list[Triple]:
+    """The distinct facts; those of one pair that say the same in several chunks are one."""
+    found: dict[tuple[int, str, int], set[int]] = {}
+    for relation in collected.relations.values():
+        for chunk, subject, target, predicate in relation.texts:
+            found.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
+    return [Triple(*fact, tuple(sorted(chunks))) for fact, chunks in sorted(found.items())]
+
+
+def identity_of(chunk: Chunk) -> str:
+    """The id of a passage."""
+    return content_id(chunk.document_id, str(chunk.ordinal), chunk.text)
+
+
+class _Corpus:
+    """The passages of a run as the stages of a build read them."""
+
+    def __init__(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        self._chunks = chunks
+        self.vectors = vectors
+        self._ids = [identity_of(each) for each in chunks]
+        documents = sorted({each.document_id for each in chunks})
+        places = {identity: place for place, identity in enumerate(documents)}
+        self._documents = np.array([places[each.document_id] for each in chunks], np.int32)
+
+    @property
+    def size(self) -> int:
+        return len(self._chunks)
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        return self._documents
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        return [self._ids[row] for row in rows]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        return [self._chunks[row].text for row in rows]
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        return [replace(self._chunks[row], id=self._ids[row]) for row in rows]
+
+
+class _Held:
+    """What a stage has made, read as if it were stored."""
+
+    def __init__(self, built: Built) -> None:
+        self._nodes = built.made
+        self.arrays: Mapping[str, NDArray[Any]] = built.arrays
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        return [self._nodes[row] for row in rows]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        return [self._nodes[row].text for row in rows]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        return [self._nodes[row].id for row in rows]
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return text_keys(self._nodes[row].id for row in rows)
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return text_keys(self._nodes[row].text for row in rows)
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        places = {node.id: row for row, node in enumerate(self._nodes)}
+        return {identity: places[identity] for identity in ids if identity in places}

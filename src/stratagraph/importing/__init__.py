@@ -1,0 +1,36 @@
+"""Extractions that were paid for elsewhere, in the schema of `stratagraph.records.Extraction`.
+
+====================== ================================================= ===================
+function               reads                                             file
+====================== ================================================= ===================
+`read_openie`          entities and triples per passage (OpenIE)         `openie.py`
+`read_graphrag`        the output folder of Microsoft GraphRAG           `graphrag.py`
+`from_property_graph`  LlamaIndex property graphs and their nodes        `property_graph.py`
+`from_graph_documents` LangChain graph documents                         `graph_documents.py`
+`read_extraction`      what `Index.export` wrote as JSON lines           `own.py`
+====================== ================================================= ===================
+
+Each gives an `Imported`: passages, what they say, and a count of everything that was noisy.
+
+>>> imported = read_graphrag("output")                                              # doctest: +SKIP
+>>> index = sg.build_index(imported.documents, extraction=imported.extractions)     # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from stratagraph.importing.draft import CommunityReport, Imported
+from stratagraph.importing.graph_documents import from_graph_documents
+from stratagraph.importing.graphrag import read_graphrag
+from stratagraph.importing.openie import read_openie
+from stratagraph.importing.own import read_extraction
+from stratagraph.importing.property_graph import from_property_graph
+
+__all__ = [
+    "CommunityReport",
+    "Imported",
+    "from_graph_documents",
+    "from_property_graph",
+    "read_extraction",
+    "read_graphrag",
+    "read_openie",
+]

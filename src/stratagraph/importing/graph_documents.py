@@ -1,0 +1,113 @@
+"""LangChain graph documents, as `LLMGraphTransformer` makes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from stratagraph.importing.draft import Draft, Imported, clean_name, finish, key_of
+from stratagraph.importing.loose import (
+    Loose,
+    field_of,
+    json_native,
+    mention_of,
+    properties_of,
+    relation_of,
+)
+from stratagraph.records import Chunk, EntityMention, content_id, digest_blocks
+
+_UNTYPED = "Node"
+
+
+def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
+    """Nodes and relationships with the document that each was extracted from.
+
+    Objects with `nodes` (`id`, `type`, `properties`), `relationships` (`source`, `target`, `type`,
+    `properties`) and `source` (`page_content`, `metadata`, `id`), or the dictionaries of them. Each source is
+    one chunk; its document id is the source's `id`, else `metadata["source"]`, else a hash of the text. A
+    graph document without a source text is kept as statements of the graph, in passages of their own.
+
+    Raises
+    ------
+    TypeError
+        If an item is no graph document.
+    """
+    notes: Counter[str] = Counter()
+    sources, loose = _Sources(notes), Loose(notes)
+    if isinstance(graph_documents, str | bytes | Mapping) or hasattr(graph_documents, "relationships"):
+        raise TypeError(f"expected a list of graph documents, not one {type(graph_documents).__name__}")
+    for position, graph_document in enumerate(graph_documents):
+        nodes, edges = field_of(graph_document, "nodes"), field_of(graph_document, "relationships")
+        if nodes is None or edges is None:
+            raise TypeError(
+                f"graph document {position} is a {type(graph_document).__name__} "
+                "without nodes and relationships"
+            )
+        _fill(sources.draft(field_of(graph_document, "source")), nodes, edges, loose, notes)
+    chunks, drafts = loose.passages()
+    documents = [*sources.chunks.values(), *chunks.values()]
+    return Imported(documents, finish({**sources.drafts, **drafts}, notes), dict(notes))
+
+
+class _Sources:
+    """The source documents as chunks, with a draft for each."""
+
+    def __init__(self, notes: Counter[str]) -> None:
+        self.chunks: dict[str, Chunk] = {}
+        self.drafts: dict[str, Draft] = {}
+        self._ordinals: Counter[str] = Counter()
+        self._notes = notes
+
+    def draft(self, source: object) -> Draft | None:
+        """The draft of a source's chunk, the same for the same source; None if it has no text."""
+        text = field_of(source, "page_content")
+        if not isinstance(text, str) or not text.strip():
+            return None
+        metadata = properties_of(source, "metadata")
+        identity = clean_name(field_of(source, "id"))
+        document = identity or clean_name(metadata.get("source")) or digest_blocks([text])
+        key = identity or content_id(document, text)
+        if key in self.drafts:
+            self._notes["graph documents of the same source: extractions joined"] += 1
+            return self.drafts[key]
+        ordinal = self._ordinals[document]
+        self._ordinals[document] += 1
+        start = metadata.get("start_index")
+        start = start if isinstance(start, int) and not isinstance(start, bool) else -1
+        end = start + len(text) if start >= 0 else -1
+        self.chunks[key] = Chunk(text, document, ordinal, start, end, json_native(metadata), ref=key)
+        self.drafts[key] = Draft(self._notes)
+        return self.drafts[key]
+
+
+def _fill(
+    draft: Draft | None,
+    nodes: Iterable[object],
+    edges: Iterable[object],
+    loose: Loose,
+    notes: Counter[str],
+) -> None:
+    known = {}
+    for node in nodes:
+        mention = _mention(node)
+        known[key_of(mention.name)] = mention
+        (draft or loose).entity(mention)
+    for edge in edges:
+        ends = [_mention(field_of(edge, "source")), _mention(field_of(edge, "target"))]
+        if any(key_of(end.name) not in known for end in ends):
+            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
+        relation = relation_of(ends[0].name, field_of(edge, "type"), ends[1].name, properties_of(edge))
+        if draft is None:
+            loose.relation(relation, ends)
+            continue
+        for end in ends:
+            if end.name and end.name not in draft:
+                draft.entity(end)
+        draft.relation(relation)
+
+
+def _mention(node: object) -> EntityMention:
+    """A node, or the bare id of one."""
+    if isinstance(node, str | int):
+        return EntityMention(clean_name(node))
+    return mention_of(field_of(node, "id"), field_of(node, "type"), properties_of(node), untyped=_UNTYPED)

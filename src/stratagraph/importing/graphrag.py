@@ -1,0 +1,245 @@
+"""The output folder of Microsoft GraphRAG: what was extracted, and from which text units."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stratagraph.importing.draft import (
+    CommunityReport,
+    Draft,
+    Imported,
+    clean_name,
+    finish,
+    is_name,
+    key_of,
+    statement,
+    strength_of,
+)
+from stratagraph.importing.tables import Row, Tables, list_of, text_of
+from stratagraph.records import Chunk, EntityMention, RelationMention
+
+_ID = ("id", "human_readable_id")
+_UNLISTED = "ends of relations and claims that their text unit does not list: added as entities"
+
+
+def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
+    """A GraphRAG index: text units as chunks, with their entities, relations, claims and the reports.
+
+    Tables are `entities`, `relationships`, `text_units`, `documents`, `communities`, `community_reports`
+    and `covariates`, or the `create_final_*` of older versions; as parquet, or as JSON lines under the same
+    names. Entities and text units are needed. Each text unit becomes a `Chunk` whose `ref` is its id.
+
+    GraphRAG keeps one description of an entity or relation, written from all its text units. It cannot be
+    divided again, so each of those text units gets the mention with the whole description; merging counts
+    equal descriptions once. A relation's weight is a sum over its text units and is divided among them.
+    A relation that names an entity missing from the table is kept, with both ends as entities.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        If it holds no GraphRAG tables, or one cannot be read; the message names the file.
+    MissingExtra
+        If a table is parquet and pyarrow is not installed.
+    """
+    tables = Tables(Path(folder))
+    notes: Counter[str] = Counter()
+    units = _TextUnits(tables, notes)
+    entities = _add_entities(tables, units, notes)
+    _add_relations(tables, units, entities, notes)
+    _add_claims(tables, units, entities, notes)
+    for name in ("relationships", "community_reports"):
+        if name not in tables:
+            notes[f"table of {name} not found: imported without"] = 1
+    reports = tuple(_reports(tables, entities, notes))
+    return Imported(list(units.chunks.values()), finish(units.drafts, notes), dict(notes), reports)
+
+
+class _TextUnits:
+    """The chunks, a draft of each one's extraction, and which text units a row is from."""
+
+    def __init__(self, tables: Tables, notes: Counter[str]) -> None:
+        self._notes = notes
+        self._back: dict[str, list[str]] = defaultdict(list)  # from entities and relations to their units
+        self.chunks: dict[str, Chunk] = {}
+        documents = _Documents(tables, notes)
+        for row in tables.rows("text_units"):
+            identity = text_of(row, *_ID, "chunk_id")
+            text = row.get("text") or row.get("chunk")
+            if not identity or not isinstance(text, str) or not text.strip():
+                notes["text units without id or text: left out"] += 1
+            elif identity in self.chunks:
+                notes["text units whose id came before: left out"] += 1
+            else:
+                self.chunks[identity] = documents.chunk(identity, text, row)
+                for owner in (*list_of(row, "entity_ids"), *list_of(row, "relationship_ids")):
+                    self._back[owner].append(identity)
+        self.chunks = documents.in_order(self.chunks)
+        self.drafts = {identity: Draft(notes) for identity in self.chunks}
+
+    def of(self, row: Row) -> list[Draft]:
+        """The drafts of the text units that a row was extracted from."""
+        listed = list_of(row, "text_unit_ids", "text_unit_id") or self._back.get(text_of(row, *_ID), [])
+        known = [identity for identity in dict.fromkeys(listed) if identity in self.drafts]
+        if lost := len(set(listed)) - len(known):
+            self._notes["references to text units that are not there: left out"] += lost
+        return [self.drafts[identity] for identity in known]
+
+
+class _Documents:
+    """The documents that text units are from, with the order of the units in each."""
+
+    def __init__(self, tables: Tables, notes: Counter[str]) -> None:
+        self._notes = notes
+        self._metadata: dict[str, dict[str, Any]] = {}
+        self._order: dict[str, dict[str, int]] = {}  # document id -> its text units with their places
+        for row in tables.rows("documents"):
+            identity = text_of(row, *_ID)
+            self._metadata[identity] = _document_metadata(row)
+            places = {unit: place for place, unit in enumerate(list_of(row, "text_unit_ids"))}
+            self._order[identity] = places
+        self._owner = {unit: identity for identity, places in self._order.items() for unit in places}
+
+    def chunk(self, identity: str, text: str, row: Row) -> Chunk:
+        """A text unit as a chunk of its document, not yet numbered."""
+        named = list_of(row, "document_ids", "document_id")
+        if len(named) > 1:
+            self._notes["text units of several documents: given to the first"] += 1
+        document = named[0] if named else self._owner.get(identity, "")
+        title = text_of(row, "title")
+        if not document and title:
+            self._notes["text units that name no document: their title taken as one"] += 1
+        elif not document:
+            self._notes["text units that name no document: each taken as one"] += 1
+        metadata = self._metadata.get(document) or ({"title": title} if title else {})
+        return Chunk(text, document or title or identity, metadata=metadata, ref=identity)
+
+    def in_order(self, chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """The chunks numbered within their documents: as the document lists them, else as they came."""
+        grouped: dict[str, list[Chunk]] = defaultdict(list)
+        for chunk in chunks.values():
+            grouped[chunk.document_id].append(chunk)
+        numbered = {}
+        for document, members in grouped.items():
+            places = self._order.get(document, {})
+            members.sort(key=lambda chunk: places.get(chunk.ref, len(places)))
+            for ordinal, chunk in enumerate(members):
+                numbered[chunk.ref] = replace(chunk, ordinal=ordinal)
+        return numbered
+
+
+def _document_metadata(row: Row) -> dict[str, Any]:
+    own = row.get("metadata")
+    native = json.loads(json.dumps(own, default=str)) if isinstance(own, dict) else {}
+    title = text_of(row, "title")
+    return {**({"title": title} if title else {}), **native}
+
+
+@dataclass(slots=True)
+class _Entities:
+    """The names in the table of entities."""
+
+    names: dict[str, str] = field(default_factory=dict)  # by canonical name
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return key_of(name) in self.names
+
+    def resolve(self, member: str) -> str | None:
+        """The name of an entity that is given by id or by name."""
+        return self.ids.get(member) or self.names.get(key_of(member))
+
+
+def _add_entities(tables: Tables, units: _TextUnits, notes: Counter[str]) -> _Entities:
+    """Give each entity to its text units; returns all of them."""
+    known = _Entities()
+    for row in tables.rows("entities"):
+        name = clean_name(text_of(row, "title", "name"))
+        if not is_name(name):
+            notes["entities whose name is too long, or no word: left out"] += 1
+            continue
+        mention = EntityMention(name, text_of(row, "type"), text_of(row, "description"))
+        known.names.setdefault(key_of(name), name)
+        known.ids[text_of(row, *_ID)] = name
+        drafts = units.of(row)
+        if not drafts:
+            notes["entities of no text unit: left out, nothing says where they are from"] += 1
+        for draft in drafts:
+            draft.entity(mention)
+    return known
+
+
+def _add_relations(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:
+    for row in tables.rows("relationships"):
+        source, target = clean_name(text_of(row, "source")), clean_name(text_of(row, "target"))
+        drafts = units.of(row)
+        if not drafts:
+            notes["relations of no text unit: left out, nothing says where they are from"] += 1
+            continue
+        if source not in entities or target not in entities:
+            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
+        description = text_of(row, "description")
+        strength = strength_of(row.get("weight"), len(drafts))
+        relation = RelationMention(source, target, description, strength)
+        fact = description or statement(source, "", target)
+        for draft in drafts:
+            draft.relation(relation, fact, added=_UNLISTED)
+
+
+def _add_claims(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:
+    """Claims (covariates) are facts of one text unit about a subject and an object."""
+    for row in tables.rows("covariates"):
+        drafts, claim = units.of(row), text_of(row, "description")
+        if not drafts or not claim:
+            notes["claims without text or text unit: left out"] += 1
+        ends = [clean_name(text_of(row, column)) for column in ("subject_id", "object_id")]
+        for draft in drafts:
+            for end in ends:
+                if end in entities and end not in draft:
+                    notes[_UNLISTED] += 1
+                    draft.entity(EntityMention(end))
+            draft.fact(claim, ends)
+
+
+def _reports(tables: Tables, entities: _Entities, notes: Counter[str]) -> Iterator[CommunityReport]:
+    communities = {text_of(row, "community", *_ID): row for row in tables.rows("communities")}
+    by_node: dict[str, list[str]] = defaultdict(list)
+    for row in tables.rows("nodes"):
+        by_node[text_of(row, "community")].append(text_of(row, "title"))
+    for row in tables.rows("community_reports"):
+        identity = text_of(row, "community", *_ID)
+        community = communities.pop(identity, {})
+        listed = list_of(row, "members", "entities") or list_of(community, "entity_ids") or by_node[identity]
+        members = [entities.resolve(member) for member in dict.fromkeys(listed)]
+        if lost := members.count(None):
+            notes["members of communities that are no entities: left out"] += lost
+        yield CommunityReport(
+            id=identity,
+            title=text_of(row, "title"),
+            summary=text_of(row, "summary"),
+            text=text_of(row, "full_content"),
+            rating=_number(text_of(row, "rank", "rating")),
+            level=int(_number(text_of(row, "level") or text_of(community, "level")) or 0),
+            parent=_parent(text_of(row, "parent") or text_of(community, "parent")),
+            members=tuple(dict.fromkeys(filter(None, members))),
+        )
+    if communities:
+        notes["communities without a report: left out"] = len(communities)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _parent(text: str) -> str:
+    return "" if text == "-1" else text

@@ -1,0 +1,118 @@
+"""Graph objects of any framework: read by their fields, and kept where they name no source text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from stratagraph.importing.draft import Draft, clean_name, is_name, key_of, statement, strength_of
+from stratagraph.records import Chunk, EntityMention, RelationMention, content_id
+
+_DESCRIPTIONS = ("description", "entity_description", "relationship_description")
+_STRENGTHS = ("weight", "strength", "relationship_strength")
+
+
+def field_of(item: object, name: str) -> Any:
+    """A field of an object, or of the dictionary that it was dumped to; None if it has none."""
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def properties_of(item: object, name: str = "properties") -> Mapping[str, Any]:
+    """The properties of a node or relation, which may be missing."""
+    found = field_of(item, name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def json_native(metadata: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
+    """Metadata in JSON's own types; what is of another type becomes its text."""
+    kept = {str(key): value for key, value in metadata.items() if key not in without}
+    native: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+    return native
+
+
+def mention_of(name: object, kind: object, properties: Mapping[str, Any], *, untyped: str) -> EntityMention:
+    """A node as a mention; `untyped` is the framework's label of a node that was given none."""
+    label = clean_name(kind)
+    return EntityMention(clean_name(name), "" if label == untyped else label, _description(properties))
+
+
+def relation_of(source: str, label: object, target: str, properties: Mapping[str, Any]) -> RelationMention:
+    """An edge as a relation; without a description of its own it says its label ("WORKS_AT": "works at")."""
+    words = clean_name(label).replace("_", " ")
+    said = statement(source, words.lower() if words.isupper() else words, target)
+    strength = next((properties[key] for key in _STRENGTHS if key in properties), 1.0)
+    return RelationMention(source, target, _description(properties) or said, strength_of(strength))
+
+
+def _description(properties: Mapping[str, Any]) -> str:
+    texts = (properties.get(key) for key in _DESCRIPTIONS)
+    return next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+class Loose:
+    """What a graph says without a text that says it.
+
+    It is cited as what it is: each entity's statements are a passage of their own, whose document is
+    `graph:<name>`, so that no text is credited with what it may not say.
+    """
+
+    def __init__(self, notes: Counter[str]) -> None:
+        self._notes = notes
+        self._entities: dict[str, EntityMention] = {}
+        self._relations: dict[str, list[RelationMention]] = defaultdict(list)
+
+    def entity(self, mention: EntityMention) -> None:
+        """An entity that no text mentions."""
+        key = key_of(mention.name)
+        if key not in self._entities or not self._entities[key].description:
+            self._entities[key] = mention
+
+    def relation(self, relation: RelationMention, ends: Iterable[EntityMention]) -> None:
+        """A relation that no text states, and its ends."""
+        self._notes["relations without a source text: kept in a passage of the graph's own statements"] += 1
+        self._relations[relation.source].append(relation)
+        for end in ends:
+            self.entity(end)
+
+    def passages(self) -> tuple[dict[str, Chunk], dict[str, Draft]]:
+        """A chunk and a draft for each entity that has something to say."""
+        chunks: dict[str, Chunk] = {}
+        drafts: dict[str, Draft] = {}
+        described = {mention.name for mention in self._entities.values() if mention.description}
+        for owner in dict.fromkeys([*self._relations, *described]):
+            draft, lines = self._statements(owner)
+            key = f"graph:{owner if is_name(owner) else content_id(owner)}"
+            text = "\n".join(lines)
+            chunks[key] = Chunk(text, key, 0, 0, len(text), {"origin": "graph"}, ref=key)
+            drafts[key] = draft
+        self._count()
+        return chunks, drafts
+
+    def _statements(self, owner: str) -> tuple[Draft, list[str]]:
+        draft, lines = Draft(self._notes), []
+        mention = self._entities.get(key_of(owner))
+        if mention is not None and mention.name == owner and mention.description:
+            draft.entity(mention)
+            kind = f" ({mention.type})" if mention.type else ""
+            lines.append(f"{mention.name}{kind}: {mention.description}")
+        for relation in self._relations.get(owner, ()):
+            for end in (relation.source, relation.target):
+                if (known := self._entities.get(key_of(end))) and end not in draft:
+                    draft.entity(EntityMention(end, known.type))
+            draft.relation(relation)
+            lines.append(relation.description)
+        return draft, lines
+
+    def _count(self) -> None:
+        used = {key_of(end) for owned in self._relations.values() for r in owned for end in _ends(r)}
+        for key, mention in self._entities.items():
+            if mention.description:
+                self._notes["entities without a source text: kept in a passage of the graph's own"] += 1
+            elif key not in used:
+                self._notes["entities without source text, description or relation: left out"] += 1
+
+
+def _ends(relation: RelationMention) -> tuple[str, str]:
+    return relation.source, relation.target

@@ -1,0 +1,168 @@
+"""Open information extraction: the entities and triples of each passage, as HippoRAG writes them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stratagraph.importing.draft import Draft, Imported, clean_name, finish, statement
+from stratagraph.importing.lines import json_lines, json_object
+from stratagraph.importing.triples import read_triple
+from stratagraph.records import (
+    Chunk,
+    Document,
+    EntityMention,
+    RelationMention,
+    StreamedDocument,
+    content_id,
+)
+
+Item = Document | StreamedDocument | Chunk
+
+_IDS = ("passage_id", "idx", "id")
+_TEXTS = ("passage", "text")
+_ENTITIES = ("entities", "extracted_entities")
+_TRIPLES = ("triples", "extracted_triples")
+
+
+def read_openie(path: str | os.PathLike[str], *, documents: Iterable[Item] | None = None) -> Imported:
+    """The entities and triples of passages, from JSON lines or from HippoRAG's JSON file.
+
+    A line is `{"passage_id": ..., "entities": [name, ...], "triples": [[subject, predicate, object], ...]}`;
+    HippoRAG's file is `{"docs": [{"idx": ..., "passage": ..., "extracted_entities": [...],
+    "extracted_triples": [...]}, ...]}`, with the texts. A triple becomes a relation between its ends and a
+    semantic unit that says the same; ends that are not listed become entities. A triple of more than three
+    parts is read with the middle ones joined; one of two parts is kept as a semantic unit.
+
+    Parameters
+    ----------
+    path
+        The file.
+    documents
+        The texts of the passages, for a file that has none: documents whose ids are the passages' ids (or
+        whose text is the passage), or chunks with those ids as `ref`. Each is then one chunk. Documents
+        without an extraction are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        If a line is not JSON or holds no extraction; the message names file and line.
+    """
+    notes: Counter[str] = Counter()
+    passages = _Passages(documents, notes)
+    drafts: dict[str, Draft] = {}
+    for place, record in _records(Path(path)):
+        key = passages.key(record, place)
+        if key in drafts:
+            notes["passages listed twice: extractions joined"] += 1
+        _fill(drafts.setdefault(key, Draft(notes)), record, place, notes)
+    return Imported(passages.items(drafts), finish(drafts, notes), dict(notes))
+
+
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The passages' records with their places, whichever of the two forms the file has."""
+    with path.open("rb") as file:
+        indented = file.readline(16).removeprefix(b"\xef\xbb\xbf").strip() == b"{"
+    objects = [(str(path), json_object(path.read_bytes(), str(path)))] if indented else json_lines(path)
+    for place, record in objects:
+        docs = record.get("docs")
+        if not isinstance(docs, list):
+            yield place, record
+            continue
+        for number, passage in enumerate(docs):
+            if not isinstance(passage, dict):
+                raise ValueError(f"{place}: docs[{number}] is a {type(passage).__name__}, not an object")
+            yield f"{place}: docs[{number}]", passage
+
+
+class _Passages:
+    """Where the extracted passages' texts are: among the caller's documents, or in the file itself."""
+
+    def __init__(self, documents: Iterable[Item] | None, notes: Counter[str]) -> None:
+        self._given = None if documents is None else list(documents)
+        self._texts = {_key(item): _text(item) for item in self._given or ()}
+        self._by_text = {text.strip(): key for key, text in self._texts.items()}
+        self._own: dict[str, Chunk] = {}
+        self._notes = notes
+
+    def key(self, record: Mapping[str, Any], place: str) -> str:
+        """The key of a record's passage."""
+        text = _first(record, _TEXTS)
+        identity = clean_name(_first(record, _IDS))
+        if not isinstance(text, str) or not text.strip():
+            if not identity:
+                raise ValueError(f"{place}: no passage id ({' or '.join(_IDS)}) and no text of the passage")
+            if self._given is not None and identity not in self._texts:
+                self._notes["passages that are not among the documents: extraction kept, without text"] += 1
+            return identity
+        if (key := self._by_text.get(text.strip())) is not None:
+            return key
+        if identity in self._texts:
+            self._notes["passages with another text than their document: the document's text taken"] += 1
+            return identity
+        return self._add(identity or content_id(text), text, record)
+
+    def _add(self, identity: str, text: str, record: Mapping[str, Any]) -> str:
+        title = record.get("title")
+        metadata = {"title": title} if isinstance(title, str) else {}
+        self._own.setdefault(identity, Chunk(text, identity, 0, 0, len(text), metadata, ref=identity))
+        return identity
+
+    def items(self, extracted: Mapping[str, Draft]) -> list[Item]:
+        """The caller's documents, those with an extraction as one chunk each, and the file's own."""
+        result: list[Item] = []
+        for item in self._given or ():
+            key = _key(item)
+            if key not in extracted:
+                self._notes["documents without an extraction: returned as they are"] += 1
+            elif not isinstance(item, Chunk):
+                text = self._texts[key]
+                item = Chunk(text, item.id, 0, 0, len(text), item.metadata, ref=key)
+            result.append(item)
+        return [*result, *self._own.values()]
+
+
+def _key(item: Item) -> str:
+    return (item.ref or item.document_id) if isinstance(item, Chunk) else item.id
+
+
+def _text(item: Item) -> str:
+    return item.text if isinstance(item, Chunk) else "".join(item.blocks())
+
+
+def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((record[name] for name in names if record.get(name) is not None), None)
+
+
+def _fill(draft: Draft, record: Mapping[str, Any], place: str, notes: Counter[str]) -> None:
+    if not any(name in record for name in (*_ENTITIES, *_TRIPLES)):
+        raise ValueError(f"{place}: neither entities nor triples; the keys are {', '.join(record) or 'none'}")
+    entities, triples = _listed(record, _ENTITIES, notes), _listed(record, _TRIPLES, notes)
+    for entity in entities:
+        name = clean_name(entity.get("name") if isinstance(entity, dict) else entity)
+        if name in draft:
+            notes["entities listed twice in a passage: taken once"] += 1
+        draft.entity(EntityMention(name))
+    if not triples:
+        notes["passages without triples: kept with their entities"] += 1
+    read = [parts for triple in triples for parts in read_triple(triple, notes)]
+    for parts in read:
+        if len(parts) == 3:
+            fact = statement(*parts)
+            relation = RelationMention(parts[0], parts[2], fact)
+            draft.relation(relation, added="ends of triples that are not listed: added as entities")
+    # Only now is it known which part of what is no triple is an entity.
+    for parts in read:
+        if len(parts) == 2:
+            draft.fact(" ".join(parts), parts)
+
+
+def _listed(record: Mapping[str, Any], names: Iterable[str], notes: Counter[str]) -> list[Any]:
+    value = _first(record, names)
+    if value is None or isinstance(value, list):
+        return value or []
+    notes["entities or triples that are no list: taken as a list of one"] += 1
+    return [value]

@@ -1,0 +1,82 @@
+"""What `Index.export` wrote as JSON lines: passages and their extractions, nothing lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stratagraph.importing.draft import Imported
+from stratagraph.importing.lines import json_lines
+from stratagraph.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
+
+FORMAT = 1
+"""Version of the JSON lines; raised when a reader of the earlier one would misread them."""
+
+
+def read_extraction(path: str | os.PathLike[str]) -> Imported:
+    """The chunks of an exported index, each with what was extracted from it.
+
+    An index that is built from these has the same graph. Chunks keep their text, place, `ref` and metadata
+    (with their document's merged into it); the extractions are by chunk id. Entities, relations and nodes of
+    the file are derived from these and are not read.
+
+    Raises
+    ------
+    ValueError
+        If the file is no export, of a later format, or a line of it cannot be read; the message names the
+        line.
+    """
+    source = Path(path)
+    chunks: list[Chunk] = []
+    extractions: dict[str, Extraction] = {}
+    begun = False
+    for place, record in json_lines(source):
+        if not begun:
+            _check_header(record, place)
+            begun = True
+        elif record.get("record") == "chunk":
+            try:
+                chunk, extraction = _chunk(record)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{place}: not a chunk as stratagraph exports it: {error!r}") from error
+            chunks.append(chunk)
+            extractions[str(record["id"])] = extraction
+    if not begun:
+        raise ValueError(f"{source}: empty")
+    return Imported(chunks, extractions)
+
+
+def _check_header(record: Mapping[str, Any], place: str) -> None:
+    version = record.get("format")
+    if record.get("record") != "stratagraph" or not isinstance(version, int):
+        raise ValueError(
+            f"{place}: not an export of stratagraph, which begins with its format. Write one with "
+            "index.export(path) or `stratagraph export`; for OpenIE there is read_openie"
+        )
+    if version > FORMAT:
+        raise ValueError(
+            f"{place}: format {version}, which a later version of stratagraph wrote; "
+            f"this one reads formats up to {FORMAT}"
+        )
+
+
+def _chunk(record: Mapping[str, Any]) -> tuple[Chunk, Extraction]:
+    chunk = Chunk(
+        text=record["text"],
+        document_id=record["document"],
+        ordinal=record["ordinal"],
+        start=record["start"],
+        end=record["end"],
+        metadata=record["metadata"],
+        ref=record["ref"],
+    )
+    found = record["extraction"]
+    extraction = Extraction(
+        units=tuple(SemanticUnit(each["text"], tuple(each["entities"])) for each in found["units"]),
+        entities=tuple(EntityMention(**each) for each in found["entities"]),
+        relations=tuple(RelationMention(**each) for each in found["relations"]),
+        terms=tuple(found["terms"]),
+    )
+    return chunk, extraction

@@ -1,0 +1,255 @@
+"""Edges between similar nodes, added to a graph so that clusterings see attributes (ArchRAG 3.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels._common import common_neighbours
+from stratagraph.kernels._edges import Edges, Labels, Weights
+from stratagraph.kernels.halves import pair_products
+from stratagraph.kernels.knn import knn_graph, nearest_of
+
+Augmentation = Literal["knn", "codicil", "none"]
+Matrix = NDArray[np.float32]
+
+FEWEST_NEIGHBOURS = 3
+CONTENT_NEIGHBOURS = 50
+"""Content edges that CODICIL offers each node, as its authors do."""
+
+_FLOOR = 1e-3
+_ROUNDING = 1e-6
+
+
+def augment(
+    vectors: NDArray[np.floating],
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None = None,
+    *,
+    mode: Augmentation = "knn",
+    neighbours: int | None = None,
+    quantile: float = 0.8,
+    threshold: float | None = None,
+    floor: float = _FLOOR,
+    seed: int = 0,
+    threads: int = 1,
+    known: Known | None = None,
+) -> tuple[Labels, Weights]:
+    """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
+
+    knn
+        Each node is offered its K nearest others; an edge is added where their cosine reaches a threshold,
+        or the node has no edge of its own (ERRATA A2). Weights are cosines, at
+        least `floor` (ERRATA A1).
+    codicil
+        Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by
+        the mean of two similarities, each standardised over the node's edges: the cosine, and the Jaccard
+        coefficient of the ends' neighbourhoods, themselves included. It keeps the best ceil(sqrt(degree));
+        an edge stays that either end keeps (Ruan, Fuhry and Parthasarathy, 2013; the coefficient is exact
+        here, not estimated). Weights as for knn.
+    none
+        The edges with their own weights.
+
+    Parameters
+    ----------
+    vectors
+        Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros is similar to
+        nothing: no edge is added to its node, and those it has weigh `floor`.
+    ends, weights
+        The edges as for `leiden`. Their weights count in mode none alone.
+    neighbours
+        K. None: in mode knn the average degree of the nodes that have edges, at least 3; in mode codicil 50.
+    quantile
+        The threshold is this quantile of the cosines over the edges given; without edges there is none.
+    threshold
+        The least cosine of any added edge, instead of the quantile.
+    floor
+        The least weight, above 0.
+    threads
+        Threads for finding neighbours; the result does not depend on it.
+    known
+        In mode knn: edges that are offered because they were added before, and the nodes that look for
+        neighbours. None: all do.
+
+    Returns
+    -------
+    Ends, shape (edges, 2), ascending, each edge once; and weights, shape (edges,).
+
+    Raises
+    ------
+    ValueError
+        If a vector is not finite, naming its row; if the edges or a setting are not valid.
+    """
+    _check(vectors.shape, mode, neighbours, quantile, floor)
+    attributes = _Attributes.of(vectors)
+    edges = Edges.of(ends, weights, len(vectors))
+    if mode == "none":
+        return edges.pairs(), edges.weights
+    own = attributes.cosines(edges)
+    given = Edges(edges.low, edges.high, np.maximum(own, floor), edges.nodes)
+    if mode == "codicil":
+        offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
+        joined = _sample(_join(given, offered, attributes, -1.0, floor))
+    else:
+        offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, known)
+        if threshold is None:
+            attributed = attributes.lengths > 0
+            between = own[attributed[edges.low] & attributed[edges.high]]
+            alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
+            given = _join(given, offered[alone], attributes, -1.0, floor)
+            offered = offered[~alone]
+            threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
+        joined = _join(given, offered, attributes, threshold, floor)
+    return joined.pairs(), joined.weights
+
+
+class Known(NamedTuple):
+    """Edges that were added before, shape (edges, 2), and the nodes that they say nothing of.
+
+    `nearest` gives pairs of some nodes and the nearest so many others of each; None: all are compared.
+    """
+
+    added: Labels
+    nodes: Labels
+    nearest: Callable[[Labels, int], Labels] | None = None
+
+
+def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
+    """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
+    own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
+    return np.asarray(augmented[~_in(all_, np.sort(own))], np.int64)
+
+
+def average_degree(edges: Edges) -> int:
+    """The average degree of the nodes that have edges, rounded, at least `FEWEST_NEIGHBOURS`."""
+    degrees = edges.degrees()
+    linked = degrees[degrees > 0]
+    return max(FEWEST_NEIGHBOURS, round(float(linked.mean()))) if len(linked) else FEWEST_NEIGHBOURS
+
+
+class _Attributes(NamedTuple):
+    """Vectors of the nodes, wherever these lie, and their lengths."""
+
+    vectors: Matrix
+    lengths: Matrix
+
+    @classmethod
+    def of(cls, vectors: NDArray[np.floating]) -> _Attributes:
+        """Of vectors of any length; `ValueError` names the first that is not finite."""
+        rows = np.arange(len(vectors))
+        lengths = np.sqrt(pair_products(vectors, rows, rows))
+        if not np.isfinite(lengths).all():
+            _check_finite(np.asarray(vectors))
+        return cls(vectors, lengths)
+
+    def cosines(self, edges: Edges) -> Weights:
+        """Of the ends of each edge, shape (edges,); 0 where one is a vector of zeros."""
+        lengths = self.lengths[edges.low] * self.lengths[edges.high]
+        products = pair_products(self.vectors, edges.low, edges.high)
+        found: Weights = (products / np.where(lengths > 0, lengths, 1)).astype(np.float64)
+        return found
+
+    def unit(self, nodes: Labels) -> Matrix:
+        """Some nodes' vectors, which are none of zeros, at length 1."""
+        found = np.array(self.vectors[nodes], np.float32)
+        found /= self.lengths[nodes, None]
+        return found
+
+
+def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels:
+    """Pairs of each node and its k nearest others, shape (pairs, 2); exact for a few thousand nodes."""
+    nodes = np.flatnonzero(attributes.lengths > 0)
+    k = min(k, len(nodes) - 1)
+    if k < 1:
+        return np.zeros((0, 2), dtype=np.int64)
+    rows, _ = knn_graph(attributes.unit(nodes), k, ef=max(32, k + 8), seed=seed, threads=threads)
+    source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
+    found = target >= 0
+    return np.column_stack([nodes[source[found]], nodes[target[found]]])
+
+
+def _offered(
+    attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, known: Known | None
+) -> Labels:
+    """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
+
+    Of those known, a node without edges of its own comes first: it was offered its nearest.
+    """
+    if known is None:
+        return _nearest(attributes, k, seed, threads)
+    pairs = known.added.reshape(-1, 2)
+    turned = edges.degrees()[pairs[:, 1]] == 0
+    pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
+    if known.nearest is not None:
+        near = known.nearest(known.nodes, k)
+    else:
+        near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
+    return np.concatenate([pairs, near])
+
+
+def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float, floor: float) -> Edges:
+    """The edges given and those offered pairs whose cosine reaches the threshold."""
+    offered = Edges.of(pairs, None, given.nodes)
+    similar = attributes.cosines(offered)
+    new = similar >= threshold - _ROUNDING
+    new &= ~_among(offered, given)
+    ends = np.concatenate([given.pairs(), offered.pairs()[new]])
+    return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], floor)]), given.nodes)
+
+
+def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
+    """Which edges are among others, which are in ascending order."""
+    return _in(*(each.low * each.nodes + each.high for each in (edges, others)))
+
+
+def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
+    """Which keys are among known ones, which are in ascending order."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
+    found: NDArray[np.bool_] = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
+    return found
+
+
+def _sample(edges: Edges) -> Edges:
+    """CODICIL's local sampling: what either end ranks among its best ceil(sqrt(degree)) edges."""
+    degrees = edges.degrees()
+    # Neighbourhoods contain the node itself, so both ends are common to both.
+    common = common_neighbours(edges) + 2
+    topology = common / (degrees[edges.low] + degrees[edges.high] + 2 - common)
+    owner, edge = np.concatenate([edges.low, edges.high]), np.tile(np.arange(len(edges)), 2)
+    score = _standardised(edges.weights[edge], owner, degrees) + _standardised(topology[edge], owner, degrees)
+    order = np.lexsort((edge, -score, owner))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+    kept = np.zeros(len(edges), dtype=bool)
+    kept[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
+    return edges.where(kept)
+
+
+def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
+    """Values less the mean of their owner's, over their deviation; 0 where all are equal."""
+    counts = np.maximum(degrees, 1)
+    centred = values - (np.bincount(owner, values, len(degrees)) / counts)[owner]
+    deviation = np.sqrt(np.bincount(owner, centred**2, len(degrees)) / counts)[owner]
+    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > _ROUNDING)
+
+
+def _check_finite(vectors: NDArray[np.floating]) -> None:
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")
+
+
+def _check(shape: tuple[int, ...], mode: str, neighbours: int | None, quantile: float, floor: float) -> None:
+    if mode not in ("knn", "codicil", "none"):
+        raise ValueError(f"mode is 'knn', 'codicil' or 'none', not {mode!r}")
+    if len(shape) != 2:
+        raise ValueError(f"expected vectors of shape (nodes, dimension), not {shape}")
+    if neighbours is not None and neighbours < 1:
+        raise ValueError(f"neighbours must be at least 1, not {neighbours}")
+    if not 0 <= quantile <= 1:
+        raise ValueError(f"quantile must be between 0 and 1, not {quantile}")
+    if not floor > 0:
+        raise ValueError(f"floor must be above 0, not {floor}")

@@ -1,0 +1,115 @@
+"""BM25 over postings: the sums of what a question's terms give to passages, at the cost of their postings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.ranges import ranges
+
+if native_available():
+    from stratagraph.kernels import _native
+
+Mask = NDArray[np.bool_]
+
+_ALL: Mask = np.zeros(0, np.bool_)
+
+
+class Postings(NamedTuple):
+    """Of each term the passages that it stands in, one term after the other.
+
+    Parameters
+    ----------
+    rows
+        Passages, shape (p,), int32; ascending within a term.
+    counts
+        How often the term stands there, shape (p,), uint8, at least 1.
+    norms
+        What the length of a passage adds to that number, shape (passages,), float32, at least 0.
+    """
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+    norms: NDArray[np.float32]
+
+
+def bm25(
+    postings: Postings,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    mask: Mask | None = None,
+    *,
+    rarity: NDArray[np.float32] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Scores of the admitted passages that have one of the terms.
+
+    score(p) = sum over terms of idf * tf / (tf + norm(p)), with idf = ln(1 + (n - df + 0.5) / (df + 0.5)):
+    Robertson et al. (1994), in the form that Lucene computes.
+
+    Parameters
+    ----------
+    postings
+        In memory or memory-mapped.
+    starts, lengths
+        Where the postings of each of the question's terms begin and how many they are, int64.
+    mask
+        Admitted passages, shape (passages,); None admits all.
+    rarity
+        The idf of each term, where the passages are a part of a corpus; None: they are all of it.
+
+    Returns
+    -------
+    Rows, ascending, and their scores, float32, above 0.
+
+    Raises
+    ------
+    ValueError
+        If the postings of a term are out of bounds, or one of them is no passage.
+    """
+    if rarity is None:
+        rarity = idf(len(postings.norms), lengths)
+    if native_available():
+        return _native.bm25(
+            _as(postings.rows, np.int32),
+            _as(postings.counts, np.uint8),
+            _as(starts, np.int64),
+            _as(lengths, np.int64),
+            rarity,
+            _as(postings.norms, np.float32),
+            _ALL if mask is None else _as(mask, np.bool_),
+        )
+    return _bm25(postings, starts, lengths, rarity, mask)
+
+
+def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
+    """How rare terms are that stand in so many of the passages, float32, shape of `frequencies`."""
+    return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
+
+
+def _as(array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _bm25(
+    postings: Postings,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    rarity: NDArray[np.float32],
+    mask: Mask | None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The numpy twin of `_bm25.cpp`: the same additions in the same order."""
+    if np.any((starts < 0) | (lengths < 0) | (starts + lengths > len(postings.rows))):
+        raise ValueError("the postings are damaged: those of a term are out of bounds")
+    places = ranges(starts, lengths)
+    rows = postings.rows[places].astype(np.int64)
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(postings.norms)):
+        raise ValueError("the postings are damaged: a row is no passage")
+    often = postings.counts[places].astype(np.float32)
+    parts = np.repeat(rarity, lengths) * often / (often + postings.norms[rows])
+    if mask is not None:
+        rows, parts = rows[mask[rows]], parts[mask[rows]]
+    distinct, place = np.unique(rows, return_inverse=True)
+    return distinct, np.bincount(place, parts, minlength=len(distinct)).astype(np.float32)

@@ -1,0 +1,218 @@
+"""Vectors that are stored as float16 in several arrays: read as float32, and multiplied where they lie.
+
+And rows of any vectors a block at a time, for passes over all of them that need no copy of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.hamming import native_available
+
+if native_available():
+    from stratagraph.kernels import _native
+
+Matrix = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+BLOCK = 4096
+"""Vectors that are read at a time."""
+_PAIRS = 1024  # pairs whose vectors fit into a cache
+
+
+class Halves:
+    """Vectors of 16-bit floats, counted through all segments.
+
+    Every method raises a `ValueError` if a slot is not one of the vectors', or shapes do not fit.
+
+    Parameters
+    ----------
+    segments
+        The bits of these, each of shape (n, dimension), contiguous; may be memory-mapped.
+    dimension
+        Of all vectors.
+    """
+
+    def __init__(self, segments: Sequence[NDArray[np.uint16]], dimension: int) -> None:
+        self._segments = [each for each in segments if len(each)]
+        self._starts = np.cumsum([0, *map(len, self._segments)])
+        self._dimension = dimension
+        self._native: Any = None
+        if native_available():
+            self._native = _native.HalfVectors(self._segments, dimension)
+        elif any(each.shape[1] != dimension for each in self._segments):
+            raise ValueError("vectors differ in their dimension")
+
+    def rows(self, slots: Rows, out: Matrix | None = None) -> Matrix:
+        """Some vectors, shape (slots, dimension); written to the first rows of `out` if that is given."""
+        found = np.empty((len(slots), self._dimension), np.float32) if out is None else out[: len(slots)]
+        if self._native is not None:
+            self._native.rows(slots, found)
+            return found
+        self._check(slots)
+        of = np.searchsorted(self._starts, slots, "right") - 1
+        order = np.argsort(of, kind="stable")
+        for here in np.split(order, np.flatnonzero(np.diff(of[order])) + 1) if len(order) else ():
+            number = of[here[0]]
+            found[here] = self._segments[number][slots[here] - self._starts[number]].view(np.float16)
+        return found
+
+    def products(self, query: Matrix, slots: Rows) -> Scores:
+        """Inner products of a query of shape (dimension,) with some vectors."""
+        query = np.ascontiguousarray(query, np.float32)
+        if self._native is None:
+            return self.rows(slots) @ query
+        scores = np.empty(len(slots), np.float32)
+        self._native.products(query, slots, scores)
+        return scores
+
+    def pair_products(self, one: Rows, two: Rows) -> Scores:
+        """Inner products of the vectors at some slots with those at as many others."""
+        if self._native is None:
+            found: Scores = np.einsum("ij,ij->i", self.rows(one), self.rows(two))
+            return found
+        scores = np.empty(len(one), np.float32)
+        self._native.pair_products(one, two, scores)
+        return scores
+
+    def _check(self, slots: Rows) -> None:
+        if len(slots) and not 0 <= slots.min() <= slots.max() < self._starts[-1]:
+            raise ValueError("a slot is not one of the vectors'")
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """Vectors that do not lie in one array of float32."""
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        ...
+
+    def pair_products(self, one: Rows, two: Rows) -> Scores:
+        """Inner products of some rows with as many others."""
+        ...
+
+
+def blocks(vectors: Matrix | Stored, size: int = BLOCK) -> Iterator[tuple[int, Matrix]]:
+    """The rows of vectors a block at a time: where each begins, and the block, which holds until the next."""
+    if isinstance(vectors, Stored):
+        yield from vectors.blocks(size)
+        return
+    for start in range(0, len(vectors), size):
+        yield start, np.asarray(vectors[start : start + size], np.float32)
+
+
+def pair_products(vectors: Matrix | Stored, one: Rows, two: Rows) -> Scores:
+    """Inner products of some rows of vectors with as many others, shape (pairs,)."""
+    return vectors.pair_products(one, two) if isinstance(vectors, Stored) else _multiplied(vectors, one, two)
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Vectors of several arrays as one, which passes for one of numpy."""
+    return cast(Matrix, Stacked(parts))
+
+
+def chosen(vectors: Matrix, rows: Rows) -> Matrix:
+    """Some rows of vectors, which passes for an array of numpy; they are read when they are asked for."""
+    return cast(Matrix, Chosen(vectors, rows))
+
+
+def nonzero_rows(vectors: Matrix | Stored) -> Rows:
+    """The rows that are not zero, ascending."""
+    found = [start + np.flatnonzero(np.any(block, axis=1)) for start, block in blocks(vectors)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _multiplied(vectors: Matrix, one: Rows, two: Rows) -> Scores:
+    found = np.empty(len(one), np.float32)
+    for start in range(0, len(one), _PAIRS):
+        some = slice(start, start + _PAIRS)
+        found[some] = np.einsum("ij,ij->i", vectors[one[some]], vectors[two[some]])
+    return found
+
+
+class Stacked:
+    """Vectors of several arrays, one after the other, of which some may be `Stored`."""
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, parts: Sequence[Matrix]) -> None:
+        self.parts = parts
+        self._starts = np.cumsum([0, *map(len, parts)])
+        self.shape = (int(self._starts[-1]), int(parts[0].shape[1]))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Matrix:
+        if isinstance(rows, tuple):
+            columns: Matrix = self[rows[0]][(..., *rows[1:])]
+            return columns
+        given = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        places = np.flatnonzero(given) if given.dtype == np.bool_ else given
+        of = np.searchsorted(self._starts, places, "right") - 1
+        found = np.empty((*places.shape, self.shape[1]), np.float32)
+        for number, part in enumerate(self.parts):
+            here = of == number
+            if here.any():
+                found[here] = part[places[here] - self._starts[number]]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = np.empty(self.shape, np.float32)
+        for start, block in self.blocks(BLOCK):
+            found[start : start + len(block)] = block
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        for begin, part in zip(self._starts.tolist(), self.parts, strict=False):
+            for start, block in blocks(part, size):
+                yield begin + start, block
+
+    def pair_products(self, one: Rows, two: Rows) -> Scores:
+        """Inner products of some rows with as many others; each of them is read once."""
+        wanted = np.zeros(len(self), np.bool_)
+        wanted[one] = wanted[two] = True
+        places = np.cumsum(wanted) - 1
+        return _multiplied(self[np.flatnonzero(wanted)], places[one], places[two])
+
+
+class Chosen:
+    """Some rows of vectors, in order, of which no more is read than is asked for."""
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, vectors: Matrix, rows: Rows) -> None:
+        self._vectors = vectors
+        self._rows = rows
+        self.shape = (len(rows), int(vectors.shape[1]))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Any) -> Matrix:
+        if isinstance(rows, tuple):
+            columns: Matrix = self[rows[0]][(..., *rows[1:])]
+            return columns
+        return np.asarray(self._vectors[self._rows[rows]], np.float32)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self[:]
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        for start in range(0, len(self), size):
+            yield start, self[start : start + size]
+
+    def pair_products(self, one: Rows, two: Rows) -> Scores:
+        """Inner products of some rows with as many others."""
+        return pair_products(self._vectors, self._rows[one], self._rows[two])

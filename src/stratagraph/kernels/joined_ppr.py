@@ -1,0 +1,146 @@
+"""Personalised PageRank over several graphs that have nodes in common, none of them copied.
+
+The union of graphs G_1 ... G_n has the nodes of all, and of an edge that several have the sum of its
+weights. With s_i(v) the sum of the weights at a node v in G_i, and P_i the row-stochastic matrix of G_i, its
+transition matrix is
+
+    P(v, w) = sum over i of  s_i(v) / s(v) * P_i(v, w),     s(v) = sum over i of s_i(v),
+
+so a walk over the union passes the part s_i(v) / s(v) of a node's mass in each graph that has the node. This
+is the walk of `kernels.ppr`, but that a node is bounded (`per_edge`) by its edges in all graphs, of which two
+may be one edge of the union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.ppr import Bounds, Nodes, Scores, Walk, entry_shares, step
+
+if native_available():
+    from stratagraph.kernels import _native
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedGraph:
+    """Several graphs as one.
+
+    Parameters
+    ----------
+    matrices
+        Row-stochastic matrices P_i, in memory or memory-mapped.
+    numbers
+        Of each, the number of its nodes in the union, int32, shape (nodes of P_i,).
+    starts
+        The places of node v are `starts[v]` to `starts[v + 1]`, int64, shape (nodes + 1,).
+    owners, rows, shares
+        Of each place the graph, the row in it, and the part of the node's mass that passes there.
+    """
+
+    matrices: Sequence[csr_array]
+    numbers: Sequence[NDArray[np.int32]]
+    starts: NDArray[np.int64]
+    owners: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    shares: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls,
+        matrices: Sequence[csr_array],
+        numbers: Sequence[NDArray[np.int32]],
+        strengths: Sequence[NDArray[np.floating]],
+        nodes: int,
+    ) -> JoinedGraph:
+        """Graphs, the numbers of their nodes in the union of `nodes`, and s_i(v) of each of their nodes.
+
+        Every node of the union is in one of them, and every strength above 0.
+        """
+        everywhere = np.concatenate([np.zeros(0, np.int32), *numbers])
+        order = np.argsort(everywhere, kind="stable")
+        counts = np.bincount(everywhere, minlength=nodes)
+        sizes = [len(each) for each in numbers]
+        owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        rows = np.concatenate([np.zeros(0, np.int32), *(np.arange(size, dtype=np.int32) for size in sizes)])
+        strength = np.concatenate([np.zeros(0), *strengths])
+        shares = strength / np.bincount(everywhere, strength, nodes)[everywhere]
+        return cls(
+            matrices,
+            numbers,
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            owners[order],
+            rows[order],
+            shares[order].astype(np.float32),
+        )
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the union."""
+        return len(self.starts) - 1
+
+
+def joined_pagerank(
+    graph: JoinedGraph,
+    entries: NDArray[np.integer],
+    *,
+    weights: NDArray[np.floating] | None = None,
+    restart: float = 0.5,
+    steps: int = 2,
+    per_edge: float = 0.0,
+) -> Walk:
+    """`kernels.ppr.shallow_pagerank` over the union; parameters, results and errors are the same."""
+    nodes, shares = entry_shares(entries, weights, graph.nodes)
+    bounds = Bounds.of(restart, steps, 0.0, per_edge)
+    if not native_available():
+        return _walk(graph, nodes, shares, restart, bounds)
+    parts = [
+        (*_arrays(matrix), numbers) for matrix, numbers in zip(graph.matrices, graph.numbers, strict=True)
+    ]
+    places = graph.starts, graph.owners, graph.rows, graph.shares
+    return _native.joined_walk(parts, *places, nodes, shares, restart, *bounds)
+
+
+def _arrays(matrix: csr_array) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int32),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        np.ascontiguousarray(matrix.data, np.float32),
+    )
+
+
+def _walk(
+    graph: JoinedGraph, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: Bounds
+) -> tuple[Nodes, Scores]:
+    """The numpy twin of `joined_walk` in `_ppr.cpp`; it adds in another order."""
+    mass = np.zeros(graph.nodes)
+    mass[entries] = shares
+    for _ in range(bounds.steps):
+        following = np.zeros(graph.nodes)
+        active = np.flatnonzero(mass)
+        places = np.concatenate([np.arange(graph.starts[v], graph.starts[v + 1]) for v in active])
+        of = np.repeat(active, np.diff(graph.starts)[active])
+        owners, rows = graph.owners[places], graph.rows[places]
+        degrees = np.zeros(len(places), np.int64)
+        for owner, matrix in enumerate(graph.matrices):
+            own = owners == owner
+            degrees[own] = np.diff(matrix.indptr)[rows[own]]
+        degree = np.bincount(of, degrees, graph.nodes)
+        kept = mass >= bounds.per_edge * degree
+        dangling = (1 - restart) * mass[(degree == 0) & kept].sum()
+        for owner, (matrix, numbers) in enumerate(zip(graph.matrices, graph.numbers, strict=True)):
+            own = (owners == owner) & kept[of] & (degree[of] > 0)
+            passed = mass[of[own]] * graph.shares[places[own]]
+            targets, flow, _ = step(
+                matrix, rows[own].astype(np.int64), passed, restart, Bounds.of(restart, 1)
+            )
+            np.add.at(following, numbers[targets], flow)
+        following[entries] += (restart + dangling) * shares
+        mass = following
+    nodes = np.flatnonzero(mass)
+    return nodes, mass[nodes].astype(np.float32)

@@ -1,0 +1,160 @@
+"""The k nearest neighbours of every vector, through C-HNSW's kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels._chnsw_layer import Matrix, Nodes
+from stratagraph.kernels._chnsw_links import Backend
+from stratagraph.kernels._chnsw_options import Metric
+from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.halves import blocks, pair_products
+from stratagraph.kernels.ranges import distinct, ranges
+from stratagraph.kernels.topk import kth_largest
+
+_MANY = 4
+"""Where so many times k are all nodes, each is compared with all."""
+_COMPARED = 256
+_LINKED = 64  # nodes of those that one which went was linked with, which may be linked instead
+Nodes64 = NDArray[np.int64]
+
+
+def knn_graph(
+    vectors: NDArray[np.floating],
+    k: int,
+    *,
+    metric: Metric = "ip",
+    ef: int = 32,
+    links: int = 12,
+    ef_construction: int = 40,
+    seed: int = 0,
+    threads: int = 1,
+    backend: Backend = "auto",
+) -> tuple[Nodes, Matrix]:
+    """The k nearest others of every vector, approximately.
+
+    Returns
+    -------
+    Rows and scores, both of shape (n, min(k, n - 1)), best first, filled up with -1 where fewer were found.
+    """
+    index = CHNSW.build(
+        [vectors],
+        metric=metric,
+        links=links,
+        ef_construction=ef_construction,
+        recall=0.01,
+        seed=seed,
+        threads=threads,
+        backend=backend,
+    )
+    return _neighbours(index, k, ef, threads)
+
+
+def nearest_of(
+    vectors: Matrix, rows: NDArray[np.integer], k: int, *, lengths: Matrix | None = None
+) -> NDArray[np.int64]:
+    """Pairs of some rows and the k vectors that are nearest to each, shape (pairs, 2).
+
+    It compares each of them with all, by inner product, or by cosine if the `lengths` of vectors are given.
+    A vector of zeros is near to nothing.
+    """
+    asked = np.asarray(vectors[rows], np.float32)
+    directed = np.flatnonzero(asked.any(axis=1))
+    own, asked = rows[directed], asked[directed]
+    k = min(k, len(vectors) - 1)
+    pairs = [np.zeros((0, 2), np.int64)]
+    room = np.empty((min(_COMPARED, len(own)), len(vectors)), np.float32)
+    for start in range(0, len(own) if k > 0 else 0, _COMPARED):
+        some, queries = own[start : start + _COMPARED], asked[start : start + _COMPARED]
+        scores = room[: len(some)]
+        with one_thread():
+            for at, block in blocks(vectors):
+                np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
+        if lengths is not None:
+            scores /= np.where(lengths > 0, lengths, 1)
+        scores[np.arange(len(some)), some] = -np.inf
+        for row, own_scores in zip(some.tolist(), scores, strict=True):
+            near = np.flatnonzero(own_scores >= kth_largest(own_scores, k))
+            near = near[np.argsort(-own_scores[near], kind="stable")[:k]]
+            near = near[own_scores[near] != 0]
+            pairs.append(np.column_stack([np.full(len(near), row), near]))
+    return np.concatenate(pairs)
+
+
+def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
+    """Links in place of those to nodes that went: to the nearest of what these were linked with.
+
+    So a graph of near neighbours is mended where it was cut, as FreshDiskANN does (Singh et al., 2021); each
+    node gets at most as many links as it lost.
+
+    Parameters
+    ----------
+    ends
+        The links there were, in the numbers of before, shape (links, 2).
+    now
+        The row of each node now, or -1 if it went, shape (nodes before,).
+    vectors
+        Of the nodes now.
+
+    Returns
+    -------
+    Rows of the nodes that are joined, shape (new links, 2); some of them may be joined already.
+    """
+    stays = now[ends] >= 0
+    cut = np.concatenate([ends[stays[:, 0] & ~stays[:, 1]], ends[stays[:, 1] & ~stays[:, 0]][:, ::-1]])
+    went, owner = np.divmod(distinct(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
+    few = np.arange(len(went)) - np.searchsorted(went, went) < _LINKED
+    went, owner = went[few], now[owner[few]]
+    left, right = (np.searchsorted(went, went, side) for side in ("left", "right"))
+    one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
+    one, two = np.divmod(distinct((one * len(vectors) + two)[one != two]), max(len(vectors), 1))
+    scores = pair_products(vectors, one, two)
+    lost = np.bincount(owner, minlength=len(vectors))
+    chosen = _largest_of_each(one, scores, lost[one])
+    chosen = chosen[scores[chosen] != 0]
+    return np.column_stack([one[chosen], two[chosen]])
+
+
+def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes64:
+    """Places of the largest scores in each group, as many as `counts` tells, of equals the first; ascending.
+
+    Groups ascend. Of most only one is wanted, which is found without putting them in order.
+    """
+    if not len(groups):
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    sizes = np.diff(starts, append=len(groups))
+    best = np.flatnonzero((scores == np.repeat(np.maximum.reduceat(scores, starts), sizes)) & (counts == 1))
+    best = best[np.diff(groups[best], prepend=-1) > 0]
+    several = np.flatnonzero(counts > 1)
+    order = several[np.lexsort((-scores[several], groups[several]))]
+    rank = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
+    return np.sort(np.concatenate([best, order[rank < counts[order]]]))
+
+
+def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:
+    """The k nearest others of each node of layer 0."""
+    layer = index._layers[0]
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    k = min(k, max(layer.count - 1, 0))
+    vectors = layer.floats()
+    if not layer.linked or _MANY * k >= layer.count:
+        found, how = index._searched(vectors, k + 1, None, 0, threads)
+        return _without_self(found[0], how[0])
+    rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
+    index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
+    if index.options.metric == "l2":
+        scores -= (vectors**2).sum(axis=1)[:, None]
+    scores[rows < 0] = 0
+    return rows, scores
+
+
+def _without_self(rows: Nodes, scores: Matrix) -> tuple[Nodes, Matrix]:
+    """Each row's results but itself; of k + 1 results k are left."""
+    own = rows == np.arange(len(rows))[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = len(rows), rows.shape[1] - 1
+    return rows[~own].reshape(shape), scores[~own].reshape(shape)

@@ -1,0 +1,113 @@
+"""Random-hyperplane hashing and grouping by it (paper 004, 4.1 and 4.2; ERRATA L1 to L5)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.hamming import WORD, Codes, hamming, pack
+from stratagraph.kernels.trie import group
+
+__all__ = ["bits_for", "group", "hamming", "hash_codes", "hyperplanes"]
+
+Matrix = NDArray[np.float32]
+
+_NEAR_ZERO = 1e-4
+
+
+def bits_for(size: int, maximum: int) -> int:
+    """Length of the codes for a layer of `size` vectors in groups of at most `maximum` (see ERRATA L2).
+
+    An even split into groups takes log2(size / maximum) bits, and real vectors split unevenly: three
+    bits are provided for each. The grouping itself uses only as many as a place in the trie needs.
+    Whole words of 64 bits are given, so that the length, on which every comparison depends, stays the
+    same while a layer grows: it is 64 up to two million groups.
+
+    Raises
+    ------
+    ValueError
+        If `size` is negative or `maximum` below 1.
+    """
+    if size < 0 or maximum < 1:
+        raise ValueError(f"size must be at least 0 and maximum at least 1, not {size} and {maximum}")
+    even = math.ceil(math.log2(max(size / maximum, 2)))
+    return WORD * math.ceil(3 * even / WORD)
+
+
+def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
+    """Normals of random hyperplanes, with independent Gaussian components (paper 004, 4.1).
+
+    The first `b` planes do not depend on `bits`. They are drawn from the raw stream of PCG64, which numpy
+    keeps the same in all versions, so that an index built with one numpy is updated with another.
+
+    Returns
+    -------
+    Normals, shape (bits, dimension).
+
+    Raises
+    ------
+    ValueError
+        If `bits` or `dimension` is below 1.
+    """
+    if bits < 1 or dimension < 1:
+        raise ValueError(f"bits and dimension must be at least 1, not {bits} and {dimension}")
+    pairs = (dimension + 1) // 2
+    raw = np.random.PCG64(seed).random_raw(bits * pairs * 2).reshape(bits, 2, pairs)
+    uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    radius, angle = np.sqrt(-2.0 * np.log(uniform[:, 0])), 2.0 * np.pi * uniform[:, 1]
+    normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
+
+
+def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
+    """The side of each hyperplane on which each vector lies, one bit each, packed.
+
+    Two unit vectors at angle theta agree in a bit with probability 1 - theta/pi (see ERRATA L1). A bit is 1
+    where the inner product is positive. Plane 0 is the most significant bit of word 0, so that codes in
+    ascending order are the leaves of a trie over the planes, from left to right; spare bits are 0.
+
+    A code depends on its vector alone, not on the batch in which the vector was hashed: matrix products
+    differ in their last digits with the shape of the batch, so products near zero are computed again.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension).
+    planes
+        Shape (bits, dimension).
+    batch
+        Rows hashed at once; memory beyond the result is proportional to it.
+
+    Returns
+    -------
+    Codes, shape (n, ceil(bits / 64)).
+
+    Raises
+    ------
+    ValueError
+        If the dimensions differ.
+    """
+    if vectors.ndim != 2 or planes.ndim != 2 or vectors.shape[1] != planes.shape[1]:
+        raise ValueError(f"vectors {vectors.shape} and planes {planes.shape} differ in dimension")
+    codes = np.empty((len(vectors), math.ceil(len(planes) / WORD)), dtype=np.uint64)
+    transposed = np.ascontiguousarray(planes.T)
+    for start in range(0, len(vectors), batch):
+        rows = np.asarray(vectors[start : start + batch], dtype=np.float32)
+        with one_thread():
+            products = rows @ transposed
+        codes[start : start + batch] = pack(_positive(rows, planes, products))
+    return codes
+
+
+def _positive(rows: Matrix, planes: Matrix, products: Matrix) -> NDArray[np.bool_]:
+    """Signs of `rows @ planes.T`, with those that rounding could turn computed one by one in float64."""
+    positive = products > 0
+    distances = np.abs(products, out=products)
+    near = np.flatnonzero(distances <= _NEAR_ZERO * distances.max(initial=0.0))
+    for part in range(0, len(near), len(rows)):
+        i, j = np.divmod(near[part : part + len(rows)], len(planes))
+        positive[i, j] = (rows[i].astype(np.float64) * planes[j]).sum(axis=1) > 0
+    return positive

@@ -1,0 +1,354 @@
+"""Soft clusters of bounded size by Gaussian mixtures, for any number of vectors (HiRAG 4.1, ERRATA H3).
+
+RAPTOR's recipe (reduce the dimensions, cluster globally, then locally, let members belong to several
+clusters) with a bound on every step: mixtures are fitted to samples, covariances are diagonal, and what a
+mixture cannot part is halved along its principal axis. So it always ends, and in time proportional to the
+number of vectors.
+
+A coarse mixture has the number of components, of a few, that BIC prefers; a fine one as many as there
+should be clusters. Chosen by BIC part by part, the fine ones made 3 to 5 % more or fewer clusters (standard
+deviation) when half a per cent of the vectors was left out, now below 1 %, and clusters of one mean size
+had less alike members (mean cosine to the centre .652 and .661, entities of musique_train100).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import MissingExtra
+from stratagraph.kernels._blas import one_thread
+
+Vectors = NDArray[np.floating]
+Points = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+LOCAL = 512
+"""Vectors that are clustered finely at once; more are parted coarsely first."""
+SAMPLE = 8192
+"""Vectors that a coarse mixture and its projection are fitted to."""
+COARSE = (8, 16, 32)
+"""Components that a coarse mixture may have."""
+BASE = 64
+"""Dimensions that are kept of all vectors; each part is reduced further by its own axes."""
+EXACT = 1024
+"""Vectors or dimensions up to which principal axes are exact."""
+_STEPS = 15
+_TOLERANCE = 1e-3
+_FLOOR = 1e-3  # least variance, as a part of the points' mean variance
+_TINY = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Gaussians with diagonal covariances: weights (k,), means (k, d), variances (k, d)."""
+
+    weights: Points
+    means: Points
+    variances: Points
+
+    def log_joint(self, points: Points) -> Points:
+        """Log p(point, component), shape (n, k)."""
+        precisions = 1.0 / self.variances
+        squares = points**2 @ precisions.T - 2.0 * points @ (self.means * precisions).T
+        squares += (self.means**2 * precisions).sum(axis=1)
+        scale = np.log(self.variances).sum(axis=1) + points.shape[1] * np.log(2.0 * np.pi)
+        return np.asarray(np.log(self.weights) - 0.5 * (squares + scale))
+
+    def posterior(self, points: Points) -> tuple[Points, float]:
+        """p(component | point), shape (n, k), and the points' log-likelihood."""
+        joint = self.log_joint(points)
+        top = joint.max(axis=1, keepdims=True)
+        shares = np.exp(joint - top)
+        totals = shares.sum(axis=1, keepdims=True)
+        return shares / totals, float((np.log(totals) + top).sum())
+
+    def bic(self, points: Points) -> float:
+        """Bayesian information criterion on these points; lower is better."""
+        count, dimension = self.means.shape
+        free = count * (2 * dimension + 1) - 1
+        return float(free * np.log(len(points)) - 2.0 * self.posterior(points)[1])
+
+
+def fit_mixture(points: Points, components: int, *, seed: int = 0, steps: int = _STEPS) -> Mixture:
+    """Expectation maximisation from a seeded k-means++ start; at most `steps` steps.
+
+    Parameters
+    ----------
+    points
+        Shape (n, d), n at least 1.
+    components
+        At most n.
+    """
+    floor = _floor(points)
+    mixture = maximise(points, _start(points, components, seed), floor)
+    before = -np.inf
+    for _ in range(steps):
+        posterior, likelihood = mixture.posterior(points)
+        if likelihood - before <= _TOLERANCE * len(points):
+            break
+        before = likelihood
+        mixture = maximise(points, posterior, floor)
+    return mixture
+
+
+def maximise(points: Points, posterior: Points, floor: float) -> Mixture:
+    """The mixture that fits given responsibilities, shape (n, k), best; `floor` is added to variances."""
+    totals = posterior.sum(axis=0) + _TINY
+    means = posterior.T @ points / totals[:, None]
+    variances = posterior.T @ points**2 / totals[:, None] - means**2
+    return Mixture(totals / totals.sum(), means, np.maximum(variances, 0.0) + floor)
+
+
+def soft_clusters(
+    vectors: Vectors,
+    *,
+    target: int = 8,
+    max_size: int = 16,
+    threshold: float = 0.1,
+    most: int = 2,
+    dimensions: int = 10,
+    reduction: Literal["pca", "umap"] = "pca",
+    seed: int = 0,
+) -> list[Rows]:
+    """Groups of rows; every row is in one at least and in `most` at most.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, d).
+    target
+        Members that a cluster has on average, about.
+    max_size
+        Members that a cluster has at most, at least `target`.
+    threshold
+        Posterior probability from which a row also belongs to a cluster that is not its likeliest.
+    most
+        Clusters that a row belongs to at most.
+    dimensions
+        Dimensions that mixtures are fitted in.
+    reduction
+        `pca` anew for every part; `umap` once for all (needs the extra `umap`).
+    seed
+        Of samples and starts.
+
+    Returns
+    -------
+    Ascending rows of each cluster, in the order of their smallest members. A cluster of one row is what is
+    near nothing that has room for it.
+
+    Raises
+    ------
+    ValueError
+        If a bound makes no sense.
+    MissingExtra
+        If UMAP is asked for and not installed.
+    """
+    if target < 2 or max_size < target or most < 1 or dimensions < 1 or not 0 < threshold <= 1:
+        raise ValueError(
+            "expected target >= 2, max_size >= target, most >= 1, dimensions >= 1 and 0 < threshold <= 1, "
+            f"not target={target}, max_size={max_size}, most={most}, dimensions={dimensions}, "
+            f"threshold={threshold:g}"
+        )
+    if reduction == "umap":
+        vectors = _umap(vectors, dimensions, seed)
+    found: list[Rows] = []
+    with one_thread():
+        if reduction == "pca" and vectors.shape[1] > BASE and len(vectors) > LOCAL:
+            vectors = project(vectors, BASE, seed)  # so that no part needs axes of the full space
+        for part in _parts(vectors, dimensions, seed):
+            points = project(vectors[part], dimensions, seed)
+            homes = _split_large(points, _fine(points, target, seed), max_size)
+            found += [part[group] for group in _soften(points, homes, max_size, threshold, most)]
+    return sorted(found, key=lambda group: group.tolist())
+
+
+def sparsity(sizes: Sequence[int], entities: int) -> float:
+    """Cluster sparsity of a layer (HiRAG 5.4), within [0, 1] although clusters overlap (ERRATA H2).
+
+    1 - sum |S| (|S| - 1) / (n (n - 1)): 1 if all clusters are singletons, 0 if one holds everything.
+    """
+    if entities < 2:
+        return 0.0
+    inside = sum(size * (size - 1) for size in sizes)
+    return min(1.0, max(0.0, 1.0 - inside / (entities * (entities - 1))))
+
+
+def project(vectors: Vectors, dimensions: int, seed: int = 0) -> Points:
+    """Principal components of some vectors, fitted to a sample where there are many."""
+    sample = _sample(len(vectors), seed)
+    centred = np.asarray(vectors[sample], dtype=np.float64)
+    mean = centred.mean(axis=0)
+    centred -= mean
+    axes = _axes(centred, dimensions, seed)
+    largest = np.abs(axes).argmax(axis=0)
+    axes = axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
+    blocks = [np.asarray(vectors[at : at + SAMPLE], np.float64) for at in range(0, len(vectors), SAMPLE)]
+    return np.concatenate([(block - mean) @ axes for block in blocks])
+
+
+def _axes(centred: Points, dimensions: int, seed: int) -> Points:
+    """Principal axes, shape (d, at most `dimensions`), from whichever product is the smaller one.
+
+    Where both are large, from a seeded random subspace after three power steps: exact axes of thousands of
+    dimensions cost minutes.
+    """
+    count, dimension = centred.shape
+    wanted = min(dimensions, count, dimension)
+    if dimension <= min(count, EXACT):
+        return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :wanted])
+    if count <= EXACT:
+        squares, left = np.linalg.eigh(centred @ centred.T)
+        lengths = np.sqrt(np.maximum(squares[::-1][:wanted], 0.0))
+        scale = np.where(lengths > _TINY, 1.0 / np.maximum(lengths, _TINY), 0.0)
+        return np.asarray(centred.T @ (left[:, ::-1][:, :wanted] * scale))
+    basis = np.random.default_rng(seed).standard_normal((dimension, 2 * wanted + 8))
+    for _ in range(3):
+        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+    turned = np.linalg.eigh(basis.T @ (centred.T @ (centred @ basis)))[1]
+    return np.asarray(basis @ turned[:, ::-1][:, :wanted])
+
+
+def _umap(vectors: Vectors, dimensions: int, seed: int) -> Vectors:
+    try:
+        umap = importlib.import_module("umap")
+    except ImportError as error:
+        raise MissingExtra("umap-learn", "umap") from error
+    if len(vectors) <= dimensions + 1:  # its spectral start needs more vectors than dimensions
+        return vectors
+    reducer = umap.UMAP(n_components=dimensions, metric="cosine", random_state=seed, n_jobs=1)
+    return np.asarray(reducer.fit_transform(vectors), dtype=np.float32)
+
+
+def _sample(count: int, seed: int) -> Rows:
+    """Rows to fit a model to: all, or a seeded sample in ascending order."""
+    if count <= SAMPLE:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, SAMPLE, replace=False))
+
+
+def _parts(vectors: Vectors, dimensions: int, seed: int) -> Iterator[Rows]:
+    """Rows in parts of at most `LOCAL`, by coarse mixtures within coarse mixtures."""
+    waiting = [np.arange(len(vectors))] if len(vectors) else []
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= LOCAL:
+            yield rows
+            continue
+        points = project(vectors[rows], dimensions, seed)
+        labels = _coarse(points, seed)
+        pieces = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        if max(map(len, pieces)) > 0.9 * len(rows):  # no structure to find: equal parts end it all the same
+            order = np.lexsort((rows, points[:, 0]))
+            pieces = np.array_split(order, ceil(len(rows) / LOCAL))
+        waiting += [rows[np.sort(piece)] for piece in pieces]
+
+
+def _coarse(points: Points, seed: int) -> Rows:
+    """The likeliest of a few dozen components for each point; the mixture is fitted to a sample."""
+    sample = points[_sample(len(points), seed)]
+    wanted = ceil(len(points) / LOCAL)
+    ladder = [count for count in COARSE if count <= 2 * wanted] or [2 * wanted]
+    mixture = _best(sample, ladder, seed)
+    blocks = range(0, len(points), SAMPLE)
+    return np.concatenate([mixture.log_joint(points[at : at + SAMPLE]).argmax(axis=1) for at in blocks])
+
+
+def _fine(points: Points, target: int, seed: int) -> Rows:
+    """The likeliest component of each point, of as many components as there should be clusters."""
+    if len(points) <= target:
+        return np.zeros(len(points), np.int64)
+    mixture = fit_mixture(points, ceil(len(points) / target), seed=seed)
+    return np.asarray(mixture.log_joint(points).argmax(axis=1))
+
+
+def _best(points: Points, ladder: Sequence[int], seed: int) -> Mixture:
+    """The mixture of least BIC among those with so many components."""
+    mixtures = [fit_mixture(points, count, seed=seed) for count in ladder]
+    return min(mixtures, key=lambda mixture: mixture.bic(points))
+
+
+def _split_large(points: Points, labels: Rows, max_size: int) -> Rows:
+    """Labels 0, 1, ... of which none has more than `max_size` points: larger ones are halved."""
+    waiting = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    homes = np.zeros(len(points), np.int64)
+    count = 0
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= max_size:
+            homes[rows] = count
+            count += 1
+            continue
+        axis = project(points[rows], 1)[:, 0]
+        order = rows[np.lexsort((rows, axis))]
+        waiting += np.array_split(order, 2)
+    return homes
+
+
+def _soften(points: Points, homes: Rows, max_size: int, threshold: float, most: int) -> list[Rows]:
+    """Clusters with their further members; single ones join the likeliest cluster that has room."""
+    posterior = _final_posterior(points, homes)
+    sizes = np.bincount(homes)
+    for row in np.flatnonzero(sizes[homes] == 1).tolist():
+        if sizes[homes[row]] > 1:  # another one has joined it
+            continue
+        for label in np.lexsort((np.arange(len(sizes)), -posterior[row])).tolist():
+            if label != homes[row] and 0 < sizes[label] < max_size:
+                sizes[homes[row]] -= 1
+                sizes[label] += 1
+                homes[row] = label
+                break
+    members = [set(np.flatnonzero(homes == label).tolist()) for label in range(len(sizes))]
+    belongs = np.ones(len(points), np.int64)
+    rows, labels = np.nonzero(posterior >= threshold)
+    for place in np.lexsort((labels, rows, -posterior[rows, labels])).tolist():
+        row, cluster = int(rows[place]), members[labels[place]]
+        if cluster and row not in cluster and len(cluster) < max_size and belongs[row] < most:
+            cluster.add(row)
+            belongs[row] += 1
+    return [np.array(sorted(cluster), np.int64) for cluster in members if cluster]
+
+
+def _final_posterior(points: Points, homes: Rows) -> Points:
+    """Posteriors under clusters that share one covariance: a handful of members does not give one each."""
+    given = np.zeros((len(points), int(homes.max(initial=-1)) + 1))
+    given[np.arange(len(points)), homes] = 1.0
+    fitted = maximise(points, given, _floor(points))
+    shared = (fitted.weights[:, None] * fitted.variances).sum(axis=0)
+    tied = Mixture(fitted.weights, fitted.means, np.broadcast_to(shared, fitted.means.shape))
+    return tied.posterior(points)[0]
+
+
+def _floor(points: Points) -> float:
+    return _FLOOR * float(points.var(axis=0).mean()) + 1e-12
+
+
+def _start(points: Points, components: int, seed: int) -> Points:
+    """Responsibilities of the nearest of some centres, which k-means++ draws."""
+    generator = np.random.default_rng(seed)
+    centres = [int(generator.integers(len(points)))]
+    nearest = _squares(points, points[centres[0]])
+    labels = np.zeros(len(points), np.int64)
+    draws = generator.random(components)
+    for number in range(1, components):
+        total = np.cumsum(nearest)
+        if total[-1] <= 0.0:  # as many distinct points as centres: more would be the same
+            break
+        centre = min(int(np.searchsorted(total, draws[number] * total[-1], side="right")), len(points) - 1)
+        distance = _squares(points, points[centre])
+        closer = distance < nearest
+        labels[closer], nearest = number, np.minimum(nearest, distance)
+        centres.append(centre)
+    responsible = np.zeros((len(points), components))
+    responsible[np.arange(len(points)), labels] = 1.0
+    return responsible
+
+
+def _squares(points: Points, centre: Points) -> Points:
+    return np.asarray(((points - centre) ** 2).sum(axis=1))

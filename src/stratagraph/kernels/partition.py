@@ -1,0 +1,176 @@
+"""Attributed communities: any augmentation with any clustering (ArchRAG 3.1.2, Alg. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels._edges import Edges, Labels, Weights, number
+from stratagraph.kernels.augment import Augmentation, augment
+from stratagraph.kernels.bounded import split_large
+from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.leiden_quality import leiden_quality
+from stratagraph.kernels.node2vec import node2vec
+from stratagraph.kernels.scan import scan
+from stratagraph.kernels.spectral import spectral
+
+Method = Literal["leiden", "spectral", "scan", "node2vec", "cpm", "significance", "surprise"]
+
+Clustering = Callable[[Labels, Weights, int], NDArray[np.integer]]
+"""Called with ends, weights and the number of nodes; gives a label for each node."""
+
+Augmenting = Callable[
+    [NDArray[np.floating], Labels, Weights], tuple[NDArray[np.integer], NDArray[np.floating]]
+]
+"""Called with vectors, ends and weights; gives the ends and weights to cluster by."""
+
+
+def cluster(
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None,
+    nodes: int,
+    *,
+    method: Method | Clustering = "leiden",
+    max_size: int = 15,
+    resolution: float = 1.0,
+    initial: NDArray[np.integer] | None = None,
+    movable: NDArray[np.bool_] | None = None,
+    seed: int = 0,
+) -> Labels:
+    """A partition by any method, with sizes bounded in the same way for all.
+
+    Parameters
+    ----------
+    ends, weights
+        Edges as for `leiden`.
+    nodes
+        Number of nodes.
+    method
+        A name, or a function of one's own; its labels may be any integers.
+    max_size
+        No community is larger; what a method leaves larger is split as `bound_sizes` says.
+    resolution
+        Of Leiden, of `cpm`, and of the moves that bring a partition up to date.
+    initial, movable
+        The partition before, and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
+        moves bring the partition up to date, whatever method made it.
+
+    Returns
+    -------
+    Labels, shape (nodes,), numbered from 0 by each community's smallest member.
+
+    Raises
+    ------
+    ValueError
+        If the edges or settings are not valid, or a function of one's own gives anything but an integer for
+        each node.
+    MissingExtra
+        For `cpm`, `significance` and `surprise`, if leidenalg is not installed.
+    """
+    if not callable(method) and method not in get_args(Method):
+        raise ValueError(f"method is one of {', '.join(get_args(Method))} or a function, not {method!r}")
+    if method == "leiden" or movable is not None:
+        return leiden(
+            ends,
+            weights,
+            nodes,
+            resolution=resolution,
+            max_size=max_size,
+            initial=initial,
+            movable=movable,
+            seed=seed,
+        )
+    edges = Edges.of(ends, weights, nodes)
+    if method == "spectral":
+        labels = spectral(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)
+    elif method == "node2vec":
+        labels = node2vec(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)
+    elif method == "scan":
+        labels = scan(edges.pairs(), edges.weights, nodes)
+    elif callable(method):
+        labels = _own(method(edges.pairs(), edges.weights, nodes), nodes)
+    else:
+        labels = leiden_quality(
+            edges.pairs(),
+            edges.weights,
+            nodes,
+            quality=method,
+            resolution=resolution,
+            max_size=max_size,
+            seed=seed,
+        )
+    return split_large(edges, labels, max_size, seed)
+
+
+def attributed_communities(
+    vectors: NDArray[np.floating],
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None = None,
+    *,
+    augmentation: Augmentation | Augmenting = "knn",
+    clustering: Method | Clustering = "leiden",
+    max_size: int = 15,
+    initial: NDArray[np.integer] | None = None,
+    movable: NDArray[np.bool_] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+) -> Labels:
+    """One round of Alg. 1: augment the graph, weigh its edges, cluster it.
+
+    Parameters are those of `augment` and `cluster`; an augmentation of one's own weighs the edges too.
+
+    Returns
+    -------
+    Labels, shape (nodes,), numbered from 0 by each community's smallest member.
+    """
+    if callable(augmentation):
+        edges = Edges.of(ends, weights, len(vectors))
+        joined, similar = augmentation(vectors, edges.pairs(), edges.weights)
+    else:
+        joined, similar = augment(vectors, ends, weights, mode=augmentation, seed=seed, threads=threads)
+    return cluster(
+        joined,
+        similar,
+        len(vectors),
+        method=clustering,
+        max_size=max_size,
+        initial=initial,
+        movable=movable,
+        seed=seed,
+    )
+
+
+def community_graph(
+    ends: NDArray[np.integer], weights: NDArray[np.floating] | None, labels: NDArray[np.integer]
+) -> tuple[Labels, Weights]:
+    """The graph of the next level: communities are linked as their members are (Alg. 1, line 9; ERRATA A3).
+
+    Parameters
+    ----------
+    ends, weights
+        Edges of this level, as for `leiden`. With None an edge of the next level weighs the number of
+        edges between its communities.
+    labels
+        Community of each node, numbered from 0.
+
+    Returns
+    -------
+    Ends, shape (edges, 2), ascending, each edge once; and weights, shape (edges,).
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    edges = Edges.of(ends, weights, len(labels))
+    pairs = np.column_stack([labels[edges.low], labels[edges.high]])
+    above = Edges.of(pairs, edges.weights, int(labels.max(initial=-1)) + 1)
+    return above.pairs(), above.weights
+
+
+def _own(labels: NDArray[np.integer], nodes: int) -> Labels:
+    found = np.asarray(labels)
+    if found.shape != (nodes,) or not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(
+            f"the clustering given must give {nodes} integers, not {found.dtype} of shape {found.shape}"
+        )
+    return number(found)

@@ -1,0 +1,185 @@
+"""Shortest paths between two nodes of a large graph that touch little of it (HiRAG 4.2, ERRATA H4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.checks import check_borders, check_layout
+from stratagraph.kernels.hamming import native_available
+
+if native_available():
+    from stratagraph.kernels import _native
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_ALL: Mask = np.zeros(0, np.bool_)
+
+
+class Adjacency:
+    """An undirected graph in compressed rows, which may be memory-mapped, whose shapes are checked once.
+
+    Parameters
+    ----------
+    indptr, indices
+        Neighbours of node i are `indices[indptr[i]:indptr[i + 1]]`, ascending; each edge stands in both rows.
+    edges
+        The number of the edge, for each entry of `indices`, the same in both rows.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit each other; the message names one. `kernels.checks` looks at their values.
+    """
+
+    def __init__(
+        self, indptr: NDArray[np.integer], indices: NDArray[np.integer], edges: NDArray[np.integer]
+    ) -> None:
+        check_layout(indices, "indices", np.integer, (None,))
+        check_layout(edges, "edges", np.integer, indices.shape)
+        check_borders(indptr, "indptr", len(indices))
+        self.indptr = np.ascontiguousarray(indptr, np.int32)
+        self.indices = np.ascontiguousarray(indices, np.int32)
+        self.edges = np.ascontiguousarray(edges, np.int32)
+        self.numbered = int(self.edges.max(initial=-1)) + 1
+
+    @staticmethod
+    def build(nodes: int, ends: NDArray[np.integer]) -> dict[str, NDArray[np.int32]]:
+        """The arrays of a graph by the parameters' names.
+
+        Parameters
+        ----------
+        nodes
+            Number of nodes.
+        ends
+            Ends of each edge, shape (edges, 2). Of edges between the same two the first counts; an edge from
+            a node to itself is left out.
+        """
+        ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
+        rows = np.flatnonzero(ends[:, 0] != ends[:, 1])
+        tails, heads = ends[rows].ravel(), ends[rows, ::-1].ravel()
+        _, first = np.unique(tails * nodes + heads, return_index=True)
+        counts = np.bincount(tails[first], minlength=nodes)
+        return {
+            "indptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            "indices": heads[first].astype(np.int32),
+            "edges": np.repeat(rows, 2)[first].astype(np.int32),
+        }
+
+
+def shortest_paths(
+    graph: Adjacency,
+    pairs: Sequence[tuple[int, int]],
+    *,
+    nodes: Mask | None = None,
+    edges: Mask | None = None,
+) -> list[list[int] | None]:
+    """A shortest path for each pair: of several the one whose nodes come first in order; None if none.
+
+    Breadth-first from both ends, always where fewer edges wait, until the two meet: what is touched is what
+    lies within half the distance, and large hubs last.
+
+    Parameters
+    ----------
+    graph
+        What the paths run in.
+    pairs
+        Source and target of each path.
+    nodes, edges
+        The nodes and edges that may be used, both ends included; None: all.
+
+    Returns
+    -------
+    Nodes of each path from source to target, both included.
+
+    Raises
+    ------
+    ValueError
+        If a pair names a node that is not there, or a mask has not the length of what it marks; or if the
+        graph's arrays were altered since they were checked, and lead nowhere.
+    """
+    _check(graph, pairs, nodes, edges)
+    if not native_available() or not len(pairs):
+        search = _Search(graph, nodes, edges)
+        return [search.path(int(source), int(target)) for source, target in pairs]
+    given = [_ALL if mask is None else np.ascontiguousarray(mask) for mask in (nodes, edges)]
+    ends, found = _native.shortest_paths(
+        graph.indptr, graph.indices, graph.edges, np.array(pairs, np.int64), *given
+    )
+    borders, steps = [0, *ends.tolist()], found.tolist()
+    return [steps[start:end] or None for start, end in pairwise(borders)]
+
+
+def _check(
+    graph: Adjacency, pairs: Sequence[tuple[int, int]], nodes: Mask | None, edges: Mask | None
+) -> None:
+    count = len(graph.indptr) - 1
+    for pair in pairs:
+        if not all(0 <= node < count for node in pair):
+            raise ValueError(f"the pair {tuple(pair)} is not of nodes from 0 to {count - 1}")
+    if nodes is not None and len(nodes) != count:
+        raise ValueError(f"nodes marks {len(nodes)} nodes of {count}")
+    if edges is not None and len(edges) < graph.numbered:
+        raise ValueError(f"edges marks {len(edges)} edges, and there is one with number {graph.numbered - 1}")
+
+
+class _Search:
+    """The neighbours of the nodes that were asked for, kept for the next pair."""
+
+    def __init__(self, graph: Adjacency, nodes: Mask | None, edges: Mask | None) -> None:
+        self._graph = graph
+        self._nodes = nodes
+        self._edges = edges
+        self._known: dict[int, list[int]] = {}
+
+    def neighbours(self, node: int) -> list[int]:
+        found = self._known.get(node)
+        if found is None:
+            start, end = int(self._graph.indptr[node]), int(self._graph.indptr[node + 1])
+            heads = self._graph.indices[start:end]
+            if self._nodes is not None:
+                admitted = self._nodes[heads]
+                if self._edges is not None:
+                    admitted &= self._edges[self._graph.edges[start:end]]
+                heads = heads[admitted]
+            elif self._edges is not None:
+                heads = heads[self._edges[self._graph.edges[start:end]]]
+            found = self._known[node] = heads.tolist()
+        return found
+
+    def path(self, source: int, target: int) -> list[int] | None:
+        if self._nodes is not None and not (self._nodes[source] and self._nodes[target]):
+            return None
+        if source == target:
+            return [source]
+        seen = ({source}, {target})
+        layers: tuple[list[set[int]], list[set[int]]] = ([{source}], [{target}])
+        while layers[0][-1] and layers[1][-1]:
+            side = 0 if self._degree(layers[0][-1]) <= self._degree(layers[1][-1]) else 1
+            reached = {head for node in layers[side][-1] for head in self.neighbours(node)} - seen[side]
+            seen[side].update(reached)
+            layers[side].append(reached)
+            meeting = reached & layers[1 - side][-1]
+            if meeting:
+                return self._first(layers[0], layers[1], meeting)
+        return None
+
+    def _degree(self, layer: set[int]) -> int:
+        indptr = self._graph.indptr
+        return sum(int(indptr[node + 1]) - int(indptr[node]) for node in layer)
+
+    def _first(self, ahead: list[set[int]], behind: list[set[int]], meeting: set[int]) -> list[int]:
+        """The first in order of all paths through the layers of both sides."""
+        useful = [meeting]  # of each layer from the source on, what leads to the target
+        for layer in reversed(ahead[:-1]):
+            near = {head for node in useful[-1] for head in self.neighbours(node)}
+            useful.append(layer & near)
+        useful.reverse()
+        path = [min(useful[0])]
+        for layer in [*useful[1:], *reversed(behind[:-1])]:
+            path.append(min(layer.intersection(self.neighbours(path[-1]))))
+        return path

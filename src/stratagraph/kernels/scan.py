@@ -1,0 +1,104 @@
+"""SCAN: clusters of nodes that share their neighbours, and what lies between them (Xu et al., 2007)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels._common import common_neighbours
+from stratagraph.kernels._edges import Edges, Labels, Weights, number, parts
+
+_ROUNDING = 1e-12
+
+
+def scan(
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None,
+    nodes: int,
+    *,
+    eps: float = 0.5,
+    mu: int = 2,
+) -> Labels:
+    """A partition by SCAN: every hub and outlier goes to the cluster it is most linked to.
+
+    What has no neighbour in a cluster follows its neighbours, round by round. A connected part of the graph
+    without any cluster is one community, so a node without edges is alone.
+
+    Parameters
+    ----------
+    ends, weights
+        Edges as for `leiden`. Clusters depend on the structure alone; weights place hubs and outliers.
+    nodes
+        Number of nodes.
+    eps
+        Least structural similarity of nodes that belong together, above 0, at most 1.
+    mu
+        Least number of similar nodes, itself included, around a core; at least 2.
+
+    Returns
+    -------
+    Labels, shape (nodes,), numbered from 0 by each community's smallest member. Sizes are not bounded.
+
+    Raises
+    ------
+    ValueError
+        If edges, `eps` or `mu` are not valid.
+    """
+    edges = Edges.of(ends, weights, nodes)
+    return _placed(edges, core_clusters(edges, eps, mu))
+
+
+def structural_similarity(edges: Edges) -> Weights:
+    """Of each edge, |N(u) and N(v)| / sqrt(|N(u)| |N(v)|), where a neighbourhood N contains its own node."""
+    sizes = edges.degrees() + 1.0
+    return (common_neighbours(edges) + 2) / np.sqrt(sizes[edges.low] * sizes[edges.high])
+
+
+def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
+    """The cluster of each node, numbered by its smallest member; -1 for SCAN's hubs and outliers."""
+    if not 0 < eps <= 1:
+        raise ValueError(f"eps must be above 0 and at most 1, not {eps}")
+    if mu < 2:
+        raise ValueError(f"mu must be at least 2, not {mu}")
+    similarity = structural_similarity(edges)
+    near = similarity >= eps - _ROUNDING
+    similar = Edges(edges.low[near], edges.high[near], similarity[near], edges.nodes)
+    core = similar.degrees() + 1 >= mu
+    both = similar.where(core[similar.low] & core[similar.high])
+    clusters = np.where(core, parts(both), -1)
+    clusters = np.where(core, clusters, _most_linked(similar, clusters))
+    clusters[clusters >= 0] = number(clusters[clusters >= 0])
+    return clusters
+
+
+def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
+    """Each link from any node to one in a cluster: the node, the cluster, the weight."""
+    node, other = np.concatenate([edges.low, edges.high]), np.concatenate([edges.high, edges.low])
+    weights = np.concatenate([edges.weights, edges.weights])
+    inside = clusters[other] >= 0
+    return node[inside], clusters[other[inside]], weights[inside]
+
+
+def _most_linked(edges: Edges, clusters: Labels) -> Labels:
+    """The cluster each node has most weight to, of equals the first; -1 where it has none."""
+    node, cluster, weights = _towards(edges, clusters)
+    width = int(clusters.max(initial=0)) + 1
+    keys, inverse = np.unique(node * width + cluster, return_inverse=True)
+    sums = np.bincount(inverse, weights, len(keys))
+    order = np.lexsort((keys, -sums, keys // width))
+    owners, first = np.unique(keys[order] // width, return_index=True)
+    best = np.full(edges.nodes, -1, dtype=np.int64)
+    best[owners] = keys[order[first]] % width
+    return best
+
+
+def _placed(edges: Edges, clusters: Labels) -> Labels:
+    """Every node in one cluster."""
+    while True:
+        placed = np.where(clusters < 0, _most_linked(edges, clusters), clusters)
+        if np.array_equal(placed, clusters):
+            break
+        clusters = placed
+    left = clusters < 0
+    alone = parts(edges.where(left[edges.low] & left[edges.high]))
+    return number(np.where(left, alone + clusters.max(initial=-1) + 1, clusters))

@@ -1,0 +1,110 @@
+"""k-means by inner products, for vectors of length 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.halves import blocks, chosen, nonzero_rows
+
+Matrix = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+_ROUNDS = 8
+_BLOCK = 8192
+
+
+def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
+    """Clusters of vectors by their directions (Dhillon and Modha, 2001).
+
+    It starts from `count` vectors drawn by the seed and ends when nothing moves, or after a few rounds.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension), of length 1 or zero; read a block at a time.
+    count
+        Number of clusters at most; at least 1.
+
+    Returns
+    -------
+    The cluster of each vector, from 0 to `count - 1`, shape (n,); -1 for zero vectors.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 1.
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    labels = np.full(len(vectors), -1, np.int64)
+    rows = nonzero_rows(vectors)
+    if not len(rows):
+        return labels
+    points = chosen(vectors, rows)
+    count = min(count, len(rows))
+    centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
+    found = np.full(len(rows), -1, np.int64)
+    for _ in range(_ROUNDS):
+        before, (found, centres) = found, _round(points, centres)
+        if np.array_equal(before, found):
+            break
+    labels[rows] = found
+    return labels
+
+
+def assigned(vectors: Matrix, labels: Labels) -> Labels:
+    """Clusters in which vectors without one (-1) are with the nearest of the centres of the others.
+
+    Vectors of zeros stay without. If there are no clusters, nothing is assigned.
+    """
+    new = np.flatnonzero(labels < 0)
+    new = new[np.any(vectors[new], axis=1)]
+    count = int(labels.max(initial=-1)) + 1
+    if not len(new) or not count:
+        return labels
+    centres = _centres(vectors, labels, np.zeros((count, vectors.shape[1]), np.float32))
+    found = labels.copy()
+    with one_thread():
+        for start, block in blocks(chosen(vectors, new), _BLOCK):
+            found[new[start : start + len(block)]] = _nearest(block, centres)
+    return found
+
+
+def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
+    """The nearest centre of each point, and the centres that follow from that; each point is read once."""
+    found = np.empty(len(points), np.int64)
+    sums = np.zeros(centres.shape, np.float32)
+    for start, block in blocks(points, _BLOCK):
+        own = found[start : start + len(block)] = _nearest(block, centres)
+        sums += _sums(block, own, len(centres))
+    return found, _directions(sums, centres)
+
+
+def _nearest(points: Matrix, centres: Matrix) -> Labels:
+    found: Labels = np.argmax(points @ centres.T, axis=1)
+    return found
+
+
+def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
+    """The directions of the clusters' sums; those of points without a cluster (-1) count for none."""
+    sums = np.zeros(before.shape, np.float32)
+    for start, block in blocks(points, _BLOCK):
+        sums += _sums(block, labels[start : start + len(block)], len(before))
+    return _directions(sums, before)
+
+
+def _sums(points: Matrix, labels: Labels, count: int) -> Matrix:
+    known = np.flatnonzero(labels >= 0)
+    ones = np.ones(len(known), np.float32)
+    member = csr_array((ones, (known, labels[known])), shape=(len(labels), count))
+    found: Matrix = member.T @ points
+    return found
+
+
+def _directions(sums: Matrix, before: Matrix) -> Matrix:
+    """Of length 1; a cluster that lost all its members stays where it was."""
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

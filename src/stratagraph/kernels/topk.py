@@ -1,0 +1,288 @@
+"""The k rows of largest inner product: exact by scanning, or through a sketch of sign bits."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.hamming import Codes, hamming, native_available, pack
+from stratagraph.kernels.lsh import hyperplanes
+
+if native_available():
+    from stratagraph.kernels import _native
+
+Matrix = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+TopK = tuple[Rows, NDArray[np.float32]]
+
+SCAN_LIMIT = 4_000
+"""Up to this many rows a scan takes about a millisecond, and nothing has to be approximated."""
+
+SKETCH_BITS = 512
+"""Bits of a sketch per vector, whatever its dimension."""
+
+SHORTLIST = 1024
+"""Rows of a sketch's shortlist that are ranked exactly, at least."""
+
+CENTRE = 256
+"""Vectors of which a sketch's centre is the mean."""
+
+_PER_RESULT = 16
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ROUNDING = 1e-5
+_BLOCK = 32
+_FEW = 1024  # vectors whose products take no longer in one thread
+_SEED = 0
+_ALL: Mask = np.zeros(0, np.bool_)
+_EACH_BIT: Rows = np.arange(SKETCH_BITS)
+
+
+def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -> TopK:
+    """The rows of largest inner product with a query, exactly.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension); may be memory-mapped.
+    query
+        Shape (dimension,).
+    k
+        Number of results; fewer are returned where fewer rows are admitted.
+    mask
+        Admitted rows, shape (n,); None admits all.
+
+    Returns
+    -------
+    Rows and their inner products, both of shape (min(k, admitted),), best first and of equals the lower row
+    first. Equal vectors have equal scores: the results' scores do not depend on where the rows lie.
+
+    Raises
+    ------
+    ValueError
+        If `k` is below 1, or shapes do not fit.
+    Damaged
+        If a vector that might be among the results, or the query, is not of finite numbers.
+    """
+    _check(vectors, query, k, mask)
+    if hasattr(vectors, "top_k"):
+        return cast(Searched, vectors).top_k(query, k, mask)
+    rows = np.arange(len(vectors)) if mask is None else np.flatnonzero(mask)
+    return _best(vectors, query, k, rows)
+
+
+def _check(vectors: Matrix, query: Matrix, k: int, mask: Mask | None) -> None:
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+    if vectors.ndim != 2 or query.shape != vectors.shape[1:]:
+        raise ValueError(f"a query of shape {query.shape} does not fit vectors of shape {vectors.shape}")
+    if mask is not None and (mask.shape != vectors.shape[:1] or mask.dtype != np.bool_):
+        raise ValueError(
+            f"a mask has one boolean per row: shape {vectors.shape[:1]}, not {mask.dtype} {mask.shape}"
+        )
+
+
+def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
+    """The best k of some rows.
+
+    A matrix product rounds differently from row to row, so whatever may belong to the best k of one is scored
+    again by one fixed order of additions before it is ranked; the native kernels have no other order.
+    """
+    scores = products(vectors, query, rows)
+    if len(rows) > k:
+        threshold = float(kth_largest(scores, k))
+        near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # and what is no number
+        rows, scores = rows[near], scores[near]
+    if not native_available():
+        scores = (np.asarray(vectors[rows], dtype=np.float64) * query).sum(axis=1).astype(np.float32)
+    finite = np.isfinite(scores)
+    if not finite.all():
+        raise Damaged(f"row {rows[np.argmin(finite)]} of the vectors, or the query, is not of finite numbers")
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
+
+def kth_largest(scores: NDArray[np.floating], k: int) -> np.floating:
+    """The `k`-th largest of some scores, shape (n,), `k <= n`; what is no number is larger than any.
+
+    The `k`-th largest of the maxima of blocks bounds it from below, and few scores are above that.
+    `numpy.partition` takes ten times as long where most scores are equal, as those of a table's rows are.
+    """
+    blocks = len(scores) // _BLOCK
+    if blocks > k:
+        bound = np.sort(scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1))[-k]
+        scores = scores[~(scores < bound)]
+    found: np.floating = np.sort(scores)[-k]
+    return found
+
+
+class Segmented(Protocol):
+    """Vectors that do not lie in one array, and multiply chosen rows themselves."""
+
+    def products(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+        """Inner products of a query of shape (dimension,) with chosen rows."""
+        ...
+
+
+class Searched(Protocol):
+    """Vectors that lie elsewhere, where they are searched."""
+
+    def top_k(self, query: Matrix, k: int, mask: Mask | None) -> TopK:
+        """As the function `top_k`, as far as what searches them finds all that it should."""
+        ...
+
+
+@lru_cache(maxsize=8)
+def _planes(dimension: int) -> Matrix:
+    """Normals of the sketch's hyperplanes as rows, the same in every process."""
+    return np.ascontiguousarray(hyperplanes(SKETCH_BITS, dimension, _SEED))
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Signs of mean-centred vectors under random projections; a shortlist by them is ranked exactly.
+
+    The share of bits in which two codes differ estimates the angle between the centred vectors (see ERRATA
+    L1). Centring takes out what all vectors of an embedding model have in common, which tells none apart; the
+    mean of a few vectors, chosen by what they are, does that as well and stays the same under most updates.
+
+    Parameters
+    ----------
+    mean
+        Of `CENTRE` of the vectors, shape (dimension,).
+    codes
+        Packed bits, shape (n, SKETCH_BITS / 64).
+    """
+
+    mean: Matrix
+    codes: Codes
+
+    @classmethod
+    def build(
+        cls,
+        vectors: Matrix,
+        *,
+        known: tuple[Sketch, Rows] | None = None,
+        steady: bool = False,
+        batch: int = 8192,
+    ) -> Sketch:
+        """Sketch vectors of shape (n, dimension), a batch at a time.
+
+        `known` is a sketch of which some vectors have codes already, and the row there of each vector, or -1.
+        If `steady`, it keeps its centre as long as that is as near as another sample's would be, and with it
+        all these codes; else the sketch is the one that would be made without it.
+        """
+        mean = _centre(vectors)
+        if steady and known is not None and _near(known[0].mean, mean):
+            mean = np.array(known[0].mean)
+        codes: Codes = np.zeros((len(vectors), SKETCH_BITS // 64), np.uint64)
+        todo = np.arange(len(vectors))
+        if known is not None and np.array_equal(known[0].mean, mean):
+            before, origin = known
+            kept = origin >= 0
+            codes[kept] = before.codes[origin[kept]]
+            todo = np.flatnonzero(~kept)
+        for start in range(0, len(todo), batch):
+            rows = todo[start : start + batch]
+            codes[rows] = _encode(vectors[rows], mean)
+        return cls(mean, codes)
+
+    def search(self, query: Matrix, k: int, *, vectors: Matrix, mask: Mask | None = None) -> TopK:
+        """As `top_k(vectors, query, k, mask=mask)`, up to what the shortlist misses.
+
+        The shortlist grows with `k`. A mask that admits few rows is scanned exactly.
+        """
+        _check(vectors, query, k, mask)
+        if len(self.codes) != len(vectors):
+            raise ValueError(f"a sketch of {len(self.codes)} vectors does not fit {len(vectors)} vectors")
+        if hasattr(vectors, "top_k"):
+            return cast(Searched, vectors).top_k(query, k, mask)
+        admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))
+        size = max(SHORTLIST, _PER_RESULT * k)
+        if admitted <= max(SCAN_LIMIT, size):
+            return top_k(vectors, query, k, mask=mask)
+        code = pack(products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
+        return _best(vectors, query, k, shortlist(code, self.codes, size, mask=mask))
+
+
+def _centre(vectors: Matrix) -> Matrix:
+    """The mean of the `CENTRE` vectors whose first numbers have the lowest hashes, whatever their rows."""
+    head = np.zeros((len(vectors), 4), np.float16)
+    for start, block in blocks(vectors):
+        head[start : start + len(block), : min(4, vectors.shape[1])] = block[:, :4]
+    keys = head.view(np.uint64)[:, 0]
+    mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
+    mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
+    chosen = np.argpartition(mixed, CENTRE)[:CENTRE] if len(mixed) > CENTRE else np.arange(len(mixed))
+    chosen = chosen[np.argsort(mixed[chosen], kind="stable")]
+    halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
+    mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
+    return mean
+
+
+def _near(mean: Matrix, other: Matrix) -> bool:
+    """Whether two centres differ by no more than the means of two samples of `CENTRE` unit vectors do."""
+    spread = max(0.0, 1 - float(other @ other))
+    return mean.shape == other.shape and float(np.sum((mean - other) ** 2)) <= 2 * spread / CENTRE
+
+
+def _encode(vectors: Matrix, mean: Matrix) -> Codes:
+    centred = vectors - mean
+    with one_thread() if len(centred) < _FEW else nullcontext():
+        return pack(centred @ _planes(len(mean)).T > 0)
+
+
+def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:
+    """The rows whose codes differ in the fewest bits from a code, of equals the lower rows, ascending.
+
+    Parameters
+    ----------
+    code
+        Shape (words,).
+    codes
+        Shape (n, words); may be memory-mapped.
+    size
+        How many rows, where so many are admitted.
+    mask
+        Admitted rows, shape (n,); None admits all.
+    """
+    if native_available():
+        return _native.shortlist(code, np.ascontiguousarray(codes), _ALL if mask is None else mask, size)
+    distances = hamming(code, codes)
+    admitted = len(codes)
+    if mask is not None:
+        distances[~mask] = np.iinfo(distances.dtype).max
+        admitted = int(np.count_nonzero(mask))
+    return _smallest(distances, min(size, admitted))
+
+
+def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+    """Inner products of chosen rows, which are read where they lie if that can be, on one core.
+
+    A library of linear algebra would start its threads, for which many questions at once then wait.
+    """
+    if not isinstance(vectors, np.ndarray):
+        return vectors.products(query, rows)
+    if native_available():
+        vectors = np.ascontiguousarray(vectors, np.float32)
+        return _native.products(vectors, np.ascontiguousarray(query, np.float32), rows)
+    if 4 * len(rows) > len(vectors):  # gathering them would cost more
+        return (np.asarray(vectors) @ query)[rows]
+    return np.asarray(vectors[rows]) @ query
+
+
+def _smallest(distances: NDArray[np.uint16], size: int) -> Rows:
+    """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
+    if not size:
+        return np.zeros(0, np.int64)
+    border = np.partition(distances, size - 1)[size - 1]
+    below, at = np.flatnonzero(distances < border), np.flatnonzero(distances == border)
+    return np.sort(np.concatenate([below, at[: size - len(below)]]))

@@ -1,0 +1,297 @@
+"""Building the hierarchy: augment, cluster, report, embed, and again on the communities (Alg. 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._memory import release
+from stratagraph.kernels.augment import Known
+from stratagraph.kernels.hamming import native_available
+from stratagraph.methods.archrag.clustering import Recipe
+from stratagraph.methods.archrag.communities import CommunityWriter, Written
+from stratagraph.methods.archrag.config import ArchRAGConfig
+from stratagraph.methods.archrag.index import CHANGES, ZEROS, index_arrays, opened
+from stratagraph.methods.archrag.levels import Level, Partition, entity_level, partition
+from stratagraph.methods.archrag.neighbours import Neighbours
+from stratagraph.methods.archrag.ranking import calibration_arrays
+from stratagraph.methods.archrag.unchanged import Unchanged
+from stratagraph.methods.archrag.unchanged import arrays as unchanged_arrays
+from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
+from stratagraph.methods.base import Built, Corpus, Graph, Stored
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
+from stratagraph.pipeline.kept_nodes import BY_MODEL, joined, stored_vectors
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import Carried
+
+RECIPE = "recipe"
+"""Name of the array that holds the fingerprint of the recipe by which the communities were made."""
+ADDED = "entities.added"
+"""Name of the array of the edges of similarity between entities, which an update keeps."""
+ADDED_ABOVE = "communities.added"
+"""Name of the array of those between communities of one level, by their rows."""
+_MANY, _MANY_COMPARED = 4, 16
+"""Where more than one in so many nodes look for neighbours, all do: that is faster than one by one. The
+second is of nodes that are compared with all others; through the previous index it takes less."""
+
+
+async def build(
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: ArchRAGConfig,
+    previous: Stored | None,
+    regroup: bool = False,
+) -> Built:
+    """Build the hierarchy over a corpus' graph.
+
+    If a `previous` index was clustered by the same recipe, its communities are where the update starts:
+    entities that are new, or linked with others than before, may move, and the rest stays. Where too much
+    is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
+    (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Edges of similarity stay until
+    much more changed (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
+    """
+    threads = os.cpu_count() or 1
+    recipe = _recipe(config, threads)
+    entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
+    same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
+    warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
+    writer = CommunityWriter(corpus, gate, previous, config.summary_tokens)
+    unchanged = Unchanged(graph, gate, previous, config)
+    level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
+    while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
+        lapsed = warm_start.drift.lapsed
+        edges = None if lapsed else await asyncio.to_thread(_known_edges, graph, level, previous)
+        found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
+        if found is None:
+            break
+        if previous is None:
+            await asyncio.to_thread(release)
+        warm_start.ascend(found.labels, found.count)
+        with gate.stage(f"report level {level.number + 1}", found.joined):
+            known = await asyncio.to_thread(unchanged.rows, level, found)
+            written = await writer.write(level, found, known)
+        hierarchy.add(written, found)
+        level = written.level(level.number + 1, found)
+    linked = None if regroup else previous
+    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, previous, linked)
+    arrays |= (
+        entities.arrays(hierarchy.parents()[0])
+        | warm_start.drift.arrays()
+        | unchanged_arrays(hierarchy.by_model(), config)
+        | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
+    )
+    return Built(hierarchy.nodes(), arrays, complete=bool(arrays[BY_MODEL].all()))
+
+
+def layer_vectors(
+    graph: Graph, vectors: Vectors, starts: Sequence[int], joined: Sequence[int]
+) -> list[Vectors]:
+    """Vectors of the layers of C-HNSW: the entities', then those of each level's communities.
+
+    A community of one is its member, and not in the index a second time.
+
+    Parameters
+    ----------
+    vectors
+        Of all communities, level by level.
+    starts, joined
+        Where each level begins in `vectors`, and how many of its communities have several members. These
+        come first.
+    """
+    above = [vectors[start : start + count] for start, count in zip(starts, joined, strict=True)]
+    return [graph.vectors, *above]
+
+
+def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
+    return Recipe(
+        config.augmentation,
+        config.clustering,
+        config.neighbours,
+        config.quantile,
+        config.resolution,
+        config.max_community,
+        config.seed,
+        threads,
+    )
+
+
+def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
+    """The edges of similarity that the previous index added to a level, as far as both ends are as they were.
+
+    Who looks for neighbours: what is new or has another vector, whoever had an edge with such a one or with
+    one that went, and who has lost all edges of its own and so must not fail for being unlike others.
+    None if there are no such edges, or if so many nodes look that it is faster if all do.
+    """
+    name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, "entities.keys")
+    if previous is None or graph.before is None or name not in previous.arrays:
+        return None
+    origin, same = (each[: level.size] for each in (level.before.origin, level.before.same))
+    alike = same if level.number else graph.before.alike
+    kept = np.flatnonzero(alike & (origin >= 0))
+    rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
+    rows[origin[kept]] = kept
+    edges = rows[previous.arrays[name]]
+    whole = (edges >= 0).all(axis=1)
+    looking = ~(same & alike) | _unlinked(graph, level)
+    left = edges[~whole].ravel()
+    looking[left[left >= 0]] = True
+    neighbours = None
+    if level.number == 0 and native_available() and CHANGES in previous.arrays:
+        fresh = np.flatnonzero(~alike)
+        neighbours = Neighbours(graph.vectors, opened(previous.arrays), rows, fresh)
+    if (_MANY_COMPARED if neighbours is None else _MANY) * np.count_nonzero(looking) > level.size:
+        return None
+    nearest = None if neighbours is None else neighbours.nearest
+    return Known(edges[whole], np.flatnonzero(looking), nearest)
+
+
+def _unlinked(graph: Graph, level: Level) -> NDArray[np.bool_]:
+    """The nodes without edges that have lost some; above the entities, where it is not known, all without."""
+    alone: NDArray[np.bool_] = _degrees(level.ends, level.size) == 0
+    if level.number or graph.before is None:
+        return alone
+    before = graph.before.stored.arrays
+    degrees = _degrees(before["relations.ends"], int(before["counts"][0]))
+    origin = level.before.origin[: level.size]
+    return np.asarray(alone & (origin >= 0) & (degrees[origin] > 0))
+
+
+def _degrees(ends: Rows, count: int) -> NDArray[np.int64]:
+    return np.bincount(ends.ravel(), minlength=count)
+
+
+def _partitioned(
+    level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink: float, edges: Known | None
+) -> Partition | None:
+    """The communities of a level; None if they are nearly as many as its nodes."""
+    most = (1 - min_shrink) * level.size
+    initial = warm_start.initial()
+    found = partition(level, recipe, initial, warm_start.drift, edges)
+    if found.count > most and initial is not None:
+        found = partition(level, recipe, None, warm_start.drift)
+    return found if found.count <= most else None
+
+
+class _Hierarchy:
+    """The levels made so far."""
+
+    def __init__(self, entities: int) -> None:
+        self.levels: list[Written] = []
+        self.partitions: list[Partition] = []
+        self.starts: list[int] = []
+        self._size = 0
+        self._parents = [np.full(entities, -1, np.int64)]
+
+    def add(self, written: Written, found: Partition) -> None:
+        """The communities of the next level."""
+        self.starts.append(self._size)
+        self._parents[-1] = found.labels + self._size
+        self._parents.append(np.full(found.count, -1, np.int64))
+        self._size += found.count
+        self.levels.append(written)
+        self.partitions.append(found)
+
+    def nodes(self) -> Carried:
+        """All communities, level by level."""
+        return joined(self.levels)
+
+    def by_model(self) -> list[NDArray[np.bool_]]:
+        """Whether a model wrote the reports of each level, or nobody had to."""
+        return [
+            each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
+            for each in self.levels
+        ]
+
+    def added(self) -> dict[str, NDArray[np.int32]]:
+        """The edges of similarity of all levels but the highest, which has none."""
+        own, *above = [each.added for each in self.partitions]
+        pairs = [edges + start for edges, start in zip(above, self.starts, strict=False)]
+        none = np.zeros((0, 2), np.int64)
+        return {
+            ADDED: own.astype(np.int32),
+            ADDED_ABOVE: np.concatenate([none, *pairs]).astype(np.int32),
+        }
+
+    def rows_before(self, graph: Graph, previous: Stored | None) -> list[Rows] | None:
+        """Of each layer of C-HNSW the row that each node had there, if its vector is the same, or -1."""
+        if previous is None or graph.before is None:
+            return None
+        entities = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
+        starts = previous.arrays["levels.starts"].tolist()
+        sizes = previous.arrays["levels.joined"].tolist()
+        found = [entities]
+        for number, (level, count) in enumerate(zip(self.levels, self.joined, strict=True)):
+            rows = np.full(count, -1, np.int64)
+            if number < len(starts):
+                rows = level.before[:count] - starts[number]
+                rows[(rows < 0) | (rows >= sizes[number])] = -1
+            found.append(rows)
+        return found
+
+    def text_keys(self) -> list[Keys]:
+        """The keys of the texts of each level."""
+        return [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in self.levels]
+
+    @property
+    def joined(self) -> list[int]:
+        """Communities of several members, by level."""
+        return [each.joined for each in self.partitions]
+
+    def vectors(self, dimension: int) -> Vectors:
+        """Of all communities, level by level."""
+        return np.concatenate(
+            [np.zeros((0, dimension), np.float32), *(each.all_vectors for each in self.levels)]
+        )
+
+    def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The node row of each entity's community, and of each community's own; -1 at the top."""
+        return self._parents[0], np.concatenate([np.zeros(0, np.int64), *self._parents[1:]])
+
+    def children(self) -> list[NDArray[np.int64]]:
+        """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
+        links = []
+        below = len(self._parents[0])
+        for found in self.partitions:
+            members = np.arange(min(below, len(found.labels)))
+            parents = found.labels[members]
+            kept = parents < found.joined
+            links.append(np.column_stack([parents[kept], members[kept]]))
+            below = found.joined
+        return links
+
+
+def _arrays(
+    corpus: Corpus,
+    graph: Graph,
+    config: ArchRAGConfig,
+    hierarchy: _Hierarchy,
+    threads: int,
+    previous: Stored | None,
+    linked: Stored | None,
+) -> dict[str, NDArray[Any]]:
+    """What a search reads; C-HNSW goes on from that of `linked`."""
+    vectors = hierarchy.vectors(corpus.vectors.shape[1])
+    arrays: dict[str, NDArray[Any]] = {
+        VECTORS: stored_vectors(previous, VECTORS, hierarchy.nodes().before, vectors),
+        VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *hierarchy.text_keys()]),
+        "levels.starts": np.array(hierarchy.starts, np.int64),
+        "levels.joined": np.array(hierarchy.joined, np.int64),
+        "parents": hierarchy.parents()[1],
+    }
+    if hierarchy.partitions and config.augmentation == "knn":
+        arrays |= hierarchy.added()
+    if graph.entities:
+        layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
+        rows = hierarchy.rows_before(graph, linked)
+        arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked, rows)
+        zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
+        arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
+    return arrays

@@ -1,0 +1,87 @@
+"""The arrays of a hierarchy, checked once when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
+from stratagraph.methods.archrag.index import CHANGES, INDEX
+from stratagraph.methods.archrag.ranking import SAMPLED
+from stratagraph.methods.archrag.unchanged import SETTINGS
+from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.drift import check_drift
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.graph_checks import check_vectors
+from stratagraph.pipeline.kept_nodes import BY_MODEL
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+
+    Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    check_vectors(graph.stored.arrays)
+    with damage("archrag"):
+        checks = Checks(arrays)
+        check_drift(checks)
+        communities = checks.csr("sources", chunks, ascending=True)
+        checks.of("vectors", np.float32, (communities, dimension))
+        checks.rows("parents", communities, (communities,), start=-1)
+        checks.rows("entities.parents", communities, (graph.entities,), start=-1)
+        checks.of("entities.keys", np.uint64, (graph.entities,))
+        checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
+        checks.of(RECIPE, np.uint64, (1,))
+        if ADDED in arrays:
+            checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
+        if ADDED_ABOVE in arrays:
+            checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
+        if BY_MODEL in arrays:  # not in indexes of an earlier version
+            checks.of(BY_MODEL, np.bool_, (communities,))
+            checks.of(SETTINGS, np.int64, (None,))
+        layers = [graph.entities, *_joined(checks, communities)]
+        if graph.entities:
+            _check_layers(checks, layers, dimension)
+        if CHANGES in arrays:  # not in indexes of an earlier version
+            checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
+
+
+def _joined(checks: Checks, communities: int) -> list[int]:
+    """Communities of several members in each level; they are the first of their level."""
+    starts = checks.rows("levels.starts", communities, (None,))
+    borders = np.append(starts, communities)
+    if len(starts) and (starts[0] != 0 or (np.diff(borders) <= 0).any()):
+        raise ValueError(f"array 'levels.starts' holds {starts.tolist()}, of {communities} communities")
+    joined = checks.rows("levels.joined", communities + 1, starts.shape)
+    if (joined > np.diff(borders)).any():
+        raise ValueError(f"array 'levels.joined' holds {joined.tolist()}, more than the levels have")
+    counts: list[int] = joined.tolist()
+    return counts
+
+
+def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None:
+    found = checks.layers(INDEX)
+    if found != len(layers):
+        raise ValueError(f"array '{INDEX}layer{min(found, len(layers))}.alive' is missing, or one too many")
+    for level, size in enumerate(layers):
+        checks.of(f"{INDEX}layer{level}.alive", np.uint8, (size,))
+        checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
+        checks.rows(f"zeros{level}", size, (None,))
+    count = len(layers)
+    if checks.has(SAMPLED):
+        samples = checks.rows(SAMPLED, sum(layers), (None,))
+    else:  # in indexes of an earlier version
+        samples = checks.numbers("calibration.sample", np.float32, (None, dimension))
+        checks.numbers("calibration.means", np.float32, (count, dimension))
+    checks.borders("calibration.borders", len(samples), count)
+    sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
+    if sizes != list(layers):
+        raise ValueError(f"array 'calibration.sizes' holds {sizes}, not {list(layers)}")

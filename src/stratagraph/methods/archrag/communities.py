@@ -1,0 +1,170 @@
+"""The nodes of a level's communities: what each report is made of, what is taken over, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+
+import numpy as np
+
+from stratagraph._sync import while_reading
+from stratagraph.methods.archrag.clustering import Weights
+from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.carryover import VECTORS, CarryOver
+from stratagraph.pipeline.kept_nodes import KeptNodes
+from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.reading import read_lists
+from stratagraph.pipeline.reports import carried, write_reports
+from stratagraph.pipeline.statements import group_vectors
+from stratagraph.pipeline.summarize import Group
+from stratagraph.protocols import Corpus, Rows, Stored, Vectors
+from stratagraph.records import Node, content_id
+
+PROMPT = load_prompt("stratagraph.methods.archrag", "report")
+KIND = "community"
+TITLE_NAMES = 3
+"""Members whose names make the title of a report that no model wrote."""
+_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its report: its members, most connected first, and the relations between them."""
+
+    id: str
+    members: Sequence[Node]
+    relations: Sequence[str]
+    sources: Sequence[int]
+
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the members, then of the relations between them."""
+        return [*(member.text for member in self.members), *self.relations]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the most connected members, of a community the name of an entity in it."""
+        return telling(map(_name, self.members), TITLE_NAMES)
+
+    @property
+    def title(self) -> str:
+        """The title of a report that no model wrote."""
+        return ", ".join(self.names)
+
+
+@dataclass(frozen=True)
+class Written(KeptNodes):
+    """The communities of a level; `fresh_vectors` are those of `fresh`."""
+
+    fresh_vectors: Vectors
+
+    @cached_property
+    def all_vectors(self) -> Vectors:
+        """Of all of them, shape (communities, dimension)."""
+        return self.vectors(VECTORS, self.fresh_vectors)
+
+    def level(self, number: int, partition: Partition) -> Level:
+        """These communities as the next level."""
+        return Level(
+            number,
+            self.all_vectors,
+            partition.ends,
+            partition.weights,
+            (self.indptr, self.indices),
+            self.read,
+            lambda rows: [],
+            LevelBefore(self.before, self.before >= 0),
+        )
+
+
+class CommunityWriter:
+    """Makes the nodes of communities; reports that the previous index has are taken over."""
+
+    def __init__(self, corpus: Corpus, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
+        self._corpus = corpus
+        self._gate = gate
+        self._previous = previous
+        self._carry = CarryOver(previous, gate)
+        self._tokens = summary_tokens
+
+    async def write(self, level: Level, partition: Partition, before: Rows) -> Written:
+        """A node and a vector for each community of a level, in the order of the labels.
+
+        A community of one has no report: it is its member, with the member's vector. Nothing is read of those
+        that are as they were, whose previous rows are in `before`.
+        """
+        indptr, indices = community_sources(
+            partition.labels, partition.count, level.sources, self._corpus.size
+        )
+        members, edges = partition.members(), partition.inner_edges(level.ends)
+        degrees = inner_degrees(level, partition.labels)
+        made: list[int] = np.flatnonzero(before < 0).tolist()
+
+        def read(batch: Sequence[int]) -> list[Community]:
+            ordered = [_by_degree(members[row], degrees) for row in batch]
+            sources = [indices[indptr[row] : indptr[row + 1]].tolist() for row in batch]
+            return self._read(level, ordered, [edges[row] for row in batch], sources)
+
+        reads = (partial(read, made[start : start + _BATCH]) for start in range(0, len(made), _BATCH))
+        nodes = list(chain.from_iterable(await while_reading(reads, partial(self._nodes, level))))
+        joined = [members[row].tolist() for row in made if row < partition.joined]
+        embedded = await group_vectors(
+            nodes[: len(joined)], joined, level.vectors, stage="embed reports", carry=self._carry
+        )
+        alone = np.array([members[row][0] for row in made[len(joined) :]], np.int64)
+        vectors = np.concatenate([embedded, level.vectors[alone]])
+        return Written(before, nodes, indptr, indices, self._previous, vectors)
+
+    def _read(
+        self, level: Level, members: Sequence[Rows], edges: Sequence[Rows], sources: Sequence[Sequence[int]]
+    ) -> list[Community]:
+        """A batch of communities; nodes and relations are read at once for all of them."""
+        nodes = iter(level.read_nodes(np.concatenate(members).tolist()))
+        texts = iter(level.read_relations(np.concatenate(edges).tolist()))
+        communities = []
+        for rows, inner, chunks in zip(members, edges, sources, strict=True):
+            own = [next(nodes) for _ in rows]
+            relations = [text for text in [next(texts, "") for _ in inner] if text]
+            communities.append(Community(self._id(level.number + 1, own, relations), own, relations, chunks))
+        return communities
+
+    def _id(self, number: int, members: Sequence[Node], relations: Sequence[str]) -> str:
+        """Changes exactly when anything does that the report is made of, but for the order of members."""
+        ids, texts = sorted(node.id for node in members), sorted(node.text for node in members)
+        sizes = (str(number), str(self._tokens), str(len(ids)))
+        return content_id("archrag", KIND, *sizes, *ids, *texts, *sorted(relations))
+
+    async def _nodes(self, level: Level, communities: Sequence[Community]) -> list[Node]:
+        """The nodes of a batch of communities."""
+        joined = [each for each in communities if len(each.members) > 1]
+        known = self._carry.nodes([each.id for each in joined])
+        missing = [each for each in joined if each.id not in known]
+        lists = [each.sources if self._gate.has_llm else () for each in missing]  # of what a model is asked
+        sources = read_lists(self._corpus.ids, lists)
+        groups = [Group(each.title, each.texts, ids) for each, ids in zip(missing, sources, strict=True)]
+        reports = await write_reports(groups, self._gate, prompt=PROMPT, max_tokens=self._tokens)
+        written = dict(zip((each.id for each in missing), reports, strict=True))
+        nodes = []
+        for each in communities:
+            if len(each.members) == 1:
+                text, report = each.members[0].text, {"title": _name(each.members[0])}
+            elif each.id in known:
+                text, report = known[each.id].text, carried(known[each.id])
+            else:
+                text, report = written[each.id].text, written[each.id].extra
+            extra = {**report, "names": each.names, "members": [member.id for member in each.members]}
+            nodes.append(Node(each.id, KIND, level.number + 1, text, each.sources, extra))
+        return nodes
+
+
+def _by_degree(members: Rows, degrees: Weights) -> Rows:
+    return members[np.lexsort((members, -degrees[members]))]
+
+
+def _name(node: Node) -> str:
+    """An entity's name; a community's first."""
+    return str(node.extra["name"] if node.kind == "entity" else node.extra["names"][0])

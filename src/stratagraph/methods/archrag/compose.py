@@ -1,0 +1,208 @@
+"""The prompt of an answer by adaptive filtering: scored points of each level, merged (Eq. 3 and 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+
+from stratagraph.methods.archrag.abstractness import settled
+from stratagraph.methods.archrag.config import ArchRAGOptions
+from stratagraph.methods.archrag.ranking import level_weights
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.structured import json_as
+from stratagraph.pipeline.answer import Draft
+from stratagraph.pipeline.answer import compose as compose_directly
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.results import Citation, CountTokens, Hit, Retrieval, clip
+
+FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
+MERGE_PROMPT = load_prompt("stratagraph.methods.archrag", "merge")
+MOST_POINTS = 6
+"""Points that a level's analysis is asked for at most; fewer where there are many levels."""
+ALL_POINTS = 24
+"""Points that the analyses of all levels are asked for together; each level is asked for at least two."""
+_LONGEST_POINT = 120
+_LEAST_TEXT = 40  # tokens per hit; the last hits, and the last levels, are not shown where they have fewer
+_WHOLE = re.compile(r"\d{1,6}")
+
+
+class PointSchema(BaseModel):
+    """A point of an analysis: what is said, how much it matters (0 to 100), and by which texts."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    description: str = Field(min_length=1, description="One fact or finding, in a sentence")
+    score: float = Field(default=0.0, description="From 0 to 100, how much it helps to answer the question")
+    sources: list[int] = Field(default_factory=list, description="Numbers of the texts that say it")
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        """Numbers as they may be written: `2`, `"2, 5"`, `["[2]"]`."""
+        return [int(number) for number in _WHOLE.findall(str(given))]
+
+
+class AnalysisSchema(BaseModel):
+    """The analysis of one level; without points if nothing there is relevant to the question."""
+
+    points: list[PointSchema]
+
+    @field_validator("points", mode="wrap")
+    @classmethod
+    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Drop the points that cannot be read, if there are others."""
+        try:
+            return read(given)
+        except ValidationError as error:
+            if not isinstance(given, list):
+                raise
+            wrong = {detail["loc"][0] for detail in error.errors()}
+            kept = [point for place, point in enumerate(given) if place not in wrong]
+            if not kept:
+                raise
+            return read(kept)
+
+
+_POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 5
+"""What estimates expect of a level."""
+
+FILTER = Task(
+    name=FILTER_PROMPT.name,
+    prompt=FILTER_PROMPT,
+    parse=json_as(AnalysisSchema),
+    placeholder=lambda values: AnalysisSchema(points=_POINTS),
+    schema=AnalysisSchema,
+    expected_output_tokens=250,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point with the places of the hits that support it."""
+
+    text: str
+    score: float
+    places: tuple[int, ...]
+
+
+async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: ArchRAGOptions) -> Draft:
+    """The last prompt of an answer.
+
+    One call per level shows the model the level's hits; it answers with scored points and the numbers of the
+    hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
+    levels, best first, go into the last prompt until half of `max_tokens` is spent (Eq. 4). Points without a
+    score, or without a supporting hit, are left out. If no point is left, if the model cannot write
+    them, and in mode `direct`, the last prompt contains the hits themselves.
+    """
+    if options.mode == "direct":
+        return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
+    points = await _analysed(retrieval, gate, max_tokens)
+    weights = await _weights(retrieval, gate, options)
+    ranked = sorted(
+        points, key=lambda point: (-point.score * weights[_level(retrieval, point)], point.places)
+    )
+    lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
+    if not lines:
+        return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
+    values = {"points": "\n".join(lines), "question": retrieval.query}
+    citations = tuple(Citation.of(place + 1, retrieval.hits[place]) for place in sorted(cited))
+    return Draft(MERGE_PROMPT, values, citations)
+
+
+async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[Point]:
+    """The points of all levels, each level's hits in one call."""
+    groups = _groups(retrieval)
+    room = max(1, max_tokens // _LEAST_TEXT)
+    groups = sorted(sorted(groups, key=min)[:room], key=lambda places: _group(retrieval.hits[places[0]]))
+    share = max_tokens // max(1, len(groups))
+    shown = [places[: max(1, share // _LEAST_TEXT)] for places in groups]
+    most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
+    items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
+    with gate.stage("filter", len(items)):
+        answers = await gate.map(FILTER, items, required=False)
+    points = []
+    for places, answer in zip(shown, answers, strict=True):
+        for point in () if answer is None else answer.points[:most]:
+            named = {number - 1 for number in point.sources} & set(places)
+            if point.score > 0 and named:
+                text = clip(point.description, _LONGEST_POINT, gate.count_tokens)
+                points.append(Point(text, min(point.score, 100.0), tuple(sorted(named))))
+    return points
+
+
+def _groups(retrieval: Retrieval) -> list[list[int]]:
+    """The places of the hits of each level, in their order."""
+    order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
+    return [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
+
+
+async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
+    """The weight of each level's points: the factor given, tilted where abstractness is given or judged."""
+    levels = sorted({hit.level for hit in retrieval.hits})
+    judged = (await settled(retrieval.query, options, gate)).abstractness
+    abstractness = None if isinstance(judged, str) else judged
+    factors = level_weights(levels, max(levels, default=0), abstractness, options.level_weights)
+    return dict(zip(levels, factors, strict=True))
+
+
+def _level(retrieval: Retrieval, point: Point) -> int:
+    return retrieval.hits[point.places[0]].level
+
+
+def _group(hit: Hit) -> tuple[bool, int]:
+    """Passages are analysed apart from entities, though both have level 0."""
+    return hit.kind == "chunk", hit.level
+
+
+def _item(
+    retrieval: Retrieval, places: Sequence[int], tokens: int, most: int, count_tokens: CountTokens
+) -> CallItem:
+    hits = [retrieval.hits[place] for place in places]
+    texts = fitted([hit.text for hit in hits], tokens - 6 * len(hits), count_tokens)
+    shown = "\n".join(f"[{place + 1}] {text}" for place, text in zip(places, texts, strict=True) if text)
+    sources = sorted({source for hit in hits for source in hit.sources})
+    name = f"level {hits[0].level} of {retrieval.query}"
+    return CallItem({"texts": shown, "question": retrieval.query, "most": str(most)}, name, sources)
+
+
+def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
+    """Texts cut to fit a number of tokens together: long texts share what short ones leave over."""
+    costs = [count_tokens(text) for text in texts]
+    left, limit = max(tokens, 0), 0
+    for place, cost in enumerate(sorted(costs)):
+        limit = left // (len(costs) - place)
+        if cost > limit:
+            break
+        left -= cost
+        limit = cost
+    return [
+        text if cost <= limit else clip(text, limit, count_tokens) if limit else ""
+        for text, cost in zip(texts, costs, strict=True)
+    ]
+
+
+def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> tuple[list[str], set[int]]:
+    """Points as lines with their citations, as many as fit, and the places that they cite."""
+    lines: list[str] = []
+    cited: set[int] = set()
+    for point in points:
+        numbers = "".join(f"[{place + 1}]" for place in point.places)
+        line = f"- (score {point.score:.0f}) {point.text} {numbers}"
+        tokens -= count_tokens(line) + 1
+        if tokens < 0:
+            break
+        lines.append(line)
+        cited.update(point.places)
+    return lines, cited

@@ -1,0 +1,209 @@
+"""One level of the hierarchy as an attributed graph, its partition, and the graph of the next (Alg. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.kernels.augment import Known, added
+from stratagraph.kernels.partition import community_graph
+from stratagraph.kernels.ranges import split
+from stratagraph.methods.archrag.clustering import Recipe, Weights
+from stratagraph.methods.archrag.warm_start import InitialPartition
+from stratagraph.pipeline.carryover import Labels
+from stratagraph.pipeline.drift import Drift, communities_measured
+from stratagraph.pipeline.graph import Graph
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import Node
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBefore:
+    """The nodes and edges of a level, seen from the previous index.
+
+    Parameters
+    ----------
+    origin
+        The row that each node had, or -1; at level 0 then that of each edge, whose texts are nodes too.
+    same
+        Whether these are as they were, sources and all.
+    """
+
+    origin: Rows
+    same: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The nodes of a level and the edges between them.
+
+    Parameters
+    ----------
+    number
+        0 for the entities.
+    vectors
+        Shape (nodes, dimension).
+    ends, weights
+        Edges: the relations at level 0, above it the number of edges that cross between two communities
+        (ERRATA A3).
+    sources
+        Chunk rows of node i: `sources[1][sources[0][i]:sources[0][i + 1]]`.
+    read_nodes
+        The nodes at some rows.
+    read_relations
+        Texts of the edges at some rows; none above level 0, whose edges have no text.
+    before
+        What of the level was so in the previous index.
+    """
+
+    number: int
+    vectors: Vectors
+    ends: Rows
+    weights: Weights
+    sources: tuple[Rows, Rows]
+    read_nodes: Callable[[Sequence[int]], Sequence[Node]]
+    read_relations: Callable[[Sequence[int]], list[str]]
+    before: LevelBefore
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The communities of a level.
+
+    Parameters
+    ----------
+    labels
+        The community of each node, shape (nodes,). Communities of several members come before those of one.
+    count, joined
+        How many communities there are, and how many of these have several members.
+    ends, weights
+        The graph of the communities.
+    added
+        The edges of similarity that the level got, shape (edges, 2).
+    """
+
+    labels: Labels
+    count: int
+    joined: int
+    ends: Rows
+    weights: Weights
+    added: Rows
+
+    def members(self) -> list[Rows]:
+        """Rows of each community's members, ascending."""
+        return split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
+
+    def of_edges(self, ends: Rows) -> Labels:
+        """The community that each edge is inside of, or -1."""
+        own = self.labels[ends]
+        return np.where(own[:, 0] == own[:, 1], own[:, 0], -1)
+
+    def inner_edges(self, ends: Rows) -> list[Rows]:
+        """Rows of the edges inside each community, ascending."""
+        own = self.of_edges(ends)
+        inside = np.flatnonzero(own >= 0)
+        order = inside[np.argsort(own[inside], kind="stable")]
+        return split(order, np.bincount(own[inside], minlength=self.count))
+
+
+def entity_level(graph: Graph) -> Level:
+    """The corpus' graph as level 0."""
+    indptr, indices = graph.sources
+
+    def relations(rows: Sequence[int]) -> list[str]:
+        return graph.stored.texts([graph.entities + row for row in rows])
+
+    return Level(
+        0,
+        graph.vectors,
+        graph.ends,
+        np.asarray(graph.weights, np.float64),
+        (indptr[: graph.entities + 1], indices),
+        graph.stored.nodes,
+        relations,
+        _before(graph),
+    )
+
+
+def _before(graph: Graph) -> LevelBefore:
+    """Of entities and relations."""
+    count = graph.entities + graph.relations
+    if graph.before is None:
+        return LevelBefore(np.full(count, -1, np.int64), np.zeros(count, np.bool_))
+    return LevelBefore(graph.before.origin[:count], graph.before.same[:count])
+
+
+def partition(
+    level: Level,
+    recipe: Recipe,
+    initial: InitialPartition | None,
+    drift: Drift,
+    known: Known | None = None,
+) -> Partition:
+    """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
+
+    Where it has drifted, all nodes may move; if that is not enough, the level is clustered anew
+    (`pipeline.drift`). The edges of similarity that are `known` stay, unless there is no partition to go on
+    from.
+    """
+    known = None if initial is None else known
+    ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)
+    name, measure = f"level{level.number}", partial(communities_measured, ends, weights)
+
+    def anew() -> Labels:
+        return recipe.clustered(level.vectors, ends, weights)
+
+    def moved(start: InitialPartition, movable: NDArray[np.bool_]) -> Labels:
+        return recipe.moved(ends, weights, start.labels, movable)
+
+    if initial is None:
+        labels = drift.anew(name, level.size, anew, measure)
+    else:
+        everything = np.ones(level.size, np.bool_)
+        ways = [partial(moved, initial, initial.movable), partial(moved, initial, everything)]
+        labels = drift.settled(name, level.size, ways, anew, measure)
+    labels, count, joined = _numbered(labels)
+    crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
+    return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
+
+
+def community_sources(
+    labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int
+) -> tuple[Rows, Rows]:
+    """The chunk rows of each community, one after the other: the union of its members', ascending."""
+    indptr, indices = sources
+    nodes = len(labels)
+    members = csr_array((np.ones(nodes, np.int32), (labels, np.arange(nodes))), shape=(count, nodes))
+    chunks_of_nodes = csr_array(
+        (np.ones(int(indptr[-1]), np.int32), indices[: indptr[-1]], indptr), shape=(nodes, chunks)
+    )
+    found = (members @ chunks_of_nodes).tocsr()
+    found.sort_indices()
+    return found.indptr.astype(np.int64), found.indices
+
+
+def inner_degrees(level: Level, labels: Labels) -> Weights:
+    """The weighted degree of each node inside its community, shape (nodes,)."""
+    inside = labels[level.ends[:, 0]] == labels[level.ends[:, 1]]
+    ends, weights = level.ends[inside], level.weights[inside]
+    found = np.bincount(ends.ravel(), np.repeat(weights, 2), minlength=level.size)
+    return found.astype(np.float64)
+
+
+def _numbered(labels: Labels) -> tuple[Labels, int, int]:
+    """Labels such that communities of several members come before those of one."""
+    sizes = np.bincount(labels)
+    order = np.argsort(sizes == 1, kind="stable")
+    rank = np.empty(len(sizes), np.int64)
+    rank[order] = np.arange(len(sizes))
+    return rank[labels], len(sizes), int(np.count_nonzero(sizes > 1))

@@ -1,0 +1,185 @@
+"""One ranking of several levels, in which none crowds out the others.
+
+Similarities of two levels cannot be compared: reports are longer and more alike than entities, and of many
+nodes the best is good by chance. So a similarity s counts by how far it stands out of its background,
+
+    score = weight * (s - mean) / (deviation * sqrt(2 ln n)),
+
+with the mean and the deviation of the question's similarities to a background of `SAMPLE` nodes, for a level
+of n. The background of a level is a fixed sample of it; of a level that has fewer nodes, all of them and a
+sample of the levels below, so that a level of one or two nodes is not measured by itself. Of n independent
+normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what the best of a level would
+have by chance. A score below 0 is divided by the weight.
+
+Each level has a share of the results in proportion to its weight. It gets half of that share first (one
+result at least, where there are as many results as levels), and more than twice as much only where the others
+have nothing left. Scores decide the rest, and the order; of equal scores that of the level of more weight
+comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.topk import products
+from stratagraph.protocols import Rows, Vectors
+
+Weights = NDArray[np.float64]
+SAMPLE = 128
+"""Nodes of a background, where there are as many."""
+SAMPLED = "calibration.rows"
+"""The array of the nodes in the backgrounds of all levels, counted through these."""
+LEAST_SAMPLE = 16
+"""A smaller background is completed with texts that have nothing to do with any question (a cosine of 0)."""
+TILT = 0.5
+"""How far an abstract question raises the highest level and lowers the lowest, and the other way round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What similarities to the nodes of each level are measured by.
+
+    Parameters
+    ----------
+    means
+        The mean vector of each level's background, shape (levels, dimension).
+    sample
+        Vectors of the backgrounds of all levels, one after the other.
+    borders
+        Where each level's background begins in them, and the end, shape (levels + 1,).
+    sizes
+        Nodes of each level, shape (levels,).
+    """
+
+    means: Vectors
+    sample: Vectors
+    borders: Rows
+    sizes: Rows
+
+    @classmethod
+    def of(cls, layers: Sequence[Vectors], seed: int) -> Calibration:
+        """Of levels with these vectors, the lowest first; zero vectors are in no background."""
+        zeros = [np.flatnonzero(~layer.any(axis=1)) for layer in layers]
+        return cls.from_arrays(calibration_arrays([len(layer) for layer in layers], zeros, seed), layers)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], layers: Sequence[Vectors]) -> Calibration:
+        """From `calibration_arrays` and the vectors of the levels."""
+        borders, sizes = np.array(arrays["calibration.borders"]), np.array(arrays["calibration.sizes"])
+        if SAMPLED not in arrays:  # an earlier version stored the vectors a second time
+            means, sample = np.array(arrays["calibration.means"]), np.array(arrays["calibration.sample"])
+            return cls(means, sample, borders, sizes)
+        rows, starts = arrays[SAMPLED], np.cumsum([0, *sizes])
+        levels = np.searchsorted(starts, rows, "right") - 1
+        sample = np.empty((len(rows), layers[0].shape[1]), np.float32)
+        for level in np.unique(levels).tolist():
+            own = levels == level
+            sample[own] = layers[level][rows[own] - starts[level]]
+        found = np.split(sample, borders[1:-1])
+        means = np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in found])
+        return cls(means.astype(np.float32), sample, borders, sizes)
+
+    def measures(self, query: Vectors) -> tuple[Weights, Weights]:
+        """Mean of the similarities to a level's background, and what one unit of the score is, by level.
+
+        A deviation is at least that of directions drawn at random, 1 / sqrt(dimension).
+        """
+        mean = _cosines(self.means, query)  # not by a library of linear algebra, whose threads would wait
+        background = _cosines(self.sample, query)
+        counts = np.diff(self.borders)
+        total = np.maximum(counts, LEAST_SAMPLE)
+        level = np.repeat(np.arange(len(counts)), counts)
+        squares = np.bincount(level, background**2, len(counts)) / total
+        variance = np.maximum(squares - mean**2, 1 / len(query))
+        return mean, np.sqrt(variance) * np.sqrt(2 * np.log(np.maximum(self.sizes, 2)))
+
+
+def _cosines(vectors: Vectors, query: Vectors) -> Weights:
+    return products(vectors, query, np.arange(len(vectors))).astype(np.float64)
+
+
+def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, weights: Weights) -> Weights:
+    """The score of each similarity by its level's measures, all of shape (n,)."""
+    raised = (similarities - mean) / unit
+    return np.where(raised > 0, raised * weights, raised / weights)
+
+
+def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -> dict[str, NDArray[Any]]:
+    """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels.
+
+    `sizes` are those of the levels, and `zeros` the rows of their zero vectors.
+    """
+    starts = np.cumsum([0, *sizes])
+    layers = [np.delete(np.arange(size), rows) for size, rows in zip(sizes, zeros, strict=True)]
+    found = [_background(layers[: level + 1], starts, seed) for level in range(len(layers))]
+    return {
+        SAMPLED: np.concatenate(found),
+        "calibration.borders": np.cumsum([0, *map(len, found)], dtype=np.int64),
+        "calibration.sizes": np.array(sizes, np.int64),
+    }
+
+
+def _background(layers: Sequence[Rows], starts: Rows, seed: int) -> Rows:
+    """Nodes that the last of some levels is measured by: its own, and where these are few, those below."""
+    parts: list[Rows] = []
+    missing = SAMPLE
+    for layer, start in zip(reversed(layers), starts[len(layers) - 1 :: -1], strict=True):
+        rows = _sampled(layer, missing, seed)
+        parts.append(start + rows)
+        missing -= len(rows)
+        if missing <= 0:
+            break
+    return np.concatenate(parts)
+
+
+def _sampled(rows: Rows, most: int, seed: int) -> Rows:
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    return rows
+
+
+def level_weights(
+    levels: Sequence[int], top: int, abstractness: float | None, factors: Mapping[int, float]
+) -> list[float]:
+    """The weight of each level: its factor, tilted towards higher levels by how abstract a question is.
+
+    With h the height of a level, from 0 to 1 at the `top`, and a the abstractness, the tilt is
+    1 + TILT * (2a - 1) * (2h - 1).
+    """
+    lean = 0.0 if abstractness is None else TILT * (2 * abstractness - 1)
+    return [factors.get(level, 1.0) * (1 + lean * (2 * level / top - 1 if top else 0.0)) for level in levels]
+
+
+def select(
+    scores: NDArray[np.float32], groups: NDArray[np.integer], weights: Sequence[float], k: int
+) -> Rows:
+    """The places of the best `k` candidates under the rule above, best first.
+
+    Parameters
+    ----------
+    scores
+        Shape (n,).
+    groups
+        The level of each candidate as a place in `weights`, shape (n,).
+    """
+    shares = k * np.asarray(weights) / sum(weights)
+    order = np.lexsort((-shares[groups], -scores))
+    if len(order) <= k:
+        return order
+    ranked = list(zip(order.tolist(), groups[order].tolist(), strict=True))
+    chosen: set[int] = set()
+    taken = [0] * len(weights)
+    least = np.maximum(np.floor(shares / 2), float(k >= len(weights)))
+    for bounds in (least.tolist(), np.ceil(2 * shares).tolist(), [float(k)] * len(weights)):
+        for place, group in ranked:
+            if len(chosen) == k:
+                break
+            if taken[group] < bounds[group] and place not in chosen:
+                chosen.add(place)
+                taken[group] += 1
+    return np.array([place for place, _ in ranked if place in chosen], np.int64)

@@ -1,0 +1,41 @@
+"""HiRAG: retrieval-augmented generation with hierarchical knowledge (with ERRATA H1-H5).
+
+=====================================  ==================================================================
+paper                                  here
+=====================================  ==================================================================
+4.1 Gaussian mixtures (eq. 8)          `kernels.mixture.soft_clusters`; kept under updates by `clusters`
+4.1 summary entities, meta types       `naming`: by the model, or from its central members; `prompts`
+4.1 HiIndex (Alg. 1)                   `layers.build_layers`
+4.1 communities, reports               `communities.build_communities`, `pipeline.reports`
+4.2 HiRetrieval (Alg. 2)               `search.BridgeSearcher`
+4.2 reasoning paths (eq. 14-16)        `bridge.LayeredGraph`, `kernels.paths`
+4.2 three-level context                `compose.compose`
+5.3 w/o bridge                         `HiRAGOptions.mode`
+5.4 cluster sparsity (eq. 17)          `kernels.mixture.sparsity`
+=====================================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.hirag.build import build
+from stratagraph.methods.hirag.checks import check_arrays
+from stratagraph.methods.hirag.compose import compose
+from stratagraph.methods.hirag.config import HiRAGConfig, HiRAGOptions
+from stratagraph.methods.hirag.search import BridgeSearcher
+
+METHOD = Method(
+    "hirag",
+    HiRAGConfig,
+    HiRAGOptions,
+    build,
+    check_arrays,
+    BridgeSearcher,
+    compose=compose,
+    answer_k=40,
+    answer_length="full",
+    node_share=NODE_SHARE,
+    needs_vectors=True,
+)
+
+__all__ = ["METHOD", "HiRAGConfig", "HiRAGOptions"]

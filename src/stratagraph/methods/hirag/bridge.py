@@ -1,0 +1,162 @@
+"""The arrays of a layered graph at query time, and the bridge between its communities (HiRAG Alg. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.paths import Adjacency, shortest_paths
+from stratagraph.kernels.topk import products
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.protocols import Rows, Stored, Vectors
+
+Mask = NDArray[np.bool_]
+Scores = NDArray[np.float32]
+
+LARGE = 128
+"""Members from which a community is large: its key entities are then chosen among those entities of the whole
+graph that are most similar to the question, instead of scanning the community."""
+SIMILAR = 64
+"""How many entities of the whole graph are looked up for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """What connects the key entities.
+
+    Attributes
+    ----------
+    keys
+        Key entities, community by community.
+    paths
+        The shortest path between each key entity and the next, where there is one.
+    unreachable
+        Pairs without a path.
+    """
+
+    keys: Sequence[int]
+    paths: Sequence[Sequence[int]]
+    unreachable: Sequence[tuple[int, int]]
+
+    @property
+    def entities(self) -> Rows:
+        """All entities on the paths, in the order of the paths."""
+        return np.array(list(dict.fromkeys(row for path in self.paths for row in path)), np.int64)
+
+
+class LayeredGraph:
+    """Entities of all layers in one numbering: the graph's entities, then the summary entities."""
+
+    def __init__(self, graph: Graph, stored: Stored) -> None:
+        arrays = stored.arrays
+        self.base = graph.entities
+        self.relations = graph.relations
+        self.summaries, self.communities, _ = (int(count) for count in arrays["counts"])
+        self._base_vectors = graph.vectors
+        own = arrays["vectors"]
+        self._summary_vectors = own[: self.summaries]
+        self._report_vectors = own[self.summaries : self.summaries + self.communities]
+        self._entities = Nearest(graph.vectors, arrays, "entities")
+        self._summaries = Nearest(self._summary_vectors, arrays, "summaries")
+        self._labels: NDArray[np.int32] = arrays["communities.labels"]
+        self._members: tuple[Rows, NDArray[np.int32]] = (
+            arrays["communities.indptr"],
+            arrays["communities.indices"],
+        )
+        self.adjacency = Adjacency(
+            arrays["layered.indptr"], arrays["layered.indices"], arrays["layered.edges"]
+        )
+
+    def nearest(self, vector: Vectors, count: int, allowed: Mask | None) -> tuple[Rows, Scores]:
+        """The entities of all layers that are most similar to a question, best first."""
+        one, near = self._entities.search(vector, count, None if allowed is None else allowed[: self.base])
+        rows, scores = [one], [near]
+        if self.summaries:
+            two, nearby = self._summaries.search(
+                vector, count, None if allowed is None else allowed[self.base :]
+            )
+            rows.append(two + self.base)
+            scores.append(nearby)
+        joined, similarity = np.concatenate(rows), np.concatenate(scores)
+        order = np.lexsort((joined, -similarity))[:count]
+        return joined[order], similarity[order]
+
+    def similarity(self, rows: Rows, vector: Vectors) -> Scores:
+        """Of some entities to a question."""
+        scores = np.zeros(len(rows), np.float32)
+        base = rows < self.base
+        scores[base] = self._base_vectors[rows[base]] @ vector
+        scores[~base] = self._summary_vectors[rows[~base] - self.base] @ vector
+        return scores
+
+    def _likeness(self, rows: Rows, vector: Vectors) -> Scores:
+        """The same, rounded otherwise, without a copy of the vectors."""
+        scores = np.zeros(len(rows), np.float32)
+        base = rows < self.base
+        scores[base] = products(self._base_vectors, vector, rows[base])
+        scores[~base] = products(self._summary_vectors, vector, rows[~base] - self.base)
+        return scores
+
+    def communities_of(self, rows: Rows, vector: Vectors) -> tuple[Rows, Scores]:
+        """The communities that contain some of these entities, the most similar reports first."""
+        found = np.unique(self._labels[:, rows]).astype(np.int64)
+        similarity = self._report_vectors[found] @ vector
+        order = np.lexsort((found, -similarity))
+        return found[order], similarity[order]
+
+    def bridge(
+        self,
+        communities: Rows,
+        vector: Vectors,
+        similar: tuple[Rows, Scores],
+        count: int,
+        nodes: Mask | None,
+        edges: Mask | None,
+    ) -> Bridge:
+        """The shortest paths between consecutive key entities, `count` of each community (ERRATA H4).
+
+        In a community with `LARGE` members or more, key entities are chosen among the `similar` ones, the
+        entities of the whole graph that are most similar to the question.
+        """
+        keys: dict[int, None] = {}
+        for community in communities.tolist():
+            keys.update(dict.fromkeys(self._keys(community, vector, similar, count, nodes).tolist()))
+        pairs = list(pairwise(keys))
+        paths = shortest_paths(self.adjacency, pairs, nodes=nodes, edges=edges)
+        found = [path for path in paths if path is not None]
+        missing = [pair for pair, path in zip(pairs, paths, strict=True) if path is None]
+        return Bridge(list(keys), found, missing)
+
+    def _keys(
+        self, community: int, vector: Vectors, similar: tuple[Rows, Scores], count: int, nodes: Mask | None
+    ) -> Rows:
+        start, end = self._members[0][community : community + 2].tolist()
+        rows = self._members[1][start:end].astype(np.int64)
+        if nodes is not None:
+            rows = rows[nodes[rows]]
+        if len(rows) >= LARGE:
+            return similar[0][np.isin(similar[0], rows, assume_unique=True)][:count]
+        return rows[np.lexsort((rows, -self._likeness(rows, vector)))[:count]]
+
+    def triples(self, rows: Rows, edges: Mask | None) -> tuple[Rows, Rows]:
+        """The edges between any two of some ascending entities (eq. 16), and their ends, shape (n, 2)."""
+        starts, counts = (
+            self.adjacency.indptr[rows],
+            self.adjacency.indptr[rows + 1] - self.adjacency.indptr[rows],
+        )
+        first = np.cumsum(counts) - counts
+        places = np.arange(int(counts.sum())) + np.repeat(starts - first, counts)
+        tails, heads = np.repeat(rows, counts), self.adjacency.indices[places].astype(np.int64)
+        at = np.minimum(np.searchsorted(rows, heads), max(len(rows) - 1, 0))
+        inside = (tails < heads) & (rows[at] == heads) if len(rows) else np.zeros(0, np.bool_)
+        numbers = self.adjacency.edges[places[inside]].astype(np.int64)
+        ends = np.column_stack([tails[inside], heads[inside]])
+        if edges is not None:
+            admitted = edges[numbers]
+            numbers, ends = numbers[admitted], ends[admitted]
+        return numbers, ends

@@ -1,0 +1,84 @@
+"""The arrays of a layered graph and its communities, checked once when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.checks import check_symmetric
+from stratagraph.methods.hirag.clusters import IDS, TEXT_SETTINGS
+from stratagraph.methods.hirag.entities import NAMES
+from stratagraph.methods.hirag.proposals import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
+from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.drift import check_drift
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.graph_checks import check_vectors
+from stratagraph.pipeline.kept_nodes import BY_MODEL
+
+_REPEATED = 64
+"""How often a member and a summary entity may have been joined: masks are as long as numbers of edges go."""
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    check_vectors(graph.stored.arrays)
+    with damage("hirag"):
+        checks = Checks(arrays)
+        check_drift(checks)
+        summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
+        entities = graph.entities + summaries
+        checks.csr("sources", chunks, summaries + communities + meta, ascending=True)
+        checks.of("vectors", np.float32, (summaries + communities + meta, dimension))
+        checks.csr("layered", entities, entities, ascending=True)
+        joined = checks.any("layered.indices").shape
+        edges = checks.rows(
+            "layered.edges", graph.relations + _REPEATED * (1 + joined[0]), joined, dtype=np.int32
+        )
+        check_symmetric(arrays["layered.indptr"], arrays["layered.indices"], edges, "layered")
+        checks.rows("communities.labels", communities, (None, entities), dtype=np.int32)
+        checks.csr("communities", entities, communities)
+        checks.of("layers.levels", np.int16, (summaries,))
+        checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
+        checks.of("entities.keys", np.uint64, (entities,))
+        if any(map(checks.has, (NAMES, BY_MODEL, IDS))):  # not in indexes of an earlier version
+            checks.of(NAMES, np.uint64, (graph.entities,))
+            checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
+            checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
+            checks.of(TEXT_SETTINGS, np.int64, (None,))
+        _check_clusters(checks)
+        if checks.has(CLUSTERS):  # not in indexes of an earlier version
+            _check_proposals(checks, summaries)
+        for name, rows in (
+            ("entities", graph.entities),
+            ("summaries", summaries),
+            ("reports", communities),
+        ):
+            checks.nearest(name, rows, dimension)
+
+
+def _check_clusters(checks: Checks) -> None:
+    """What the next update starts from."""
+    checks.of("clusters.settings", np.uint64, (1,))
+    (count,) = checks.of("clusters.levels", np.int16, (None,)).shape
+    checks.of("clusters.lineages", np.uint64, (count,))
+    members = checks.of("clusters.members", np.uint64, (None,))
+    checks.borders("clusters.indptr", len(members), count)
+
+
+def _check_proposals(checks: Checks, summaries: int) -> None:
+    """What tells an update which summary entities are as they were."""
+    (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
+    (count,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
+    checks.rows(ENTITIES, summaries, (count,), dtype=np.int32, start=-1)
+    checks.of(PROPOSED, np.uint64, (count, 2))
+    checks.of(WRITTEN, np.bool_, (count,))
+    checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)

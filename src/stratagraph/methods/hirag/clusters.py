@@ -1,0 +1,366 @@
+"""Clusters of a layer: found anew by mixtures, or brought up to date from those of the previous index.
+
+A refitted mixture changes nearly all clusters, and every changed cluster is summarised again. So an update
+keeps the previous clusters: members that still exist stay, empty clusters are dropped, and a new member joins
+a cluster that it is as similar to as the members are, or forms new clusters with other new members. There are
+as many of these as keep the number of members to a cluster what it was; others join the nearest cluster,
+unless they are farther from it than its members are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.mixture import soft_clusters
+from stratagraph.kernels.ranges import ranges, split
+from stratagraph.methods.hirag.config import HiRAGConfig
+from stratagraph.pipeline.before import list_sums, mixed
+from stratagraph.pipeline.carryover import Keys, key, lookup, needs_reclustering
+from stratagraph.pipeline.drift import Drift, Measures
+from stratagraph.protocols import Rows, Stored, Vectors
+
+IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
+"""Arrays: the ids of clusters as two numbers, 0 of one of one, and the settings that texts depend on."""
+_COMPARED = 256  # members that are compared with all clusters at a time
+_TOGETHER = 1024  # vectors that fit into a cache
+_SMALLEST = 3  # members of a cluster up to which it is not halved
+_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The clusters of one layer.
+
+    Attributes
+    ----------
+    members
+        Ascending places in the layer, for each cluster.
+    lineages
+        The key of each cluster, which it keeps across updates whatever members it loses or gains.
+    """
+
+    members: Sequence[Rows]
+    lineages: Keys
+
+
+class PreviousClusters:
+    """The clusters of the previous index, layer by layer."""
+
+    def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
+        self._arrays = previous.arrays if previous is not None and same_settings(previous, config) else {}
+
+    def layer(self, level: int, keys: Keys) -> Clusters | None:
+        """What is left of the clusters of a layer whose members have these keys; None if nothing is.
+
+        A cluster without any member left is dropped, and so is one that shrank to a single member.
+        """
+        if not self._arrays:
+            return None
+        indptr, of_layer = self._arrays["clusters.indptr"], self._arrays["clusters.levels"] == level
+        rows, sizes = np.flatnonzero(of_layer), np.diff(indptr)[of_layer]
+        places = lookup(self._arrays["clusters.members"][ranges(indptr[rows], sizes)], keys)
+        numbers = np.repeat(np.arange(len(rows)), sizes)[places >= 0]
+        places = places[places >= 0]
+        left = np.bincount(numbers, minlength=len(rows))
+        stays = (left > 1) | (left == sizes)
+        order = np.lexsort((places, numbers))
+        order = order[stays[numbers[order]]]
+        groups = split(places[order], left[stays])
+        return Clusters(groups, self._arrays["clusters.lineages"][rows[stays]]) if groups else None
+
+
+class KnownClusters:
+    """The previous clusters, for those that have the same members, and these as they were."""
+
+    def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
+        usable = previous is not None and IDS in previous.arrays
+        self._arrays = previous.arrays if previous is not None and usable else {}
+        if self._arrays and self._arrays[TEXT_SETTINGS].tolist() != text_settings(config):
+            self._arrays = {}
+
+    def rows(
+        self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, same: NDArray[np.bool_]
+    ) -> Rows:
+        """The row of each cluster of a layer, -1 where it is to be made.
+
+        Parameters
+        ----------
+        members, lineages
+            Entities of each cluster, as borders and rows, and its key.
+        keys, same
+            Of all entities: the key, and whether it is as it was.
+        """
+        indptr, flat = members
+        nothing = np.full(len(lineages), -1, np.int64)
+        if not self._arrays or not len(lineages):
+            return nothing
+        rows = np.flatnonzero(self._arrays["clusters.levels"] == level)
+        if not len(rows):
+            return nothing
+        found = lookup(lineages, self._arrays["clusters.lineages"][rows])
+        found = np.where(found >= 0, rows[found], -1)
+        were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
+        known = (found >= 0) & (list_sums(indptr, mixed(keys[flat])) == were[found])
+        known &= list_sums(indptr, (~same[flat]).astype(np.uint64)) == 0
+        return np.where(known, found, -1)
+
+    def ids(self, rows: Rows) -> Keys:
+        """The ids of previous clusters, shape (rows, 2)."""
+        found: Keys = self._arrays[IDS][rows] if self._arrays else np.zeros((0, 2), np.uint64)
+        return found
+
+
+def text_settings(config: HiRAGConfig) -> list[int]:
+    """The settings that texts depend on."""
+    return [config.summary_tokens, config.report_tokens]
+
+
+def cluster(
+    vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig, drift: Drift, level: int
+) -> Clusters:
+    """The clusters of a layer whose members have these vectors and keys.
+
+    Where the previous ones have drifted from clusters made anew, these are taken (`pipeline.drift`); before
+    that, it is tried with as many clusters as there would be.
+    """
+    name, count = f"layer{level}", len(keys)
+    measure = partial(_measured, vectors)
+    known = np.zeros(count, np.bool_)
+    if previous is not None:
+        known[np.concatenate(previous.members)] = True
+    if previous is None or needs_reclustering(known):
+        made: Clusters = drift.anew(name, count, partial(_anew, vectors, keys, config), measure)
+        return made
+
+    @cache
+    def anew() -> Clusters:
+        return _anew(vectors, keys, config)
+
+    @cache
+    def updated() -> Clusters:
+        return _updated(vectors, keys, previous, np.flatnonzero(~known), config)
+
+    def as_many() -> Clusters:
+        return _resized(vectors, keys, updated(), len(anew().members), config)
+
+    settled: Clusters = drift.settled(name, count, [updated, as_many], anew, measure)
+    return settled
+
+
+def _anew(vectors: Vectors, keys: Keys, config: HiRAGConfig) -> Clusters:
+    groups = _mixture(np.asarray(vectors), config)
+    return Clusters(groups, _lineages(groups, keys, ()))
+
+
+def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
+    """As many clusters as wanted: the smallest are dissolved, or the largest halved, and the others stay.
+
+    Members of a dissolved cluster that are in no other join the nearest cluster that has room.
+    """
+    order = sorted(range(len(found.members)), key=lambda place: -len(found.members[place]))[:wanted]
+    kept, lineages = [found.members[place] for place in order], found.lineages[order]
+    groups, fit = list(kept), _Fit(vectors, kept)
+    homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
+    anywhere = np.full(len(kept), -1.0)
+    founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
+    for place in range(min(wanted - len(groups) - len(founded), len(groups))):
+        if len(groups[place]) > _SMALLEST:
+            groups[place], rest = _halved(vectors, groups[place])
+            founded.append(rest)
+    lineages = np.concatenate([lineages, _lineages(founded, keys, lineages.tolist())])
+    return _in_order([*_grown(kept, groups), *founded], lineages)
+
+
+def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
+    """Members on either side of the median along their principal axis."""
+    centred = vectors[rows] - vectors[rows].mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    side = rows[np.argsort(centred @ axis, kind="stable")]
+    half = len(side) // 2
+    return np.sort(side[half:]), np.sort(side[:half])
+
+
+def _grown(before: Sequence[Rows], now: Sequence[Rows]) -> list[Rows]:
+    """Clusters in which members came or went, in ascending order again."""
+    return [rows if rows is own else np.sort(rows) for own, rows in zip(before, now, strict=True)]
+
+
+def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
+    """Clusters by their members, as lists of numbers are in order; of equal ones by their keys."""
+    sizes = np.array([len(rows) for rows in members], np.int64)
+    table = np.full((int(sizes.max(initial=0)), len(members)), -1, np.int64)
+    numbers = np.repeat(np.arange(len(members)), sizes)
+    table[ranges(np.zeros(len(sizes), np.int64), sizes), numbers] = np.concatenate(members)
+    order = np.lexsort((lineages, *table[::-1]))
+    return Clusters([members[place] for place in order.tolist()], lineages[order])
+
+
+def _measured(vectors: Vectors, found: Clusters) -> Measures:
+    """The number of clusters, and the mean cosine of members to the centre of theirs."""
+    sizes = [len(rows) for rows in found.members]
+    lengths = np.linalg.norm(_sums(vectors, found.members), axis=1)  # each the sum of its members' cosines
+    return np.array([[len(sizes), float(lengths.sum(dtype=np.float64)) / sum(sizes)]])
+
+
+def _sums(vectors: Vectors, groups: Sequence[Rows]) -> NDArray[np.float32]:
+    """The sum of each group's vectors, shape (groups, dimension)."""
+    flat = np.concatenate(groups)
+    numbers = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
+    by_row = np.argsort(flat, kind="stable")
+    ones = np.ones(len(flat), np.float32)
+    members = csr_array((ones, (flat[by_row], numbers[by_row])), shape=(len(vectors), len(groups)))
+    found = np.zeros((len(groups), vectors.shape[1]), np.float32)
+    for start, block in blocks(vectors):
+        found += members[start : start + len(block)].T @ block
+    return found
+
+
+def arrays(
+    layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys], config: HiRAGConfig
+) -> dict[str, NDArray[Any]]:
+    """What `PreviousClusters` and `KnownClusters` read; `keys` are those of each layer's members."""
+    none = np.zeros(0, np.uint64)
+    members = [each[np.concatenate(layer.members)] for layer, each in zip(layers, keys, strict=True)]
+    sizes = [len(rows) for layer in layers for rows in layer.members]
+    levels = np.repeat(np.arange(len(layers)), [len(layer.members) for layer in layers])
+    return {
+        "clusters.settings": np.array([_settings(config)], np.uint64),
+        "clusters.levels": levels.astype(np.int16),
+        "clusters.lineages": np.concatenate([none, *(layer.lineages for layer in layers)]),
+        "clusters.indptr": np.cumsum([0, *sizes], dtype=np.int64),
+        "clusters.members": np.concatenate([none, *members]),
+        IDS: np.concatenate([none.reshape(0, 2), *ids]),
+        TEXT_SETTINGS: np.array(text_settings(config), np.int64),
+    }
+
+
+def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
+    """Whether these settings made the previous clusters and communities, so that an update may keep them."""
+    return int(previous.arrays["clusters.settings"][0]) == _settings(config)
+
+
+def _settings(config: HiRAGConfig) -> int:
+    return key(
+        *(
+            repr((each.name, getattr(config, each.name)))
+            for each in fields(config)
+            if each.name not in _OF_TEXTS
+        )
+    )
+
+
+def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
+    return soft_clusters(
+        vectors,
+        target=config.cluster_size,
+        max_size=config.max_cluster,
+        threshold=config.threshold,
+        most=config.memberships,
+        dimensions=config.dimensions,
+        reduction=config.reduction,
+        seed=config.seed,
+    )
+
+
+def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
+    """The previous clusters with those new members that fit in, and clusters of the other new members."""
+    if not len(new):
+        return _in_order(previous.members, previous.lineages)
+    groups, fit = list(previous.members), _Fit(vectors, previous.members)
+    left = fit.left(new, groups, fit.typical, config)
+    founded: list[Rows] = []
+    if left:
+        rows, most = np.array(left, np.int64), _new_clusters(previous, keys, new)
+        placed = np.zeros(len(keys), np.bool_)
+        for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
+            apart = rows[group]
+            if len(group) == 1 or len(founded) >= most:
+                apart = np.array(fit.left(apart[~placed[apart]], groups, fit.least, config), np.int64)
+            if len(apart):
+                founded.append(apart)
+            placed[rows[group]] = True
+    lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
+    return _in_order([*_grown(previous.members, groups), *founded], lineages)
+
+
+def _new_clusters(previous: Clusters, keys: Keys, new: Rows) -> int:
+    """How many clusters new members may form: their share of those that there are.
+
+    Rounded up or down by a hash of what is new, so that many small updates make as many as one large.
+    """
+    wanted = len(previous.members) * len(new) / (len(keys) - len(new))
+    return int(wanted + int(keys[new].min()) / 2**64)
+
+
+class _Fit:
+    """The centres of clusters, and how similar members are to them: `typical` (median) and `least`."""
+
+    def __init__(self, vectors: Vectors, groups: Sequence[Rows]) -> None:
+        self._vectors = vectors
+        sizes = np.array([len(rows) for rows in groups], np.int64)
+        flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
+        by_row = np.argsort(flat, kind="stable")
+        centres = _sums(vectors, groups)
+        lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+        self._centres = centres / np.where(lengths > 0, lengths, 1)
+        near = np.empty(len(flat), np.float32)
+        borders = np.searchsorted(flat[by_row], np.arange(len(vectors) + 1))
+        for start, block in blocks(vectors, _TOGETHER):
+            some = by_row[borders[start] : borders[start + len(block)]]
+            near[some] = np.einsum("ij,ij->i", block[flat[some] - start], self._centres[numbers[some]])
+        self.least = np.minimum.reduceat(near, starts)
+        ordered = near[np.lexsort((near, numbers))]
+        self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
+
+    def left(
+        self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig
+    ) -> list[int]:
+        """Put rows into the nearest cluster with room whose bound they reach; those that find none."""
+        found: list[int] = []
+        for start in range(0, len(rows), _COMPARED):
+            some = rows[start : start + _COMPARED]
+            with one_thread():
+                near = self._vectors[some] @ self._centres.T
+            for row, similarity in zip(some.tolist(), near, strict=True):
+                if not self._join(row, similarity, groups, bounds, config):
+                    found.append(row)
+        return found
+
+    @staticmethod
+    def _join(
+        row: int,
+        similarity: NDArray[np.floating],
+        groups: list[Rows],
+        bounds: NDArray[np.floating],
+        config: HiRAGConfig,
+    ) -> bool:
+        places = np.flatnonzero(similarity >= bounds)
+        for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
+            if 1 < len(groups[place]) < config.max_cluster:
+                groups[place] = np.append(groups[place], row)
+                return True
+        return False
+
+
+def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
+    """A key for each new cluster, from the keys of its first members; none is among those `taken`."""
+    used = set(taken)
+    made = []
+    for rows in groups:
+        first = [str(each) for each in sorted(keys[rows].tolist())]
+        lineage = key(*first)
+        while lineage in used:
+            lineage = key(str(lineage), *first)
+        used.add(lineage)
+        made.append(lineage)
+    return np.array(made, np.uint64)

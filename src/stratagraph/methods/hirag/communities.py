@@ -1,0 +1,390 @@
+"""Communities of the layered graph, from fine to coarse, and their reports (HiRAG 4.1, ERRATA A4's bound).
+
+Summary entities are nodes like any others, so that similar entities come together although no relation joins
+them. The report on a community of the finest level is made from its members, one of a coarser level from the
+reports on the communities in it. A coarser community with one community in it is that one, and has no report
+of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.leiden import hierarchical_leiden, leiden
+from stratagraph.kernels.ranges import distinct, split
+from stratagraph.kernels.resize import resized
+from stratagraph.methods.hirag.clusters import same_settings
+from stratagraph.methods.hirag.config import HiRAGConfig
+from stratagraph.methods.hirag.context import BuildContext
+from stratagraph.methods.hirag.entities import Entities
+from stratagraph.methods.hirag.naming import PACKAGE, members_named
+from stratagraph.methods.hirag.unchanged import Unchanged
+from stratagraph.pipeline.carryover import (
+    VECTORS,
+    Keys,
+    Labels,
+    derived_id,
+    needs_reclustering,
+    previous_labels,
+)
+from stratagraph.pipeline.drift import Drift, Measures, communities_measured
+from stratagraph.pipeline.kept_nodes import KeptNodes
+from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.reading import read_lists
+from stratagraph.pipeline.reports import CommunityReport, carried, write_reports
+from stratagraph.pipeline.statements import group_vectors
+from stratagraph.pipeline.summarize import Group
+from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.records import Node
+
+KIND = "community"
+PARTITION = "communities"
+"""The name of the partition whose drift is counted."""
+REPORT = load_prompt(PACKAGE, "report")
+_MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
+_NAMED = 3  # members in a title that no model wrote
+_LONGEST_TITLE = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its report.
+
+    Attributes
+    ----------
+    level
+        0 for the finest.
+    title
+        The title of a report that no model wrote.
+    members, texts
+        Ids and texts of what the report is made of, most connected or largest first: entities at level 0,
+        above it the reports of finer communities.
+    rows
+        Ascending rows of the entities in it.
+    sources
+        Ascending rows of the chunks below it.
+    """
+
+    level: int
+    title: str
+    members: list[str]
+    texts: list[str]
+    rows: Rows
+    sources: Sequence[int]
+
+    def id(self, report_tokens: int) -> str:
+        """Changes exactly when a member, a member's text or the length of the report does."""
+        members = zip(self.members, self.texts, strict=True)
+        return derived_id(members, "hirag", KIND, str(report_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Communities:
+    """All communities.
+
+    Attributes
+    ----------
+    nodes, vectors
+        Their reports.
+    members
+        Rows of the entities in each.
+    labels
+        Of each level, the finest first: the row of each entity's community, shape (entities,).
+    """
+
+    nodes: KeptNodes
+    members: Sequence[Rows]
+    labels: Sequence[Labels]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The layered graph's edges: the graph's relations, then those of members and summary entities."""
+
+    ends: Rows
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, context: BuildContext, entities: Entities) -> Edges:
+        """A relation with a summary entity weighs its strength, or what the median relation does."""
+        given = np.asarray(context.graph.weights, dtype=np.float64)
+        usual = float(np.median(given)) if len(given) else 1.0
+        hierarchy = [np.column_stack([each.members, each.entities]) for each in entities.relations]
+        told = np.concatenate([np.zeros(0, np.float64), *(each.strengths for each in entities.relations)])
+        ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), *hierarchy])
+        return cls(ends, np.concatenate([given, np.where(told > 0, told, usual)]))
+
+
+async def build_communities(
+    context: BuildContext, entities: Entities, edges: Edges, drift: Drift
+) -> Communities:
+    """Partition the entities of all layers, level by level, and report on each community."""
+    labels = await asyncio.to_thread(_partition, context, entities, edges, drift)
+    count, repeated = entities.count, np.repeat(edges.weights, 2)
+    degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
+    writer = CommunityWriter(context, entities, degrees)
+    own = [await writer.finest(labels[0])] if labels else []
+    for level, coarser in enumerate(labels[1:], 1):
+        own.append(await writer.coarser(level, own[-1], coarser))
+    nodes = writer.nodes()
+    return Communities(nodes, writer.members, own, writer.vectors(nodes))
+
+
+def _partition(context: BuildContext, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
+    """Labels of all entities at each level, the finest first."""
+    config, count = context.config, entities.count
+    if not count:
+        return []
+    previous = _previous(context.grouped, entities.keys, config)
+    anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
+    if not len(previous) or needs_reclustering(previous[0] >= 0):
+        return drift.anew(PARTITION, count, anew, measure)
+    updated = partial(_updated, previous, edges, count, config)
+
+    def as_many() -> list[Labels]:
+        return updated([len(distinct(labels)) for labels in anew()])
+
+    return drift.settled(PARTITION, count, [updated, as_many], anew, measure)
+
+
+def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
+    levels = hierarchical_leiden(
+        edges.ends,
+        edges.weights,
+        count,
+        max_size=config.max_community,
+        max_levels=_MOST_SPLITS,
+        resolution=config.resolution,
+        seed=config.seed,
+    )
+    finest = leiden(
+        edges.ends,
+        edges.weights,
+        count,
+        max_size=config.max_community,
+        initial=levels[-1],
+        movable=np.zeros(count, np.bool_),
+        seed=config.seed,
+    )
+    kept = np.unique(np.linspace(0, len(levels) - 1, config.community_levels).round().astype(int))[::-1]
+    return [finest, *(levels[place] for place in kept[1:].tolist())]
+
+
+def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
+    """Measures of all levels."""
+    return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
+
+
+def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Sequence[Labels]:
+    """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
+    if previous is None or not same_settings(previous, config):
+        return []
+    return list(
+        previous_labels(keys, previous.arrays["entities.keys"], previous.arrays["communities.labels"])
+    )
+
+
+def _updated(
+    previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig, wanted: Sequence[int] = ()
+) -> list[Labels]:
+    """The previous communities: new entities join where they gain most modularity, the others stay.
+
+    With numbers of communities that are `wanted`, some of each level are joined or split to have as many.
+    """
+    finest = leiden(
+        edges.ends,
+        edges.weights,
+        count,
+        max_size=config.max_community,
+        resolution=config.resolution,
+        initial=previous[0],
+        movable=previous[0] < 0,
+        seed=config.seed,
+    )
+    if wanted:
+        finest = resized(edges.ends, edges.weights, finest, wanted[0], max_size=config.max_community)
+    labels = [finest]
+    for level, before in enumerate(previous[1:], 1):
+        finer = labels[-1]
+        groups = int(finer.max()) + 1
+        start = _majority(finer, before, groups)
+        upper = leiden(
+            finer[edges.ends],
+            edges.weights,
+            groups,
+            resolution=config.resolution,
+            initial=start,
+            movable=start < 0,
+            seed=config.seed,
+        )
+        if level < len(wanted):
+            upper = resized(finer[edges.ends], edges.weights, upper, wanted[level])
+        labels.append(upper[finer])
+    return labels
+
+
+def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
+    """For each community the label that most of its members had before, of equals the lower; -1 for none."""
+    known = before >= 0
+    span = int(before.max(initial=0)) + 1
+    pairs, counts = np.unique(finer[known] * span + before[known], return_counts=True)
+    group, label = pairs // span, pairs % span
+    start = np.full(groups, -1, np.int64)
+    rising = np.lexsort((-label, counts))
+    start[group[rising]] = label[rising]
+    return start
+
+
+class CommunityWriter:
+    """Makes the nodes of communities, level by level; what is as it was in the previous index is not read."""
+
+    def __init__(self, context: BuildContext, entities: Entities, degrees: NDArray[np.float64]) -> None:
+        self._context = context
+        self._entities = entities
+        self._degrees = degrees
+        self._unchanged = Unchanged(context, entities)
+        self._before: list[int] = []
+        self._fresh: list[Node] = []
+        self._vectors: list[Vectors] = [np.zeros((0, context.dimension), np.float32)]
+        self.members: list[Rows] = []
+
+    def nodes(self) -> KeptNodes:
+        """The nodes of all communities so far."""
+        before, graph = np.array(self._before, np.int64), self._context.graph
+        return KeptNodes.of(before, self._fresh, self._context.previous, graph.before)
+
+    def vectors(self, nodes: KeptNodes) -> Vectors:
+        """The vectors of all reports, shape (communities, dimension)."""
+        return nodes.vectors(VECTORS, np.concatenate(self._vectors))
+
+    async def finest(self, labels: Labels) -> Labels:
+        """Report on the communities of the finest level."""
+        groups = _groups(labels)
+        known = self._unchanged.rows(0, labels, len(groups))
+        made = [rows for rows, row in zip(groups, known.tolist(), strict=True) if row < 0]
+        self._entities.fetch(row for rows in made for row in rows.tolist())
+        numbers = await self._write([self._of_entities(rows) for rows in made], known, groups)
+        return numbers[labels]
+
+    async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
+        """Report on those communities of a level that consist of several of the finer level's."""
+        groups = _groups(labels)
+        inside = _within(labels, finer)
+        several = [place for place, own in enumerate(inside) if len(own) > 1]
+        known = self._known(level, labels, several, inside)
+        made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
+        nodes = self._read({number for place in made for number in inside[place].tolist()})
+        made_of = [self._of_communities(level, inside[place], groups[place], nodes) for place in made]
+        numbers = np.array([own[0] for own in inside], np.int64)
+        numbers[several] = await self._write(made_of, known, [groups[place] for place in several])
+        return numbers[labels]
+
+    def _known(self, level: int, labels: Labels, several: Sequence[int], inside: Sequence[Labels]) -> Labels:
+        """The previous rows of communities of several, all of which are as they were."""
+        places = np.full(int(labels.max(initial=-1)) + 1, -1, np.int64)
+        places[several] = np.arange(len(several))
+        known = self._unchanged.rows(level, places[labels], len(several))
+        same = np.array(self._before, np.int64) >= 0
+        whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
+        return np.where(whole, known, -1)
+
+    def _read(self, numbers: Collection[int]) -> dict[int, Node]:
+        """Some communities' nodes by number."""
+        ordered, before = sorted(numbers), np.array(self._before, np.int64)
+        places = np.cumsum(before < 0) - 1
+        fresh = [self._fresh[places[number]] for number in ordered if before[number] < 0]
+        kept = KeptNodes.of(before[ordered], fresh, self._context.previous, self._context.graph.before)
+        return dict(zip(ordered, kept.read(range(len(ordered))), strict=True))
+
+    def _of_entities(self, rows: Rows) -> Community:
+        entities = self._entities
+        order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
+        nodes = [entities.node(row) for row in order]
+        return Community(
+            level=0,
+            title=", ".join(telling(self._names(order), _NAMED))[:_LONGEST_TITLE],
+            members=[node.id for node in nodes],
+            texts=[node.text for node in nodes],
+            rows=rows,
+            sources=entities.sources_of(order),
+        )
+
+    def _names(self, rows: Iterable[int]) -> Iterator[str]:
+        """Names of entities; of a summary entity that is named by its members, theirs."""
+        for row in rows:
+            name = self._entities.name(row)
+            yield from members_named(name) if self._entities.named_by_members(row) else [name]
+
+    def _of_communities(
+        self, level: int, numbers: Labels, rows: Rows, known: Mapping[int, Node]
+    ) -> Community:
+        order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
+        nodes = [known[number] for number in order]
+        return Community(
+            level=level,
+            title="; ".join(node.extra["title"] for node in nodes[:_NAMED])[:_LONGEST_TITLE],
+            members=[node.id for node in nodes],
+            texts=[node.text for node in nodes],
+            rows=rows,
+            sources=sorted({source for node in nodes for source in node.sources}),
+        )
+
+    async def _write(self, made: Sequence[Community], known: Rows, groups: Sequence[Rows]) -> Labels:
+        """The nodes of these communities, of which some are `known` and the others `made`: their numbers."""
+        ids = [each.id(self._context.config.report_tokens) for each in made]
+        before = self._context.carry.nodes(ids)
+        missing = [place for place, identity in enumerate(ids) if identity not in before]
+        reports = await self._reports([made[place] for place in missing])
+        written = dict(zip(missing, reports, strict=True))
+        nodes: list[Node] = []
+        for place, (each, identity) in enumerate(zip(made, ids, strict=True)):
+            if place in written:
+                text, report = written[place].text, written[place].extra
+            else:
+                text, report = before[identity].text, carried(before[identity])
+            extra = {**report, "members": each.members}
+            nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
+        vectors = await group_vectors(
+            nodes,
+            [each.rows.tolist() for each in made],
+            self._entities.vectors,
+            stage="embed reports",
+            carry=self._context.carry,
+        )
+        first = len(self.members)
+        self._fresh += nodes
+        self._vectors.append(vectors)
+        self._before += known.tolist()
+        self.members += groups
+        return np.arange(first, len(self.members))
+
+    async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
+        if not communities:
+            return []
+        gate, tokens = self._context.gate, self._context.config.report_tokens
+        lists = [each.sources if gate.has_llm else () for each in communities]  # of what a model is asked
+        sources = read_lists(self._context.corpus.ids, lists)
+        groups = [Group(each.title, each.texts, ids) for each, ids in zip(communities, sources, strict=True)]
+        with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
+            return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
+
+
+def _groups(labels: Labels) -> list[Rows]:
+    """Ascending members of each label from 0 on."""
+    order = np.argsort(labels, kind="stable").astype(np.int64)
+    return split(order, np.bincount(labels))
+
+
+def _within(labels: Labels, finer: Labels) -> list[Labels]:
+    """The finer communities in each community, ascending."""
+    span = int(finer.max(initial=0)) + 1
+    pairs = distinct(labels * span + finer)
+    return split(pairs % span, np.bincount(pairs // span))

@@ -1,0 +1,226 @@
+"""The entities of all layers of a hierarchy while it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.halves import stacked
+from stratagraph.kernels.ranges import distinct
+from stratagraph.methods.base import Graph, Stored
+from stratagraph.pipeline.before import carried_keys
+from stratagraph.pipeline.carryover import Keys, Places, keys_of
+from stratagraph.pipeline.kept_nodes import KeptNodes
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.pipeline.reading import as_they_lie, id_keys
+from stratagraph.pipeline.summarize import MODEL
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import Node
+
+NAMES = "entities.names"
+"""The array of the keys of the names by which the entities of the graph are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRelations:
+    """Relations from members of clusters to their summary entities.
+
+    Attributes
+    ----------
+    members, entities
+        The entities that each relates.
+    proposals
+        The number of the proposal that it belongs to (`proposals.Proposed`), among all of the layer.
+    strengths
+        0 where nothing is known.
+    """
+
+    members: Rows
+    entities: Rows
+    proposals: Rows
+    strengths: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryEntities:
+    """Summary entities of a layer as they are added, without their nodes.
+
+    Attributes
+    ----------
+    keys, names
+        Of each the key, and that of its canonical name.
+    origin, same
+        Its number in the previous index, or -1, and whether it is made of the same as there.
+    before
+        The row there of one whose node is taken over, or -1.
+    vectors
+        Of all.
+    """
+
+    keys: Keys
+    names: Keys
+    origin: Rows
+    same: NDArray[np.bool_]
+    before: Rows
+    vectors: Vectors
+
+
+@dataclass
+class Entities:
+    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
+
+    Their nodes are read when they are asked for, and before that when they are `fetch`ed together.
+
+    Attributes
+    ----------
+    graph, previous
+        The graph, and the previous index.
+    summaries
+        The vectors of the summary entities.
+    keys
+        Of all entities.
+    origin, same
+        The number that each had in the previous index, or -1, and whether it is as it was, sources and all.
+    names
+        The keys of the names of the graph's entities.
+    named, levels, before
+        Of each summary entity the key of its canonical name, its layer, and the row in the previous index of
+        one whose node is taken over, or -1.
+    made
+        The nodes of the others, by row.
+    relations
+        Of members of clusters with the summary entities of these, by layer.
+    complete
+        Whether a model wrote all summaries that were made.
+    """
+
+    graph: Graph
+    previous: Stored | None
+    summaries: Vectors
+    keys: Keys
+    origin: Rows
+    same: NDArray[np.bool_]
+    names: Keys
+    named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
+    levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
+    before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    made: dict[int, Node] = field(default_factory=dict)
+    relations: list[MemberRelations] = field(default_factory=list)
+    complete: bool = True
+    _read: dict[int, Node] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph, previous: Stored | None) -> Entities:
+        """The entities of the basic graph, layer 0; keys that the previous index has are not made again."""
+        count = graph.entities
+        origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
+        named = origin
+        if previous is not None and graph.before is not None:
+            origin, same = graph.before.origin[:count], graph.before.same[:count].copy()
+            named = np.where(graph.before.rewritten[:count], -1, origin)
+        arrays = {} if previous is None else previous.arrays
+        none = np.zeros(0, np.uint64)
+        if NAMES not in arrays:
+            named = np.full(count, -1, np.int64)
+        vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
+        made = partial(id_keys, "entity", graph.stored)
+        keys = carried_keys(arrays.get("entities.keys", none), origin, made)
+        names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
+        return cls(graph, previous, vectors, keys, origin, same, names)
+
+    @property
+    def vectors(self) -> Vectors:
+        """Of all entities."""
+        return stacked([self.graph.vectors, self.summaries])
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.keys)
+
+    def fetch(self, rows: Iterable[int]) -> None:
+        """Read what is not read yet of some rows, at once."""
+        missing = [row for row in sorted(set(rows)) if row not in self._read and row not in self.made]
+        first = self.graph.entities
+        own, above = [row for row in missing if row < first], [row for row in missing if row >= first]
+        self._read |= zip(own, self.graph.stored.nodes(own), strict=True)
+        if above:
+            rows_before = self.before[np.array(above, np.int64) - first]
+            kept = KeptNodes.of(rows_before, [], self.previous, self.graph.before)
+            self._read |= zip(above, kept.read(range(len(above))), strict=True)
+
+    def node(self, row: int) -> Node:
+        """The node of an entity."""
+        if row in self.made:
+            return self.made[row]
+        if row not in self._read:
+            self.fetch([row])
+        return self._read[row]
+
+    def nodes(self) -> KeptNodes:
+        """The nodes of the summary entities."""
+        fresh = [self.made[row] for row in sorted(self.made)]
+        return KeptNodes.of(self.before, fresh, self.previous, self.graph.before)
+
+    def name(self, row: int) -> str:
+        """The name of an entity."""
+        return str(self.node(row).extra["name"])
+
+    def named_by_members(self, row: int) -> bool:
+        """Whether this is a summary entity whose name is made of those of its members."""
+        return row >= self.graph.entities and self.node(row).extra["summaries"][0]["by"] != MODEL
+
+    def sources_of(self, members: Sequence[int]) -> list[int]:
+        """The union of the members' sources, ascending."""
+        indptr, indices = self.graph.sources
+        parts = [
+            indices[indptr[row] : indptr[row + 1]] if row < self.graph.entities else self.node(row).sources
+            for row in members
+        ]
+        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
+        return found
+
+    def rows_named(self, names: Keys) -> Rows:
+        """What some names mean: the entity with this id, one shown so, or a summary entity; or -1.
+
+        Parameters
+        ----------
+        names
+            Keys of the names, as one that is shown and as an id, shape (names, 2).
+        """
+        shown, as_id = names[:, 0], names[:, 1]
+        made = Places(self.named).of(shown)
+        found = np.where(made >= 0, made + self.graph.entities, -1)
+        for places in (self._shown.of(shown), self._ids.of(as_id)):
+            found = np.where(places >= 0, places, found)
+        return found
+
+    @cached_property
+    def _shown(self) -> Places:
+        return Places(self.names)
+
+    @cached_property
+    def _ids(self) -> Places:
+        return Places(self.keys[: self.graph.entities])
+
+    def add(self, new: SummaryEntities, level: int) -> None:
+        """Append the summary entities of a layer; nodes of those that are not taken over follow (`made`)."""
+        self.keys = np.concatenate([self.keys, new.keys])
+        self.origin = np.concatenate([self.origin, new.origin])
+        self.same = np.concatenate([self.same, new.same])
+        self.named = np.concatenate([self.named, new.names])
+        self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])
+        self.before = np.concatenate([self.before, new.before])
+        self.summaries = np.concatenate([self.summaries, new.vectors])
+
+
+def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:
+    found = np.empty(len(rows), np.uint64)
+    for places, batch in as_they_lie(graph.stored, rows):
+        names = (canonical(node.extra["name"]) for node in graph.stored.nodes(batch))
+        found[places] = keys_of("name", names)
+    return found

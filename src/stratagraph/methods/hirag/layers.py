@@ -1,0 +1,246 @@
+"""HiIndex (HiRAG Alg. 1): layers of summary entities over the basic knowledge graph.
+
+For each layer: cluster its entities; stop if the sparsity of the clusters no longer changes; find the summary
+entities of each cluster and relate them to its members. The summary entities are the next layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.mixture import sparsity
+from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
+from stratagraph.methods.hirag.context import BuildContext
+from stratagraph.methods.hirag.entities import Entities
+from stratagraph.methods.hirag.naming import (
+    Summary,
+    answered,
+    cluster_name,
+    members_named,
+    prompt_values,
+    summary_task,
+)
+from stratagraph.methods.hirag.proposals import KnownProposals, Proposed, id_of, ids_of
+from stratagraph.methods.hirag.summary_entities import Groups, SummaryWriter
+from stratagraph.models.gate import CallItem
+from stratagraph.pipeline.carryover import Keys, derived_id, lookup
+from stratagraph.pipeline.drift import Drift
+from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, extractive_summaries
+from stratagraph.protocols import Rows, Stored, Vectors
+
+LEAST_SHRINKAGE = 0.9
+"""A layer that is not at least a tenth smaller than the one below it is the last."""
+LEAST_LAYERS = 2
+"""Layers of summary entities that are made before sparsity may end the hierarchy (if there is enough to
+cluster)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`.
+
+    `ids[i]` are those of these clusters as numbers, 0 of a cluster of one, shape (clusters, 2).
+    `proposals` are arrays of what they say of their summary entities.
+    `drift` counts the entities that changed since clusters and communities were compared with new ones.
+    """
+
+    entities: Entities
+    members: Sequence[Rows]
+    clusters: Sequence[Clusters]
+    ids: Sequence[Keys]
+    proposals: Mapping[str, NDArray[Any]]
+    sparsity: Sequence[float]
+    drift: Drift
+
+
+async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
+    """Alg. 1, with the meta types X; layers end as ERRATA H1 says."""
+    config = context.config
+    entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
+    known = Known(KnownClusters(context.previous, config), KnownProposals(context.previous))
+    writer = SummaryWriter(context, entities, known.proposals)
+    drift = _drift(context.grouped, entities)
+    previous = PreviousClusters(context.grouped, config)
+    members: list[Rows] = []
+    clusters: list[Clusters] = []
+    ids: list[Keys] = []
+    sparsities: list[float] = []
+    layer = await asyncio.to_thread(_with_vectors, entities.vectors)
+    while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
+        whole = len(layer) == context.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
+        vectors = context.graph.vectors if whole else entities.vectors[layer]
+        keys = entities.keys[layer]
+        before = previous.layer(len(clusters), keys)
+        found = await asyncio.to_thread(cluster, vectors, keys, before, config, drift, len(clusters))
+        sizes = [len(rows) for rows in found.members]
+        now = sparsity(sizes, len(layer))
+        if max(sizes) < 2 or _settled([*sparsities, now], config.stop_change):
+            break
+        first = sum(len(each.members) for each in clusters)
+        members.append(layer)
+        clusters.append(found)
+        sparsities.append(now)
+        summarizer = _LayerSummarizer(context, entities, known, len(clusters))
+        groups = await asyncio.to_thread(summarizer.recognised, layer, found, first)
+        ids.append(_all_ids(groups, first, len(found.members)))
+        above = np.union1d(await summarizer.summarise(groups, types, writer), _alone(layer, found))
+        if len(above) > LEAST_SHRINKAGE * len(layer):
+            break
+        layer = above
+    await asyncio.to_thread(writer.finish)
+    return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
+
+
+def _with_vectors(vectors: Vectors) -> Rows:
+    """The rows of vectors that are not zero."""
+    found = [start + np.flatnonzero(block.any(axis=1)) for start, block in blocks(vectors)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _drift(previous: Stored | None, entities: Entities) -> Drift:
+    """How many entities of the basic graph came or went since the last comparison."""
+    if previous is None:
+        return Drift(len(entities.keys))
+    before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
+    stayed = np.count_nonzero(lookup(entities.keys, previous.arrays["entities.keys"][:before]) >= 0)
+    return Drift.since(previous.arrays, len(entities.keys), len(entities.keys) + before - 2 * int(stayed))
+
+
+def _settled(sparsities: Sequence[float], bound: float) -> bool:
+    """Whether the sparsity of the last two layers differs by `bound` of it or less (ERRATA H1).
+
+    Layers are compared from the second layer of summary entities on. Clusters are bounded in size (ERRATA
+    H3), so the sparsity of a thousand or more entities is near 1 whatever the clusters are. Comparing the
+    first two layers would end every large hierarchy after one layer, where in the paper's Figure 4 sparsity
+    rises over several layers before it settles.
+    """
+    *_, before, now = (np.nan, np.nan, *sparsities)
+    return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
+
+
+def _alone(layer: Rows, clusters: Clusters) -> Rows:
+    """The entities that are a cluster of their own, which go on to the next layer."""
+    return np.array([layer[rows[0]] for rows in clusters.members if len(rows) == 1], np.int64)
+
+
+def _all_ids(groups: Groups, first: int, count: int) -> Keys:
+    """The ids of all clusters of a layer, 0 of those of one."""
+    found = np.zeros((count, 2), np.uint64)
+    found[groups.rows - first] = groups.ids
+    return found
+
+
+class Known(NamedTuple):
+    """What the previous index has of clusters."""
+
+    clusters: KnownClusters
+    proposals: KnownProposals
+
+
+class _LayerSummarizer:
+    """Finds the summary entities of one layer's clusters."""
+
+    def __init__(self, context: BuildContext, entities: Entities, known: Known, level: int) -> None:
+        self._context = context
+        self._entities = entities
+        self._known = known
+        self._level = level
+
+    def recognised(self, layer: Rows, clusters: Clusters, first: int) -> Groups:
+        """The clusters of several members, with their ids: of those that are as they were nothing is read.
+
+        `first` is the number of the layer's first cluster among those of all layers.
+        """
+        entities, sizes = self._entities, np.array([len(rows) for rows in clusters.members])
+        several, of_layer = np.flatnonzero(sizes > 1), np.concatenate(clusters.members)
+        indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
+        members, lineages = layer[of_layer[np.repeat(sizes > 1, sizes)]], clusters.lineages[several]
+        known = self._known.clusters
+        rows = known.rows(self._level - 1, (indptr, members), lineages, entities.keys, entities.same)
+        same, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
+        ids[same] = known.ids(rows[same])
+        groups = Groups(self._level, first + several, indptr, members, lineages, ids, rows)
+        new = np.flatnonzero(~same).tolist()
+        entities.fetch(row for place in new for row in groups.of(place))
+        ids[new] = ids_of([self._cluster_id(groups.of(place)) for place in new])
+        return groups
+
+    def _cluster_id(self, members: Sequence[int]) -> str:
+        nodes = (self._entities.node(row) for row in members)
+        pairs = ((node.id, node.text) for node in nodes)
+        return derived_id(pairs, "hirag", "cluster", str(self._context.config.summary_tokens))
+
+    async def summarise(self, groups: Groups, types: Sequence[str], writer: SummaryWriter) -> Rows:
+        """Find the summary entities of all clusters, relate them to the members, return their rows."""
+        with self._context.gate.stage(f"summarize layer {self._level}", len(groups.rows)):
+            proposed = await self._proposed(groups, types)
+        return await writer.add(groups, proposed)
+
+    async def _proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
+        """The summary entities of each cluster: known ones, or found now."""
+        known = self._known.proposals
+        before = np.where(groups.before >= 0, groups.before, known.clusters_of(groups.ids))
+        before = known.usable(before, by_model=self._context.gate.has_llm)
+        missing = np.flatnonzero(before < 0).tolist()
+        self._entities.fetch(row for place in missing for row in groups.of(place))
+        made = await self._made(groups, missing, types) if missing else {}
+        return Proposed.of(before, known, made)
+
+    async def _made(
+        self, groups: Groups, missing: Sequence[int], types: Sequence[str]
+    ) -> dict[int, list[Summary]]:
+        gate, config = self._context.gate, self._context.config
+        if not gate.has_llm:
+            self._entities.complete = False
+            return await self._extracted(groups, missing, EXTRACTIVE)
+        task = summary_task(config.summary_tokens, config.cluster_size)
+        answers = await gate.map(task, [self._item(groups.of(place), types) for place in missing])
+        failed = [place for place, answer in zip(missing, answers, strict=True) if answer is None]
+        made = await self._extracted(groups, failed, FAILED) if failed else {}
+        for place, answer in zip(missing, answers, strict=True):
+            if answer is not None:
+                nodes = [self._entities.node(row) for row in reversed(groups.of(place))]
+                members = {str(node.extra["name"]): node.id for node in nodes}
+                made[place] = answered(id_of(groups.ids[place]), self._level, answer, members)
+        self._entities.complete &= not failed
+        return made
+
+    def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
+        gate, tokens = self._context.gate, self._context.config.summary_tokens
+        texts = [self._entities.node(row).text for row in members]
+        values = prompt_values(texts, types, tokens, gate.count_tokens)
+        names = ", ".join(self._entities.name(row) for row in members[:3])
+        return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
+
+    async def _extracted(self, groups: Groups, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
+        """Summary entities without a model: named by central members, told in the members' own sentences."""
+        tokens, gate = self._context.config.summary_tokens, self._context.gate
+        names: list[str] = []
+
+        def texts() -> Iterator[list[str]]:
+            for place in missing:  # named while workers have the groups before
+                names.append(self._central_name(groups.of(place)))
+                yield [self._entities.node(row).text for row in groups.of(place)]
+
+        described = await extractive_summaries(texts(), tokens, gate)
+        return {
+            place: [Summary(id_of(groups.ids[place]), self._level, name, "", text, by)]
+            for place, name, text in zip(missing, names, described, strict=True)
+        }
+
+    def _central_name(self, rows: Sequence[int]) -> str:
+        """A name for a cluster, made of those of its central members."""
+        names = [self._first_name(row) for row in rows]
+        return cluster_name(range(len(rows)), names, self._entities.vectors[rows])
+
+    def _first_name(self, row: int) -> str:
+        """The name of an entity; of a summary entity that is named by its members, the first of them."""
+        name = self._entities.name(row)
+        return members_named(name)[0] if self._entities.named_by_members(row) else name

@@ -1,0 +1,272 @@
+"""What a cluster's summary entities are: by the model, or its most central members."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+
+from stratagraph.errors import ParseFailed
+from stratagraph.methods.hirag.config import META_TYPES
+from stratagraph.models.gate import Task
+from stratagraph.models.structured import json_as
+from stratagraph.pipeline.checks import damage
+from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.names.index import canonical, words
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.reports import joined_members
+from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL
+from stratagraph.protocols import Vectors
+from stratagraph.records import Metadata
+from stratagraph.results import CountTokens
+
+PACKAGE = "stratagraph.methods.hirag"
+LONGEST_NAME = 200
+MOST_ENTITIES = 2
+"""Summary entities of one cluster; a model that finds more repeats the members."""
+MOST_TYPES = 12
+_MEMBER_NAME = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
+REASON_WORDS = 10
+"""Words of a member's reason, as estimates expect them."""
+RELATION_TOKENS = 30
+"""What a model typically writes of one member's relation to its summary entity."""
+_LONGEST_REASON = 400
+COMMON = 0.5
+"""Part of the members whose names must end with one word, for it to name them all."""
+_JOINED = re.compile(r", | and ")
+NAMED = 3
+"""Members that name a cluster, where nothing is common to their names."""
+
+
+class _Member(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    name: str = Field(description="Name of an entity of the group, as it is written")
+    reason: str = Field(default="", description="Why the summary entity stands for it, in a short sentence")
+    strength: float = Field(default=0.0, description="How closely it belongs there, 1 to 10")
+
+
+class _Entity(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    name: str
+    type: str = ""
+    description: str = Field(default="", description="What the group has in common, then its members")
+    members: list[_Member] = Field(default_factory=list)
+
+    @field_validator("members", mode="wrap")
+    @classmethod
+    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Relations that can be read; a summary is not given up for one that cannot."""
+        try:
+            return read(given)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
+            kept = [each for at, each in enumerate(given) if at not in wrong] if wrong else []
+            return read(kept)
+
+
+class SummarySchema(BaseModel):
+    """What the model is asked for."""
+
+    entities: list[_Entity] = Field(min_length=1)
+
+
+class MetaTypesSchema(BaseModel):
+    """The general concepts that guide the summaries."""
+
+    types: list[str] = Field(min_length=1)
+
+    @field_validator("types")
+    @classmethod
+    def _short(cls, values: list[str]) -> list[str]:
+        kept = [value.strip() for value in values if 0 < len(value.strip()) <= LONGEST_NAME]
+        if not kept:
+            raise ValueError("give at least one concept of one or two words")
+        return list(dict.fromkeys(kept))[:MOST_TYPES]
+
+
+class Belonging(NamedTuple):
+    """Why a member belongs to its summary entity, and how closely: 0.1 to 10, or 0 where nothing is said."""
+
+    reason: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary entity as one cluster has it. `cluster` is the cluster's id, `level` its layer's number.
+
+    `of` is how many summary entities the cluster has, so that an update knows whether it has them all.
+    `members` are the relations from members that a model gave, by the members' ids (ERRATA H7).
+    """
+
+    cluster: str
+    level: int
+    name: str
+    type: str
+    description: str
+    by: str
+    of: int = 1
+    members: Mapping[str, Belonging] = field(default_factory=dict)
+
+    def stored(self) -> Metadata:
+        """As JSON-native values, of which `read` makes the same again."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**kept, "members": {member: list(each) for member, each in self.members.items()}}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Summary:
+        """What was stored, also by versions without relations from members.
+
+        Raises
+        ------
+        Damaged
+            If it is no such thing.
+        """
+        with damage("summary entities"):
+            try:
+                members = {
+                    str(member): Belonging(str(reason), float(strength))
+                    for member, (reason, strength) in stored.get("members", {}).items()
+                }
+                return cls(**{**stored, "members": members})
+            except (TypeError, AttributeError) as error:
+                raise ValueError(f"what a cluster says of one cannot be read: {error}") from error
+
+
+def parse_summary(answer: str) -> SummarySchema:
+    """The summary entities of an answer: those with a name, each name once, `MOST_ENTITIES` at most.
+
+    A name of more than `LONGEST_NAME` characters is cut.
+
+    Raises
+    ------
+    ParseFailed
+        If none is left.
+    """
+    found = json_as(SummarySchema)(answer)
+    named: dict[str, _Entity] = {}
+    for entity in found.entities:
+        entity.name = entity.name[:LONGEST_NAME].strip()
+        if name := canonical(entity.name):
+            named.setdefault(name, entity)
+    if not named:
+        raise ParseFailed("no entity in the answer has a name: give at least one")
+    return SummarySchema(entities=list(named.values())[:MOST_ENTITIES])
+
+
+def summary_task(tokens: int, members: int) -> Task[SummarySchema]:
+    """The model call that finds the summary entities of one cluster, which typically has so many members."""
+    return Task(
+        name="hirag/summarize",
+        prompt=load_prompt(PACKAGE, "summarize"),
+        parse=parse_summary,
+        schema=SummarySchema,
+        expected_output_tokens=tokens + 30 + RELATION_TOKENS * members,
+        placeholder=_placeholder,
+    )
+
+
+META_TASK = Task(
+    name="hirag/meta_types",
+    prompt=load_prompt(PACKAGE, "meta_types"),
+    parse=json_as(MetaTypesSchema),
+    schema=MetaTypesSchema,
+    expected_output_tokens=40,
+    placeholder=lambda values: MetaTypesSchema(types=list(META_TYPES)),
+)
+
+
+def _placeholder(values: Mapping[str, str]) -> SummarySchema:
+    """What an estimate takes a model to say: a name of its own, the members' words, why each belongs."""
+    words_in = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
+    described = " ".join(words_in[: int(values["words"])]) or "summary"
+    named = " ".join(words_in[:6])[:LONGEST_NAME] or "group"
+    members = [
+        _Member(name=each, reason=" ".join(words_in[:REASON_WORDS]), strength=5.0)
+        for each in _MEMBER_NAME.findall(values["entities"])
+    ]
+    return SummarySchema(
+        entities=[_Entity(name=named, type="concept", description=described, members=members)]
+    )
+
+
+def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
+    """The summary entities that the model found for a cluster, of whose members `ids` are by name."""
+    count, known = len(answer.entities), {canonical(name): identity for name, identity in ids.items()}
+    return [
+        Summary(
+            cluster, level, each.name, each.type, each.description, MODEL, count, _belongings(each, known)
+        )
+        for each in answer.entities
+    ]
+
+
+def _belongings(entity: _Entity, ids: Mapping[str, str]) -> dict[str, Belonging]:
+    """The relations of an answer whose members are of the cluster; of two with one member the first."""
+    found: dict[str, Belonging] = {}
+    for each in entity.members:
+        identity = ids.get(canonical(each.name))
+        strength = min(each.strength, 10.0) if each.strength > 0 else 0.0
+        if identity is not None and (each.reason or strength):
+            found.setdefault(identity, Belonging(each.reason[:_LONGEST_REASON], strength))
+    return found
+
+
+def prompt_values(
+    texts: Sequence[str], types: Sequence[str], tokens: int, count_tokens: CountTokens
+) -> dict[str, str]:
+    """The values of the prompt for a cluster's members."""
+    members = joined_members(texts, MEMBER_TOKENS, count_tokens)
+    return {"entities": members, "types": ", ".join(types), "words": str(max(10, tokens * 3 // 4))}
+
+
+def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors) -> str:
+    """What a cluster is called without a model: by its most central members, as a person would.
+
+    "Abel Loom and Benedikta Loom"; "Sarn, the Narrow and Vell"; where most names end with one word and there
+    are more than two of them, "Siskin Bridge and other Bridges". Never the name of one member, which would
+    take the cluster for that member (ERRATA H5).
+
+    Parameters
+    ----------
+    members
+        Places in `names` and `vectors`, at least two.
+    names
+        Of a layer's members, of shape (n,); of a summary entity the first of the names that it has.
+    vectors
+        Of them, shape (n, dimension).
+    """
+    rows = vectors[np.array(members)]
+    order = np.argsort(-(rows @ rows.sum(axis=0)), kind="stable")
+    central = telling((names[members[place]] for place in order.tolist()), len(members))
+    heads = Counter(words(name)[-1] for name in central if len(words(name)) > 1)
+    head, count = min(heads.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+    if count > 2 and count >= COMMON * len(central):
+        first = next(name for name in central if words(name)[-1:] == [head] and len(words(name)) > 1)
+        return f"{first} and other {_plural(first.split()[-1])}"
+    *before, last = central[:NAMED]
+    return f"{', '.join(before)} and {last}" if before else f"{last} and others"
+
+
+def members_named(name: str) -> list[str]:
+    """The members in a name that `cluster_name` made."""
+    return _JOINED.split(name)
+
+
+def _plural(word: str) -> str:
+    """A surname keeps its capital ("Kennedys"), and so does what may be one."""
+    return word if word.endswith("s") else f"{word}s"

@@ -1,0 +1,233 @@
+"""What clusters say of their summary entities, as arrays, so that an update reads only what changed.
+
+A cluster proposes one summary entity or two. Proposals of one name are one entity: that of the graph which
+has the name already, or else a summary entity (ERRATA H5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.ranges import distinct, ranges
+from stratagraph.methods.hirag.clusters import IDS
+from stratagraph.methods.hirag.naming import Summary
+from stratagraph.pipeline.before import mixed
+from stratagraph.pipeline.carryover import Keys, key, keys_of, lookup
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.pipeline.summarize import MODEL
+from stratagraph.protocols import Rows, Stored
+
+CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
+    f"proposals.{name}" for name in ("clusters", "entities", "names", "by_model", "said", "strengths")
+)
+"""Arrays of the proposals, in order of their clusters: the cluster; the summary entity, or -1 for one of the
+graph; the keys of its name, as one that is shown and as an id; whether a model made it. Of relations whose
+strength a model told: a key of proposal and member, and the strength."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The proposals of a layer's clusters, in order of clusters, then of rank.
+
+    Attributes
+    ----------
+    places, ranks
+        The cluster, by its place among those of several members, and the how manieth of it each is.
+    names
+        Keys of the name, shape (proposals, 2).
+    before
+        The row in the previous index of one that is the same, or -1.
+    made
+        The place in `fresh` of the others, or -1.
+    fresh
+        Those that were made now.
+    """
+
+    places: Rows
+    ranks: Rows
+    names: Keys
+    before: Rows
+    made: Rows
+    fresh: Sequence[Summary]
+
+    @classmethod
+    def of(cls, clusters: Rows, known: KnownProposals, made: Mapping[int, Sequence[Summary]]) -> Proposed:
+        """Those of the previous clusters, by place, and those `made` for the places without one (-1)."""
+        kept = np.flatnonzero(clusters >= 0)
+        counts, rows = known.of_clusters(clusters[kept])
+        fresh = [each for found in made.values() for each in found]
+        sizes = [len(found) for found in made.values()]
+        all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
+        places = np.repeat(np.concatenate([kept, np.array([*made], np.int64)]), all_counts)
+        none, own = np.full(len(rows), -1, np.int64), np.arange(len(fresh))
+        order = np.argsort(places, kind="stable")
+        return cls(
+            places[order],
+            ranges(np.zeros(len(all_counts), np.int64), all_counts)[order],
+            np.concatenate([known.names[rows], name_keys([each.name for each in fresh])])[order],
+            np.concatenate([rows, np.full(len(fresh), -1, np.int64)])[order],
+            np.concatenate([none, own])[order],
+            fresh,
+        )
+
+    def summaries(self, numbers: Rows, known: KnownProposals) -> list[Summary]:
+        """Some proposals in full."""
+        before = self.before[numbers]
+        read = iter(known.read(before[before >= 0]))
+        return [
+            next(read) if row >= 0 else self.fresh[place]
+            for row, place in zip(before.tolist(), self.made[numbers].tolist(), strict=True)
+        ]
+
+    def by_model(self, known: KnownProposals) -> NDArray[np.bool_]:
+        """Whether a model made each."""
+        found = np.zeros(len(self.places), np.bool_)
+        kept = self.before >= 0
+        found[kept] = known.by_model[self.before[kept]]
+        own = np.array([each.by == MODEL for each in self.fresh], np.bool_)
+        found[~kept] = own[self.made[~kept]]
+        return found
+
+
+class KnownProposals:
+    """The proposals of the previous index.
+
+    Attributes
+    ----------
+    clusters, entities, names, by_model
+        Of each proposal: see `CLUSTERS`.
+    levels, counts, own
+        Of each summary entity: its layer, how many proposals it has, and how many of them made it.
+    """
+
+    def __init__(self, previous: Stored | None) -> None:
+        self._previous = previous
+        summaries = 0 if previous is None else int(previous.arrays["counts"][0])
+        arrays = _arrays(previous)
+        self.clusters, self.entities = (arrays[name].astype(np.int64) for name in (CLUSTERS, ENTITIES))
+        self.names, self.by_model = arrays[PROPOSED], arrays[WRITTEN]
+        self._said, self._strengths, self._ids = arrays[SAID], arrays[STRENGTHS], arrays[IDS]
+        self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
+        self.levels = np.zeros(0, np.int16) if previous is None else previous.arrays["layers.levels"]
+        made = self.entities >= 0
+        self.counts = np.bincount(self.entities[made], minlength=summaries)
+        self.own = np.bincount(self.entities[made & self._makes()], minlength=summaries)
+
+    def _makes(self) -> NDArray[np.bool_]:
+        """Whether each proposal is of the layer below its summary entity."""
+        found = np.zeros(len(self.clusters), np.bool_)
+        if self._previous is not None and IDS in self._previous.arrays:
+            layers = self._previous.arrays["clusters.levels"][self.clusters]
+            found[:] = layers + 1 == self.levels[self.entities]
+        return found
+
+    def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
+        """How many proposals some clusters have, and all of these."""
+        starts, counts = self._starts[clusters], self._starts[clusters + 1] - self._starts[clusters]
+        return counts, ranges(starts, counts)
+
+    def clusters_of(self, ids: Keys) -> Rows:
+        """The clusters that have these ids, or -1; shape (ids, 2) to (ids,)."""
+        return lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(self._ids[:, 0]) ^ self._ids[:, 1])
+
+    def usable(self, clusters: Rows, *, by_model: bool) -> Rows:
+        """The clusters all of whose summary entities are known, if need be by a model; -1 for others."""
+        bad = (self.entities < 0) | (by_model & ~self.by_model)
+        spoilt = np.zeros(len(self._ids) + 1, np.bool_)
+        spoilt[np.flatnonzero(np.diff(self._starts) == 0)] = True
+        spoilt[self.clusters[bad]] = True
+        return np.where(spoilt[clusters], -1, clusters)  # -1 stays, whatever is found for it
+
+    def strengths(self, proposals: Rows, members: Keys) -> NDArray[np.float64]:
+        """What a model told of members' relations in proposals, 0 where it told nothing."""
+        found = np.zeros(len(proposals), np.float64)
+        if len(self._said):
+            places = lookup(said_keys(proposals, members), self._said)
+            told = (places >= 0) & (proposals >= 0)
+            found[told] = self._strengths[places[told]]
+        return found
+
+    def read(self, proposals: Rows) -> list[Summary]:
+        """Some proposals in full."""
+        if not len(proposals) or self._previous is None:
+            return []
+        owners = self.entities[proposals]
+        rows = distinct(owners).tolist()
+        nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
+        found: list[Summary] = []
+        for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
+            told = nodes[owner].extra["summaries"]
+            identity = id_of(self._ids[cluster])
+            found.append(Summary.read(next(each for each in told if each["cluster"] == identity)))
+        return found
+
+
+def _arrays(previous: Stored | None) -> Mapping[str, NDArray[Any]]:
+    """The arrays of proposals; of an index written before there were any they are made from the nodes."""
+    if previous is None:
+        return _table([], [], np.zeros((0, 2), np.uint64), {})
+    if CLUSTERS in previous.arrays:
+        return previous.arrays
+    nodes = previous.nodes(range(int(previous.arrays["counts"][0])))
+    told = [(row, Summary.read(each)) for row, node in enumerate(nodes) for each in node.extra["summaries"]]
+    ids = ids_of([each.cluster for _, each in told])
+    known = previous.arrays.get(IDS, np.unique(ids, axis=0))
+    clusters = lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(known[:, 0]) ^ known[:, 1])
+    counted = np.bincount(clusters[clusters >= 0], minlength=len(known))
+    whole = [row >= 0 and counted[row] == each.of for row, (_, each) in zip(clusters, told, strict=True)]
+    order = [place for place in np.argsort(clusters, kind="stable").tolist() if whole[place]]
+    keys = previous.arrays["entities.keys"]
+    numbers = {node.id: int(key) for node, key in zip(nodes, keys[len(keys) - len(nodes) :], strict=True)}
+    return _table(clusters[order].tolist(), [told[place] for place in order], known, numbers)
+
+
+def _table(
+    clusters: Sequence[int], told: Sequence[tuple[int, Summary]], ids: Keys, keys: Mapping[str, int]
+) -> dict[str, NDArray[Any]]:
+    """The arrays of proposals, each with its cluster and summary entity; `keys` are those of the latter."""
+    said = [
+        (place, keys.get(member, key("entity", member)), belonging.strength)
+        for place, (_, summary) in enumerate(told)
+        for member, belonging in summary.members.items()
+    ]
+    places, members, strengths = zip(*said, strict=True) if said else ((), (), ())
+    return {
+        CLUSTERS: np.array(clusters, np.int64),
+        ENTITIES: np.array([row for row, _ in told], np.int64),
+        PROPOSED: name_keys([each.name for _, each in told]),
+        WRITTEN: np.array([each.by == MODEL for _, each in told], np.bool_),
+        SAID: said_keys(np.array(places, np.int64), np.array(members, np.uint64)),
+        STRENGTHS: np.array(strengths, np.float64),
+        IDS: ids,
+    }
+
+
+def name_keys(names: Sequence[str]) -> Keys:
+    """The keys of names, shape (names, 2): of those that are shown, and of entities' ids."""
+    plain = [canonical(name) for name in names]
+    return np.column_stack([keys_of("name", plain), keys_of("entity", plain)])
+
+
+def said_keys(proposals: Rows, members: Keys) -> Keys:
+    """Keys of what proposals say of members."""
+    return mixed(mixed(proposals) ^ members)
+
+
+def ids_of(ids: Sequence[str]) -> Keys:
+    """Ids of clusters as numbers, shape (ids, 2)."""
+    return np.frombuffer(b"".join(map(bytes.fromhex, ids)), np.uint64).reshape(-1, 2)
+
+
+def id_of(numbers: Keys) -> str:
+    """One id as it was."""
+    return numbers.tobytes().hex()
+
+
+def joining(summary: Summary) -> Summary:
+    """What a cluster says of an entity that another layer has: it keeps its description and type."""
+    return replace(summary, description="", type="")

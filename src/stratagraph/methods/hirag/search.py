@@ -1,0 +1,248 @@
+"""HiRetrieval (HiRAG 4.2, Alg. 2): local, global and bridge knowledge, and one ranking of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
+from stratagraph.methods.hirag.config import MODES, HiRAGOptions, Part
+from stratagraph.methods.hirag.naming import Summary
+from stratagraph.methods.hirag.ranking import Csr, by_quota, ordered
+from stratagraph.pipeline.ranking import concatenate
+from stratagraph.protocols import Rows
+from stratagraph.question import Allowed, Mask
+from stratagraph.records import Metadata, Node
+
+LOCAL_SHARE = 0.0005
+"""Restart mass of an entity of the local part, where one that the question names has 1 (view `chunks`)."""
+BRIDGE_SHARE = 0.003
+"""The same of an entity on the bridge. Tuned on one corpus: larger shares lead the walk astray."""
+_REPORTED = 5  # pairs without a path that the trace names
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What was found for a question; entities are numbered through all layers."""
+
+    entities: Rows
+    similarity: NDArray[np.float32]
+    communities: Rows
+    likeness: NDArray[np.float32]
+    bridge: Bridge
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """What a filter admits: entities of all layers, edges of the layered graph, communities."""
+
+    entities: Mask
+    edges: Mask
+    communities: Mask
+
+
+class BridgeSearcher:
+    """An opened index."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._graph = opened.graph
+        self._stored = opened.part
+        self._layered = LayeredGraph(opened.graph, opened.part)
+        self._frequency = np.diff(opened.graph.sources[0][: opened.graph.entities + 1])
+        self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
+
+    def nodes(self, question: Question) -> Ranking:
+        """Entities, relations of the bridge and reports, each part with its quota of the `k` results.
+
+        A part that has less than its quota leaves the rest to the others.
+        """
+        options: HiRAGOptions = question.options
+        known = self._found(question, options)
+        parts = question.once(self, "parts", lambda: self._parts(known, question, options))
+        chosen = by_quota(parts, options.quotas, question.k, self._sources)
+        return self._explained(chosen, known, question)
+
+    def describe(self) -> Description:
+        """Entities per layer, communities per level, and the sparsity of each layer's clusters."""
+        arrays, layered = self._stored.arrays, self._layered
+        nodes = {
+            "entities": layered.base,
+            "summary_entities": layered.summaries,
+            "communities": layered.communities,
+        }
+        levels, counts = np.unique(arrays["layers.levels"], return_counts=True)
+        labels = arrays["communities.labels"]
+        details: Metadata = {
+            "layers": [int(size) for size in arrays["layers.sizes"]],
+            "sparsity": [float(value) for value in arrays["layers.sparsity"]],
+            "summary_entities": {str(level): int(n) for level, n in zip(levels, counts, strict=True)},
+            "communities": {str(level): len(np.unique(own)) for level, own in enumerate(labels)},
+        }
+        return Description(nodes, details)
+
+    def _admitted(self, allowed: Allowed | None) -> _Admitted | None:
+        """What a filter admits, in the numbering through all layers."""
+        if allowed is None:
+            return None
+        layered = self._layered
+        base, summaries, communities = layered.base, layered.summaries, layered.communities
+        edges = np.ones(int(layered.adjacency.edges.max(initial=-1)) + 1 + layered.relations, np.bool_)
+        edges[: layered.relations] = allowed.graph[base : base + layered.relations]
+        entities = np.concatenate([allowed.graph[:base], allowed.nodes[:summaries]])
+        return _Admitted(entities, edges, allowed.nodes[summaries : summaries + communities])
+
+    def _found(self, question: Question, options: HiRAGOptions) -> Knowledge:
+        return question.once(
+            self,
+            "knowledge",
+            lambda: self._knowledge(question, options, self._admitted(question.allowed)),
+        )
+
+    def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
+        """Alg. 2 up to the reasoning paths."""
+        layered, parts = self._layered, MODES[options.mode]
+        nodes = None if admitted is None else admitted.entities
+        rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
+        local, near = rows[: options.entities], similarity[: options.entities]
+        found, likeness = layered.communities_of(local, question.vector)
+        communities = found[: options.communities]
+        bridge = Bridge((), (), ())
+        if "bridge" in parts:
+            edges = None if admitted is None else admitted.edges
+            similar = rows, similarity
+            bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
+        if admitted is not None:  # other reports than those of the communities that the bridge starts from
+            kept = admitted.communities[found]
+            communities, likeness = found[kept][: options.communities], likeness[kept]
+        return Knowledge(local, near, communities, likeness[: options.communities], bridge)
+
+    def _parts(self, known: Knowledge, question: Question, options: HiRAGOptions) -> dict[Part, Ranking]:
+        admitted = self._admitted(question.allowed)
+        return {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+
+    def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
+        if part == "local":
+            trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
+            return self._entities(known.entities, known.similarity, trace)
+        if part == "global":
+            trace = [{"part": part, "similarity": float(score)} for score in known.likeness]
+            return Ranking.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
+        return self._triples(known, question, admitted)
+
+    def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Ranking:
+        """Entities of all layers as rows of their tables, in their order."""
+        base = rows < self._layered.base
+        origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
+        return Ranking(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
+
+    def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
+        """The bridge's triples: relations, and summary entities for relations with them, best first.
+
+        A triple is as similar to the question as its two ends are on average.
+        """
+        layered = self._layered
+        rows = np.sort(known.bridge.entities)
+        numbers, ends = layered.triples(rows, None if admitted is None else admitted.edges)
+        similarity = layered.similarity(rows, question.vector)
+        scores = (
+            similarity[np.searchsorted(rows, ends)].mean(axis=1) if len(ends) else np.zeros(0, np.float32)
+        )
+        order = np.lexsort((numbers, -scores))
+        numbers, ends, scores = numbers[order], ends[order], scores[order]
+        related = numbers < layered.relations
+        hubs = np.unique(ends[~related][ends[~related] >= layered.base])
+        hubs = hubs[~np.isin(hubs, known.entities)]
+        graph_rows = numbers[related] + layered.base
+        trace = [{"part": "bridge", "ends": pair} for pair in ends[related].tolist()]
+        of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
+        likeness = similarity[np.searchsorted(rows, hubs)]
+        best = np.lexsort((hubs, -likeness))
+        pairs = ends[~related].tolist()
+        entries = [
+            {"part": "bridge", "ends": [hub], "members": [low for low, high in pairs if high == hub]}
+            for hub in hubs[best].tolist()
+        ]
+        of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
+        return ordered(concatenate([of_relations, of_hubs]))
+
+    def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
+        """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
+        bridge = known.bridge
+        ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
+        explained = question.once(self, "explained", lambda: _explaining(bridge.paths))
+        paths = [explained.get(ends, ends) for ends in ends_of]
+        missing = list(bridge.unreachable[:_REPORTED])
+        members = [tuple(entry.get("members", ())) for entry in found.trace]
+        wanted = {row for rows in [*paths, *missing, *members, *ends_of] for row in rows}
+        nodes: dict[int, Node] = question.once(self, "entities", dict)
+        nodes |= self._nodes(wanted - nodes.keys())
+        names = {row: str(nodes[row].extra["name"]) for row in wanted}
+        trace = []
+        for entry, ends, path, own in zip(found.trace, ends_of, paths, members, strict=True):
+            shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
+            shown |= {"path": [names[row] for row in path]} if path else {}
+            entries = _belonging(nodes[ends[0]], [nodes[row] for row in own]) if own else []
+            trace.append(shown | ({"members": entries} if entries else {}))
+        if trace and bridge.keys:
+            summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
+            pairs = [[names[one], names[two]] for one, two in missing]
+            trace[0] |= {"bridge": {**summary, "unreachable": len(bridge.unreachable), "without_path": pairs}}
+        return Ranking(found.rows, found.scores, found.origin, trace)
+
+    def _nodes(self, rows: set[int]) -> dict[int, Node]:
+        """A few entities, read now."""
+        base = self._layered.base
+        low, high = sorted(row for row in rows if row < base), sorted(row for row in rows if row >= base)
+        read = [*self._graph.stored.nodes(low), *self._stored.nodes([row - base for row in high])]
+        return dict(zip([*low, *high], read, strict=True))
+
+    def seeds(self, question: Question) -> Seeds:
+        """The entities of the parts, each with a small weight shared among its passages."""
+        options: HiRAGOptions = question.options
+        known = self._found(question, options)
+        parts = MODES[options.mode]
+        rows: list[Rows] = []
+        weights: list[NDArray[np.float64]] = []
+        if "local" in parts:
+            rows.append(known.entities)
+            weights.append(LOCAL_SHARE * np.maximum(known.similarity.astype(np.float64), 0.0))
+        if "bridge" in parts and len(known.bridge.paths):
+            on_path = known.bridge.entities
+            rows.append(on_path)
+            similar = self._layered.similarity(on_path, question.vector).astype(np.float64)
+            weights.append(BRIDGE_SHARE * np.maximum(similar, 0.0))
+        if not rows:
+            return Seeds()
+        entities, shares = np.concatenate(rows), np.concatenate(weights)
+        kept = (entities < self._layered.base) & (shares > 0)
+        entities, shares = entities[kept], shares[kept]
+        return Seeds(entities=entities, entity_weights=shares / np.maximum(self._frequency[entities], 1))
+
+
+def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
+    """Why these members belong to a summary entity, as far as a model said it, the closest first."""
+    found = []
+    for each in map(Summary.read, summary.extra["summaries"]):
+        for member in members:
+            if (relation := each.members.get(member.id)) is not None:
+                found.append({"name": str(member.extra["name"]), **relation._asdict()})
+    return sorted(found, key=lambda entry: -float(entry["strength"]))
+
+
+def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequence[int]]:
+    """The first path that each step, and each entity, is on."""
+    found: dict[tuple[int, ...], Sequence[int]] = {}
+    for path in paths:
+        for ends in _steps(path):
+            found.setdefault(ends, path)
+    return found
+
+
+def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
+    """What a path may explain: each step of it, lower end first, and each entity on it."""
+    return [*((min(step), max(step)) for step in pairwise(path)), *((row,) for row in path)]

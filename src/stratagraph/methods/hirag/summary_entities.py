@@ -1,0 +1,307 @@
+"""Summary entities of a layer: which are as they were, and nodes of the others (HiRAG Fig. 9, ERRATA H5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.ranges import ranges
+from stratagraph.methods.hirag.context import BuildContext
+from stratagraph.methods.hirag.entities import Entities, MemberRelations, SummaryEntities
+from stratagraph.methods.hirag.naming import Summary
+from stratagraph.methods.hirag.proposals import (
+    CLUSTERS,
+    ENTITIES,
+    PROPOSED,
+    SAID,
+    STRENGTHS,
+    WRITTEN,
+    KnownProposals,
+    Proposed,
+    id_of,
+    joining,
+    said_keys,
+)
+from stratagraph.pipeline.carryover import VECTORS, Keys, key
+from stratagraph.pipeline.statements import group_vectors
+from stratagraph.pipeline.summarize import MODEL
+from stratagraph.protocols import Rows
+from stratagraph.records import Node, content_id
+
+KIND = "summary_entity"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The clusters of several members of a layer.
+
+    Attributes
+    ----------
+    level
+        The layer of their summary entities.
+    rows
+        The row of each cluster among those of all layers.
+    indptr, members
+        Entities of cluster i are `members[indptr[i]:indptr[i + 1]]`.
+    lineages, ids
+        The key of each, which it keeps, and its id, shape (clusters, 2).
+    before
+        The row of each in the previous index if its members are as they were, sources and all, or -1.
+    """
+
+    level: int
+    rows: Rows
+    indptr: Rows
+    members: Rows
+    lineages: Keys
+    ids: Keys
+    before: Rows
+
+    def of(self, place: int) -> list[int]:
+        """The entities of a cluster."""
+        found: list[int] = self.members[self.indptr[place] : self.indptr[place + 1]].tolist()
+        return found
+
+
+class SummaryWriter:
+    """Makes entities of proposals, layer by layer, and keeps in mind what it made of which.
+
+    A summary entity that is proposed by the same clusters as in the previous index, by nothing else, is
+    taken over unread.
+    """
+
+    def __init__(self, context: BuildContext, entities: Entities, known: KnownProposals) -> None:
+        self._context = context
+        self._entities = entities
+        self._known = known
+        self._proposed: list[tuple[Groups, Proposed, Rows]] = []
+
+    async def add(self, groups: Groups, proposed: Proposed) -> Rows:
+        """The entity that each proposal is: one that has the name, or a new one for each new name."""
+        entities = self._entities
+        rows = entities.rows_named(proposed.names)
+        new = np.flatnonzero(rows < 0)
+        names, of_name = np.unique(proposed.names[new, 0], return_inverse=True)
+        rows[new] = entities.count + of_name
+        entities.relations.append(self._relations(groups, proposed, rows))
+        await self._create(
+            groups, proposed, new[np.argsort(of_name, kind="stable")], np.bincount(of_name), names
+        )
+        self._proposed.append((groups, proposed, rows))
+        return rows
+
+    def _relations(self, groups: Groups, proposed: Proposed, rows: Rows) -> MemberRelations:
+        """Relations of clusters' members with their summary entity, but none of an entity with itself."""
+        sizes = np.diff(groups.indptr)[proposed.places]
+        members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
+        numbers = np.repeat(np.arange(len(rows)), sizes)
+        strengths = self._known.strengths(proposed.before[numbers], self._entities.keys[members])
+        told = np.array([bool(each.members) for each in proposed.fresh], np.bool_)
+        made = proposed.made[numbers]
+        places = np.flatnonzero((made >= 0) & told[made]) if told.any() else np.zeros(0, np.int64)
+        self._entities.fetch(members[places].tolist())
+        for place in places.tolist():
+            said = proposed.fresh[made[place]].members.get(self._entities.node(int(members[place])).id)
+            strengths[place] = said.strength if said else 0.0
+        other = members != rows[numbers]
+        return MemberRelations(members[other], rows[numbers[other]], numbers[other], strengths[other])
+
+    async def _create(
+        self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows, names: Keys
+    ) -> None:
+        """Add new summary entities, each of some of the proposals `numbers`, one after the other."""
+        before = self._unchanged(groups, proposed, numbers, counts)
+        kept, fresh = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        added = SummaryEntities(
+            keys=np.zeros(len(names), np.uint64),
+            names=names,
+            origin=np.full(len(names), -1, np.int64),
+            same=before >= 0,
+            before=before,
+            vectors=np.zeros((len(names), self._context.dimension), np.float32),
+        )
+        if self._context.previous is not None and len(kept):
+            arrays = self._context.previous.arrays
+            added.origin[kept] = self._first_before + before[kept]
+            added.keys[kept] = arrays["entities.keys"][added.origin[kept]]
+            added.vectors[kept] = arrays[VECTORS][before[kept]]
+        borders = np.concatenate([[0], np.cumsum(counts)])
+        own = [numbers[borders[place] : borders[place + 1]] for place in fresh.tolist()]
+        for place, each in zip(fresh.tolist(), own, strict=True):
+            added.keys[place] = key(
+                "summary", str(groups.lineages[proposed.places[each[0]]]), str(proposed.ranks[each[0]])
+            )
+        nodes, added.origin[fresh], added.vectors[fresh] = await self._made(groups, proposed, own)
+        first = self._entities.count
+        self._entities.add(added, groups.level)
+        self._entities.made |= zip((first + fresh).tolist(), nodes, strict=True)
+
+    def _unchanged(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
+        """The summary entity of the previous index that is made of the same in the same order, or -1."""
+        known, starts = self._known, np.cumsum(counts) - counts
+        before, places = proposed.before[numbers], proposed.places[numbers]
+        good = (before >= 0) & (groups.before[places] >= 0)
+        found = np.where(good, known.entities[before] if len(known.entities) else -1, -1)
+        if not (found >= 0).any():
+            return np.full(len(counts), -1, np.int64)
+        good &= (found >= 0) & (known.levels[found] == groups.level)
+        first = np.repeat(found[starts], counts)
+        good &= found == first
+        rising = np.ones(len(numbers), np.bool_)
+        rising[1:] = np.diff(before) > 0
+        rising[starts] = True
+        whole = np.logical_and.reduceat(good & rising, starts) & (known.own[found[starts]] == counts)
+        return np.where(whole, found[starts], -1)
+
+    async def _made(
+        self, groups: Groups, proposed: Proposed, own: Sequence[Rows]
+    ) -> tuple[list[Node], Rows, NDArray[np.float32]]:
+        """Nodes of summary entities, their numbers in the previous index, and their vectors."""
+        if not own:
+            return [], np.zeros(0, np.int64), np.zeros((0, self._context.dimension), np.float32)
+        entities = self._entities
+        members = [
+            sorted({row for each in numbers for row in groups.of(int(proposed.places[each]))})
+            for numbers in own
+        ]
+        summaries = iter(proposed.summaries(np.concatenate(own), self._known))
+        told = [[next(summaries) for _ in numbers] for numbers in own]
+        ids = [
+            _identity(groups, proposed.places[numbers], each) for numbers, each in zip(own, told, strict=True)
+        ]
+        before = self._rows_before(ids)
+        names = self._member_ids(members, before)
+        entities.fetch(row for rows in members for row in rows if row >= entities.graph.entities)
+        nodes = [
+            Node(
+                identity,
+                KIND,
+                groups.level,
+                _text(each),
+                entities.sources_of(rows),
+                {**_extra(each), "members": held, "summaries": [one.stored() for one in each]},
+            )
+            for identity, each, rows, held in zip(ids, told, members, names, strict=True)
+        ]
+        vectors = await group_vectors(
+            nodes, members, entities.vectors, stage="embed summary entities", carry=self._context.carry
+        )
+        origin = np.where(before >= 0, before + self._first_before, -1)
+        return nodes, origin, vectors
+
+    def _rows_before(self, ids: Sequence[str]) -> Rows:
+        previous = self._context.previous
+        rows = {} if previous is None else previous.rows(ids)
+        return np.array([rows.get(each, -1) for each in ids], np.int64)
+
+    def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
+        """Ids of members; of what is made of the same clusters those that it had."""
+        entities, previous, rows = self._entities, self._context.previous, before.tolist()
+        known = sorted({row for row in rows if row >= 0})
+        nodes = dict(zip(known, previous.nodes(known), strict=True)) if previous is not None else {}
+        entities.fetch(row for own, place in zip(members, rows, strict=True) if place < 0 for row in own)
+        return [
+            list(nodes[place].extra["members"]) if place >= 0 else [entities.node(row).id for row in own]
+            for own, place in zip(members, rows, strict=True)
+        ]
+
+    @property
+    def _first_before(self) -> int:
+        """The number of the first summary entity in the previous index."""
+        previous = self._context.previous
+        if previous is None:
+            return 0
+        return len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
+
+    def finish(self) -> None:
+        """Put what other layers say of a summary entity into its node, if that is not what they said."""
+        entities, known, first = self._entities, self._known, self._entities.graph.entities
+        if not self._proposed:
+            return
+        rows = np.concatenate([each for _, _, each in self._proposed]) - first
+        before = np.concatenate([proposed.before for _, proposed, _ in self._proposed])
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        rows, before = rows[order], before[order]
+        counts = np.bincount(rows, minlength=len(entities.before))
+        was = entities.before[rows]
+        changed = np.zeros(len(entities.before), np.bool_)
+        if len(known.entities):
+            other = (before < 0) | (known.entities[before] != was)
+            other[1:] |= (np.diff(rows) == 0) & (np.diff(before) <= 0)
+            changed[rows[other]] = True
+            changed |= counts != known.counts[entities.before]
+        changed &= entities.before >= 0
+        entities.fetch((first + np.flatnonzero(changed)).tolist())
+        made = entities.made.items()
+        wanted = [row - first for row, node in made if len(node.extra["summaries"]) != counts[row - first]]
+        wanted += np.flatnonzero(changed).tolist()
+        starts = np.searchsorted(rows, np.arange(len(counts) + 1))
+        for place in wanted:
+            told = [self._said(number) for number in order[starts[place] : starts[place + 1]].tolist()]
+            node = entities.node(first + place)
+            stored = [each.stored() if each.level == node.level else joining(each).stored() for each in told]
+            entities.made[first + place] = replace(node, extra={**node.extra, "summaries": stored})
+            entities.before[place] = -1
+
+    def _said(self, number: int) -> Summary:
+        """A proposal by its number among those of all layers."""
+        for _, proposed, rows in self._proposed:
+            if number < len(rows):
+                return proposed.summaries(np.array([number]), self._known)[0]
+            number -= len(rows)
+        raise IndexError(f"there is no proposal {number}")
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What `KnownProposals` reads."""
+        none, known = np.zeros(0, np.int64), self._known
+        clusters = [groups.rows[proposed.places] for groups, proposed, _ in self._proposed]
+        rows = [each - self._entities.graph.entities for _, _, each in self._proposed]
+        sizes = np.cumsum([0, *map(len, rows)])
+        told = [
+            (each.proposals[each.strengths > 0] + start, each.members[each.strengths > 0])
+            for each, start in zip(self._entities.relations, sizes.tolist(), strict=False)
+        ]
+        numbers = np.concatenate([none, *(each for each, _ in told)])
+        members = np.concatenate([none, *(each for _, each in told)])
+        strengths = [each.strengths[each.strengths > 0] for each in self._entities.relations]
+        return {
+            CLUSTERS: np.concatenate([none, *clusters]).astype(np.int32),
+            ENTITIES: np.maximum(np.concatenate([none, *rows]), -1).astype(np.int32),
+            PROPOSED: np.concatenate(
+                [np.zeros((0, 2), np.uint64), *(proposed.names for _, proposed, _ in self._proposed)]
+            ),
+            WRITTEN: np.concatenate(
+                [np.zeros(0, np.bool_), *(proposed.by_model(known) for _, proposed, _ in self._proposed)]
+            ),
+            SAID: said_keys(numbers, self._entities.keys[members]),
+            STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),
+        }
+
+
+def _identity(groups: Groups, places: Rows, summaries: Sequence[Summary]) -> str:
+    clusters = sorted(id_of(groups.ids[place]) for place in places.tolist())
+    return content_id("hirag", KIND, str(groups.level), _text(summaries), *clusters)
+
+
+def _described(summaries: Sequence[Summary]) -> str:
+    return " ".join(dict.fromkeys(each.description for each in summaries if each.description))
+
+
+def _text(summaries: Sequence[Summary]) -> str:
+    name, described = summaries[0].name, _described(summaries)
+    return f"{name}: {described}" if described else name
+
+
+def _extra(summaries: Sequence[Summary]) -> Mapping[str, Any]:
+    return {
+        "name": summaries[0].name,
+        "title": summaries[0].name,
+        "type": next((each.type for each in summaries if each.type), ""),
+        "description": _described(summaries),
+        "by": next((each.by for each in summaries if each.by != MODEL), MODEL),
+    }

@@ -1,0 +1,33 @@
+"""LSH tree: Scalable Graph-based RAG via Locality-Sensitive Hashing (with ERRATA L1-L5).
+
+===========================  ==========================================================
+paper                        here
+===========================  ==========================================================
+4.1 hyperplanes, hash        `kernels.lsh.hyperplanes`, `kernels.lsh.hash_codes`
+4.2 rearranging, grouping    `kernels.lsh.group`
+4.2 multi-phased building    `build.build`: hash, group, summarise, embed, repeat
+4.2 parallel retrieving      `search.TreeSearcher`: top-k over all levels, or per level
+===========================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.lshtree.build import build
+from stratagraph.methods.lshtree.checks import check_arrays
+from stratagraph.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
+from stratagraph.methods.lshtree.search import TreeSearcher
+
+METHOD = Method(
+    "lshtree",
+    LSHTreeConfig,
+    LSHTreeOptions,
+    build,
+    check_arrays,
+    TreeSearcher,
+    needs_graph=False,
+    node_share=NODE_SHARE,
+    cosines=True,
+)
+
+__all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]

@@ -1,0 +1,86 @@
+"""Searching the tree: top-k over all levels together, or from each level (paper 004, 4.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratagraph.methods.lshtree.config import LSHTreeOptions
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.ranking import interleaved, merged
+
+SUMMARIES = 5
+"""Summaries whose passages a walk restarts at (view `chunks`)."""
+SUMMARY_SHARE = 0.02
+"""Restart mass of a summary, where an entity that the question names has 1."""
+
+
+class TreeSearcher:
+    """An opened tree. Level 0 are the corpus' chunks, levels 1 and up the summaries."""
+
+    def __init__(self, opened: Opened) -> None:
+        arrays = opened.part.arrays
+        self._chunk_count = opened.corpus.size
+        self._levels: NDArray[np.int16] = arrays["levels"]
+        self._indptr, self._indices = opened.sources
+        self._passages = opened.passages
+        self._summaries = Nearest(arrays["vectors"], arrays, "nodes")
+
+    def nodes(self, question: Question) -> Ranking:
+        """Chunks and summaries by cosine similarity: the best of all levels together, or those of each level.
+
+        Of several levels each has an equal share of the `k` results, from the chunks upwards. With
+        `k_per_level` and without `fill` the results are exactly so many of each level.
+        """
+        options: LSHTreeOptions = question.options
+        levels = self._searched(options)
+        if options.mode == "collapsed":
+            return self._nearest(question, levels, question.k)
+        found = [self._nearest(question, (level,), options.k_per_level or question.k) for level in levels]
+        exact = options.k_per_level is not None and not question.fill
+        return interleaved(found, [1.0] * len(found), sum(map(len, found)) if exact else question.k)
+
+    def seeds(self, question: Question) -> Seeds:
+        """The passages below the nearest summaries; each summary shares its weight among them."""
+        allowed = None if question.allowed is None else question.allowed.nodes
+        rows, similarity = self._summaries.search(question.vector, SUMMARIES, allowed)
+        counts = self._indptr[rows + 1] - self._indptr[rows]
+        passages = [self._indices[self._indptr[row] : self._indptr[row + 1]] for row in rows]
+        weights = SUMMARY_SHARE * np.maximum(similarity, 0.0) / np.maximum(counts, 1)
+        return Seeds(
+            chunks=np.concatenate([np.zeros(0, np.int64), *passages]),
+            chunk_weights=np.repeat(weights.astype(np.float64), counts),
+        )
+
+    def describe(self) -> Description:
+        """Nodes per level."""
+        levels, counts = np.unique(self._levels, return_counts=True)
+        nodes = {"chunks": self._chunk_count, "summaries": len(self._levels)}
+        per_level = {str(level): int(count) for level, count in zip(levels, counts, strict=True)}
+        return Description(nodes, {"levels": {"0": self._chunk_count, **per_level}})
+
+    def _searched(self, options: LSHTreeOptions) -> tuple[int, ...]:
+        present = tuple(range(int(self._levels.max(initial=0)) + 1))
+        if options.levels is None:
+            return present
+        absent = sorted(set(options.levels) - set(present))
+        if absent:
+            raise ValueError(f"level {absent[0]} is not in this tree, which has levels 0 to {present[-1]}")
+        return options.levels
+
+    def _nearest(self, question: Question, levels: tuple[int, ...], k: int) -> Ranking:
+        """The nearest members of some levels, as one ranking."""
+        allowed = question.allowed
+        found = []
+        if 0 in levels:
+            chunks = None if allowed is None else allowed.chunks
+            found.append(Ranking.of(Origin.CHUNK, *self._passages.search(question.vector, k, chunks)))
+        above = [level for level in levels if level > 0]
+        if above:
+            mask = None if allowed is None else allowed.nodes
+            if len(above) < int(self._levels.max(initial=0)):
+                searched = np.isin(self._levels, above)
+                mask = searched if mask is None else mask & searched
+            found.append(Ranking.of(Origin.NODE, *self._summaries.search(question.vector, k, mask)))
+        return merged(found, k)

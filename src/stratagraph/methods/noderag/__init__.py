@@ -1,0 +1,44 @@
+"""NodeRAG: graph RAG over a heterograph of seven types of nodes (with ERRATA N1-N8).
+
+==============================  =============================================================
+paper                           here
+==============================  =============================================================
+2.1 heterograph                 `heterograph`: types, numbering, edges by kind, Table 4
+2.2 graph decomposition         `pipeline.extraction.stage`, `pipeline.graph`; `heterograph.decomposition`
+2.3 important entities, Alg. 1  `importance`, `kernels.centrality`
+2.3 attributes                  `attributes`
+2.3 communities                 `communities`, `kernels.leiden`
+2.3 high-level elements, titles `elements`
+2.3 semantic matching, Alg. 2   `kernels.spherical_kmeans`, `matching.matches`
+2.4 text insertion              `heterograph.text_edges`
+2.4 embedding                   `build`: T, S, A and H
+2.4 HNSW semantic edges         `matching.semantic_links`
+2.5 dual search                 `entries`
+2.5 shallow PPR, cross nodes    `search`, `kernels.ppr`
+2.5 filter, retrieval           `search.HeterographSearcher`
+==============================  =============================================================
+"""
+
+from __future__ import annotations
+
+from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.noderag.build import build
+from stratagraph.methods.noderag.checks import check_arrays
+from stratagraph.methods.noderag.compose import compose
+from stratagraph.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
+from stratagraph.methods.noderag.search import HeterographSearcher
+
+METHOD = Method(
+    "noderag",
+    NodeRAGConfig,
+    NodeRAGOptions,
+    build,
+    check_arrays,
+    HeterographSearcher,
+    compose=compose,
+    answer_k=30,
+    needs_units=True,
+    node_share=NODE_SHARE,
+)
+
+__all__ = ["METHOD", "NodeRAGConfig", "NodeRAGOptions"]

@@ -1,0 +1,150 @@
+"""Attributes: summaries of the semantic units and relations around important entities (paper 001, 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stratagraph.kernels.ranges import distinct
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.models.gate import CallItem, Gate
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.summarize import (
+    EXTRACTIVE,
+    FAILED,
+    MEMBER_TOKENS,
+    MODEL,
+    extractive_summaries,
+    summary_task,
+)
+from stratagraph.protocols import Rows
+from stratagraph.records import Node, content_id
+from stratagraph.results import clip
+
+PROMPT = load_prompt("stratagraph.methods.noderag", "attribute")
+STAGE = "attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An attribute before its text: its id, its entity's, and rows, ids and texts of what it is made of."""
+
+    id: str
+    entity: str
+    name: str
+    rows: Sequence[int]
+    members: Sequence[str]
+    texts: Sequence[str]
+
+
+def statement_lists(
+    inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig
+) -> tuple[Rows, Rows]:
+    """What the attribute of each entity is made of, as borders and rows of the graph: the entity comes first.
+
+    Parameters
+    ----------
+    entities
+        Rows of the important entities.
+    stated
+        Pairs of a relation and a unit that names both its ends. Such a relation is left out, since the unit
+        states it.
+
+    Returns
+    -------
+    For each entity ascending rows; of more than `config.statements` those of the lowest keys, so that inserts
+    change few.
+    """
+    owner, rows = _statements(inputs, entities, stated)
+    order = np.lexsort((inputs.keys[rows], owner))
+    rank = np.arange(len(order)) - np.searchsorted(owner, owner)  # each owner's places are those it had
+    few = np.zeros(len(order), np.bool_)
+    few[order[rank < config.statements]] = True
+    sizes = 1 + np.bincount(owner[few], minlength=len(entities))
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    indices = np.empty(int(indptr[-1]), np.int64)
+    first = np.zeros(len(indices), np.bool_)
+    first[indptr[:-1]] = True
+    indices[first], indices[~first] = entities, rows[few]
+    return indptr, indices
+
+
+def _statements(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows, Rows]:
+    """The units and relations around some entities: places of these and their rows, both ascending."""
+    graph = inputs.graph
+    place = np.full(graph.entities, -1, np.int64)
+    place[entities] = np.arange(len(entities))
+    by_unit = np.zeros(graph.relations, np.bool_)
+    by_unit[stated[:, 0]] = True
+    others = np.flatnonzero(~by_unit)
+    units = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
+    about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
+    rows = [inputs.first_unit + units, graph.entities + others, graph.entities + others]
+    owner, row = place[np.concatenate(about)], np.concatenate(rows)
+    pairs = distinct(owner[owner >= 0] * inputs.size + row[owner >= 0])
+    return pairs // max(inputs.size, 1), pairs % max(inputs.size, 1)
+
+
+def plan_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]], config: NodeRAGConfig) -> list[Plan]:
+    """Attributes, from the entity and the other rows of each."""
+    names = inputs.names(rows[0] for rows in lists)
+    ids = inputs.ids(row for rows in lists for row in rows)
+    texts = inputs.texts(row for _, *rows in lists for row in rows)
+    return [_plan(names[entity], entity, rows, ids, texts, config) for entity, *rows in lists]
+
+
+def _plan(
+    name: str,
+    entity: int,
+    rows: Sequence[int],
+    ids: Mapping[int, str],
+    texts: Mapping[int, str],
+    config: NodeRAGConfig,
+) -> Plan:
+    members, own = [ids[row] for row in rows], [texts[row] for row in rows]
+    settings = ("noderag", "attribute", str(config.attribute_tokens))
+    identity = content_id(*settings, ids[entity], name, *members, *own)
+    return Plan(identity, ids[entity], name, rows, members, own)
+
+
+async def write_attributes(
+    plans: Sequence[Plan], known: Mapping[str, Node], inputs: BuildInputs, gate: Gate, config: NodeRAGConfig
+) -> list[Node]:
+    """The attribute of each plan: the `known` text if there is one, or one that is written now."""
+    missing = [plan for plan in plans if plan.id not in known]
+    texts = {identity: (node.text, str(node.extra["by"])) for identity, node in known.items()}
+    with gate.stage(STAGE, len(missing)):
+        answers: list[str | None] = [None] * len(missing)
+        if gate.has_llm and missing:
+            task = summary_task(PROMPT, config.attribute_tokens)
+            answers = await gate.map(task, [_item(plan, inputs, gate, config) for plan in missing])
+        failed = [plan for plan, answer in zip(missing, answers, strict=True) if answer is None]
+        tokens, by = config.attribute_tokens, FAILED if gate.has_llm else EXTRACTIVE
+        extracts = await extractive_summaries((plan.texts for plan in failed), tokens, gate)
+        for plan, extract in zip(failed, extracts, strict=True):
+            texts[plan.id] = extract or plan.name, by
+        for plan, answer in zip(missing, answers, strict=True):
+            if answer is not None:
+                texts[plan.id] = clip(answer, 2 * tokens, gate.count_tokens), MODEL
+    return [_node(plan, *texts[plan.id], inputs) for plan in plans]
+
+
+def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
+    share = max(1, MEMBER_TOKENS // max(1, len(plan.texts)))
+    statements = "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in plan.texts)
+    words = str(max(10, config.attribute_tokens * 3 // 4))
+    values = {"name": plan.name, "passages": statements, "words": words}
+    return CallItem(values, plan.name, inputs.chunk_ids(plan.rows))
+
+
+def _node(plan: Plan, text: str, by: str, inputs: BuildInputs) -> Node:
+    extra = {
+        "by": by,
+        "title": plan.name,
+        "entity": plan.entity,
+        "members": list(plan.members),
+    }
+    return Node(plan.id, "attribute", 0, text, inputs.sources(plan.rows), extra)

@@ -1,0 +1,372 @@
+"""Building the heterograph: decompose, augment, enrich (paper 001, 2.2 to 2.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._memory import release
+from stratagraph.kernels.halves import chosen, stacked
+from stratagraph.methods.base import Built, Corpus, Graph, Stored
+from stratagraph.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
+from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.elements import Element, write_elements
+from stratagraph.methods.noderag.heterograph import (
+    EdgeList,
+    Kind,
+    Layout,
+    decomposition,
+    edge_arrays,
+    isolated_entities,
+    stating_units,
+    text_edges,
+)
+from stratagraph.methods.noderag.importance import Important, important_entities
+from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, BuildInputs
+from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
+from stratagraph.methods.noderag.unchanged import Unchanged, rows_of_lists
+from stratagraph.methods.noderag.unchanged import arrays as unchanged_arrays
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.before import carried_keys
+from stratagraph.pipeline.carryover import (
+    VECTOR_KEYS,
+    VECTORS,
+    CarryOver,
+    Keys,
+    keys_of,
+    lookup,
+    text_keys,
+    written_by_model,
+)
+from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.statements import group_vectors
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import Node
+
+ENTRY_VECTORS = "entries.vectors"
+"""The array of the vectors of S, A and H."""
+_GROUPS = 1024  # whose vectors are made at a time
+TITLES = "titles."
+"""What the names of the arrays of the index of titles begin with."""
+
+
+async def build(
+    corpus: Corpus,
+    graph: Graph,
+    gate: Gate,
+    *,
+    config: NodeRAGConfig,
+    previous: Stored | None,
+    regroup: bool = False,
+) -> Built:
+    """Build the heterograph over a corpus and its graph.
+
+    Attributes and high-level elements whose inputs did not change are taken over from `previous`, and so is
+    which entities are important, until enough has changed (`pipeline.drift`); with `regroup`, this and the
+    communities are found anew.
+    """
+    carry = CarryOver(previous, gate)
+    unchanged = Unchanged(graph, gate, previous, config)
+    with gate.stage("important entities"):
+        inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph, previous)
+        stated = await asyncio.to_thread(stating_units, graph)
+        edges = await asyncio.to_thread(_edges_of_decomposition, graph, stated)
+        grouped = None if regroup else previous
+        drift = await asyncio.to_thread(graph_drift, inputs, grouped)
+        measure = grouped is None or drift.due
+        important = await asyncio.to_thread(
+            important_entities, inputs, edges, config, grouped, measure=measure
+        )
+    lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated, config)
+    attributes, of_attributes = await _attributes(lists, inputs, carry, unchanged, gate, config, previous)
+
+    with gate.stage("communities"):
+        keys = _community_keys(inputs, important.rows, previous)
+        owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
+        ends = np.concatenate([edges, owned])
+        labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, drift)
+        kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
+        made = np.array([rows is None for rows in kept], np.bool_)
+        large = await asyncio.to_thread(large_communities, labels, made, attributes, inputs, config)
+    written = await write_elements(large, carry, inputs, gate, config)
+    elements = _Elements.of(kept, written, previous, graph)
+
+    fresh = await _fresh_vectors(attributes, of_attributes, written, inputs, carry)
+    contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
+    settled = None if drift.lapsed else grouped
+    if previous is None:
+        await asyncio.to_thread(release)
+    with gate.stage("heterograph"):
+        arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
+    arrays |= {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
+    arrays |= drift.arrays() | unchanged_arrays(lists, elements.labels, config)
+    arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
+    nodes = joined([attributes, elements.nodes, elements.titles])
+    first = nodes.indices[nodes.indptr[: len(attributes) + len(elements.nodes)]]
+    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), first])}
+    return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()), origins=origins)
+
+
+async def _attributes(
+    lists: tuple[Rows, Rows],
+    inputs: BuildInputs,
+    carry: CarryOver,
+    unchanged: Unchanged,
+    gate: Gate,
+    config: NodeRAGConfig,
+    previous: Stored | None,
+) -> tuple[KeptNodes, list[Plan]]:
+    """The attributes, and what those are made of that are not as they were."""
+    before = await asyncio.to_thread(unchanged.attributes, lists)
+    changed = rows_of_lists(lists, np.flatnonzero(before < 0))
+    plans = await asyncio.to_thread(plan_attributes, inputs, changed, config)
+    fresh = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
+    return KeptNodes.of(before, fresh, previous, inputs.graph.before), plans
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """High-level elements and their titles; `labels` are the communities of the elements."""
+
+    nodes: KeptNodes
+    titles: KeptNodes
+    labels: Rows
+
+    @classmethod
+    def of(
+        cls,
+        kept: Sequence[Rows | None],
+        written: Sequence[Element],
+        previous: Stored | None,
+        graph: Graph,
+    ) -> _Elements:
+        """By their communities: the previous rows of those that are `kept`, and those that were written."""
+        count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
+        found = [(label, row) for label, rows in enumerate(kept) if rows is not None for row in rows.tolist()]
+        found += [(each.about.label, -1) for each in written]
+        ordered = np.array(sorted(found, key=itemgetter(0)), np.int64).reshape(-1, 2)
+        labels, before = ordered[:, 0], ordered[:, 1]
+        titles = np.where(before >= 0, before + count, -1)
+        return cls(
+            KeptNodes.of(before, [each.node for each in written], previous, graph.before),
+            KeptNodes.of(titles, [each.overview for each in written], previous, graph.before),
+            labels,
+        )
+
+
+async def _fresh_vectors(
+    attributes: KeptNodes,
+    plans: Sequence[Plan],
+    written: Sequence[Element],
+    inputs: BuildInputs,
+    carry: CarryOver,
+) -> tuple[Vectors, Vectors]:
+    """Vectors of the attributes and elements that were made: of units, and of units and attributes.
+
+    They are of float16, in which they are stored and which loses nothing (`group_vectors`).
+    """
+    first, units = inputs.first_unit, inputs.graph.unit_vectors
+    stage = "embed attributes and elements"
+    rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
+    made = await _means(attributes.fresh, members, chosen(units, rows), stage, carry)
+    rows, members = _distinct(
+        [
+            [
+                *(len(units) + place for place in each.about.attributes),
+                *(row - first for row in each.about.rows if row >= first),
+            ]
+            for each in written
+        ]
+    )
+    own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
+    below = stacked([chosen(units, rows[rows < len(units)]), own])
+    nodes = [each.node for each in written]
+    return made, await _means(nodes, members, below, stage, carry)
+
+
+async def _means(
+    nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, stage: str, carry: CarryOver
+) -> Vectors:
+    """`group_vectors` as float16, of as many groups at a time as have vectors of little memory."""
+    found = np.zeros((len(nodes), vectors.shape[1]), np.float16)
+    for start in range(0, len(nodes), _GROUPS):
+        some = slice(start, start + _GROUPS)
+        found[some] = await group_vectors(nodes[some], members[some], vectors, stage=stage, carry=carry)
+    return cast(Vectors, found)
+
+
+def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
+    """The rows in some lists, each once and ascending, and the lists as places among these."""
+    rows, places = np.unique([row for own in lists for row in own], return_inverse=True)
+    borders = np.cumsum([0, *map(len, lists)])
+    return rows.astype(np.int64), [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
+
+
+def _edges_of_decomposition(graph: Graph, stated: Rows) -> Rows:
+    """The edges of 2.2 among entities, relations and units, as rows of the graph."""
+    return EdgeList.of(decomposition(graph, stated, Layout.of(0, graph))).ends
+
+
+def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | None) -> Keys:
+    """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
+
+    def made(places: list[int]) -> Keys:
+        return keys_of("attribute", inputs.ids(important[places].tolist()).values())
+
+    if previous is None:
+        own = made(list(range(len(important))))
+    else:
+        were = previous.arrays["important.keys"]
+        known = previous.arrays[COMMUNITY_KEYS][-len(were) :] if len(were) else were
+        own = carried_keys(known, lookup(inputs.keys[important], were), made)
+    return np.concatenate([inputs.keys, own])
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What the heterograph consists of. `fresh` are the vectors of attributes and elements that were made."""
+
+    corpus: Corpus
+    graph: Graph
+    stated: Rows
+    important: Important
+    attributes: KeptNodes
+    elements: _Elements
+    labels: Rows
+    fresh: tuple[Vectors, Vectors]
+
+    @property
+    def layout(self) -> Layout:
+        """Where each type of node begins."""
+        many = len(self.elements.nodes)
+        return Layout.of(self.corpus.size, self.graph, len(self.attributes), many, many)
+
+    @property
+    def before(self) -> Rows:
+        """The previous row of each attribute, element and title, or -1."""
+        return np.concatenate(
+            [self.attributes.before, self.elements.nodes.before, self.elements.titles.before]
+        )
+
+    def made(self) -> list[Vectors]:
+        """The vectors of attributes, and of elements; titles have none."""
+        kept = self.attributes, self.elements.nodes
+        return [each.vectors(VECTORS, fresh) for each, fresh in zip(kept, self.fresh, strict=True)]
+
+
+def _arrays(
+    contents: _Contents, config: NodeRAGConfig, previous: Stored | None, settled: Stored | None
+) -> dict[str, NDArray[Any]]:
+    """What a search reads; edges by meaning go on from those of `settled`."""
+    layout, made = contents.layout, contents.made()
+    embedded = [contents.graph.unit_vectors, *made]
+    entries, everything = stacked(embedded), stacked([contents.corpus.vectors, *embedded])
+    of_entries = _entries_before(contents, previous)[: len(entries)]
+    moved = Moved.of(contents.graph, layout, contents.before, settled)
+    cells = entry_cells(entries, layout, moved, config)
+    nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
+    links = entry_links(nodes, everything, moved, config)
+    edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
+    del links
+    parts = [contents.attributes, contents.elements.nodes]
+    return {
+        **edge_arrays(edges, layout),
+        **_title_index(contents.elements.titles),
+        **_carried_vectors(contents, made, entries, of_entries, previous),
+        VECTOR_KEYS: np.concatenate(
+            [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
+        ),
+        BY_MODEL: np.concatenate(
+            [
+                each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
+                for each in [*parts, contents.elements.titles]
+            ]
+        ),
+        CELLS: cells.astype(np.int32),
+        **Nearest.index(
+            entries,
+            "entries",
+            None if previous is None else (previous.arrays, of_entries),
+            steady=True,
+        ),
+    }
+
+
+def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
+    """The previous row of each entry of S, A and H that has the same vector, or -1."""
+    graph, own = contents.graph, contents.before
+    if previous is None or graph.before is None:
+        return np.full(graph.units + len(own), -1, np.int64)
+    before, first = Layout(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
+    units = graph.before.origin[first:] - before.first("S") + before.first("N")
+    units[~graph.before.same[first:]] = -1
+    return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
+
+
+def _carried_vectors(
+    contents: _Contents,
+    made: Sequence[Vectors],
+    entries: Vectors,
+    of_entries: Rows,
+    previous: Stored | None,
+) -> dict[str, NDArray[Any]]:
+    """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
+    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
+    return {
+        VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
+        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
+    }
+
+
+def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
+    """The index of titles; that of the previous index is brought up to date."""
+    kept = np.flatnonzero(titles.before >= 0)
+    index: Mapping[str, NDArray[Any]]
+    if titles.previous is None or not len(kept):
+        index = NameIndex.build(titles.texts())
+    else:
+        arrays = titles.previous.arrays
+        before = Layout(np.asarray(arrays["layout"]))
+        now = np.full(before.count("O"), -1, np.int64)
+        now[titles.before[kept] - before.count("A") - before.count("H")] = kept
+        new = np.flatnonzero(titles.before < 0).tolist()
+        fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
+        known = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
+        index = NameIndex.updated(known, now, len(titles), fresh)
+    return {f"{TITLES}{name}": array for name, array in index.items()}
+
+
+def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:
+    """All edges but those of similarity."""
+    attributes, elements, titles = (layout.first(kind) for kind in "AHO")
+    numbers = np.arange(len(contents.elements.nodes))
+    entities = layout.first("N") + contents.important.rows
+    owned = np.column_stack([attributes + np.arange(len(entities)), entities])
+    return [
+        *decomposition(contents.graph, contents.stated, layout),
+        (Kind.ENTITY_ATTRIBUTE, owned),
+        (Kind.ELEMENT_MATCH, _matched(contents, layout, cells)),
+        (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
+        (Kind.TEXT_UNIT, text_edges(contents.graph, layout)),
+        (Kind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
+    ]
+
+
+def _matched(contents: _Contents, layout: Layout, cells: Rows) -> Rows:
+    """Semantic matching within communities, over S, A and H (2.3)."""
+    graph, many = contents.graph, len(contents.elements.nodes)
+    rows = graph.entities + graph.relations
+    spans = [(layout.first(kind), layout.count(kind)) for kind in "SAH"]
+    nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
+    communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
+    return matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes)))

@@ -1,0 +1,96 @@
+"""The arrays of a heterograph, checked once when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.checks import check_range
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
+from stratagraph.methods.noderag.matching import CELLS
+from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, SETTINGS
+from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.drift import check_drift
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.kept_nodes import BY_MODEL
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+
+    The index of titles is checked by `NameIndex`.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("noderag"):
+        checks = Checks(arrays)
+        check_drift(checks)
+        layout = _layout(checks, graph, chunks)
+        own = layout.size - layout.first("A")
+        checks.csr("sources", chunks, own, ascending=True)
+        checks.of("vectors", np.float32, (own, dimension))
+        rich = layout.first("O") - layout.first("S")
+        checks.of("entries.vectors", np.float32, (rich, dimension))
+        _check_edges(checks, layout)
+        checks.of("titles.lengths", np.uint16, (layout.count("O"),))
+        checks.nearest("entries", rich, dimension)
+        _check_history(checks, graph)
+        if BY_MODEL in arrays:  # not in indexes of an earlier version
+            _check_unchanged(checks, graph, layout)
+
+
+def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
+    array = checks.of("layout", np.int64, (8,))
+    layout = Layout.of(chunks, graph)
+    expected = layout.bounds[:5].tolist()
+    if array[:5].tolist() != expected:
+        raise ValueError(f"array 'layout' begins with {array[:5].tolist()}, not {expected}")
+    checks.borders("layout", int(array[-1]), 7)
+    layout = Layout(np.asarray(array))
+    if layout.count("O") != layout.count("H"):
+        raise ValueError(
+            f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"
+        )
+    return layout
+
+
+def _check_edges(checks: Checks, layout: Layout) -> None:
+    if checks.has(KINDS):
+        checks.csr("walk", layout.size, layout.size, ascending=True)
+        told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
+        check_range(told & (SIMILAR - 1), KINDS, len(Kind))
+        check_range(told, KINDS, 2 * SIMILAR)
+        return
+    checks.walk(layout.size)  # as earlier versions stored them
+    edges = len(checks.rows("edges.ends", layout.size, (None, 2), dtype=np.int32))
+    checks.rows("edges.kinds", len(Kind), (edges,), dtype=np.int8)
+    checks.switches("edges.semantic", (edges,))
+
+
+def _check_history(checks: Checks, graph: Graph) -> None:
+    """What the next update starts from."""
+    keys = checks.of("communities.keys", np.uint64, (None,))
+    checks.of("communities.labels", np.int32, keys.shape)
+    checks.of("important.keys", np.uint64, (None,))
+    checks.of("important.sources", np.uint64, (None,))
+
+
+def _check_unchanged(checks: Checks, graph: Graph, layout: Layout) -> None:
+    """By what the next update finds what is as it was."""
+    attributes = layout.count("A")
+    rows = graph.entities + graph.relations + graph.units
+    checks.of(BY_MODEL, np.bool_, (layout.size - layout.first("A"),))
+    checks.of(SETTINGS, np.int64, (None,))
+    checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
+    members = checks.rows(MEMBERS, rows, (None,))
+    borders = checks.of(BORDERS, np.int64, (attributes + 1,))
+    if borders[0] != 0 or borders[-1] != len(members) or (np.diff(borders) < 1).any():
+        raise ValueError(f"array '{BORDERS}' does not divide the {len(members)} members of attributes")
+    entries = layout.first("O") - layout.first("S")
+    checks.rows(CELLS, entries, (entries,), dtype=np.int32, start=-1)

@@ -1,0 +1,201 @@
+"""Communities of the heterograph before texts come in, and what each is made of (paper 001, 2.3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.leiden import leiden
+from stratagraph.methods.base import Stored
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
+from stratagraph.pipeline.drift import Drift, communities_measured
+from stratagraph.pipeline.kept_nodes import KeptNodes
+from stratagraph.pipeline.names.headings import telling
+from stratagraph.protocols import Rows
+from stratagraph.records import Node, content_id
+
+PARTITION = "communities"
+"""The name of the partition whose drift is counted."""
+_NAMES = 3
+
+
+def detect_communities(
+    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None, drift: Drift
+) -> Labels:
+    """The community of each entity, relation, unit and attribute, shape (nodes,).
+
+    Nodes that were in the `previous` index stay in their communities, so that communities of which nothing
+    changed keep their members; new ones join the community where they gain most modularity. Where these
+    communities have drifted from those made anew, all nodes may move (`pipeline.drift`); where too much is
+    new, all are partitioned anew.
+
+    Parameters
+    ----------
+    ends
+        The edges among them, shape (edges, 2).
+    keys
+        The key of each node, shape (nodes,).
+    drift
+        What changed since they were last compared.
+    """
+    detect = partial(
+        leiden,
+        ends,
+        None,
+        len(keys),
+        resolution=config.resolution,
+        max_size=config.max_community,
+        seed=config.seed,
+    )
+    measure = partial(communities_measured, ends, None)
+    initial = np.full(len(keys), -1, np.int64)
+    if previous is not None:
+        before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
+        initial = previous_labels(keys, before, labels)
+    if needs_reclustering(initial >= 0):
+        return drift.anew(PARTITION, len(keys), detect, measure)
+
+    def moved(movable: bool) -> Labels:
+        return detect(initial=initial, movable=np.full(len(keys), movable))
+
+    ways = [partial(moved, False), partial(moved, True)]
+    return drift.settled(PARTITION, len(keys), ways, detect, measure)
+
+
+def graph_drift(inputs: BuildInputs, previous: Stored | None) -> Drift:
+    """How many rows of the graph, by their keys, came or went since communities were last compared."""
+    keys, seen = inputs.keys, inputs.graph.before
+    if previous is None:
+        return Drift(len(keys))
+    before = previous.arrays["communities.keys"]
+    attributes = len(previous.arrays["important.keys"])  # they are after the rows of the graph
+    rows = lookup(keys, before) if seen is None else seen.origin
+    stayed = int(np.count_nonzero(rows >= 0))
+    return Drift.since(previous.arrays, len(keys), len(keys) + len(before) - attributes - 2 * stayed)
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its high-level elements.
+
+    Attributes
+    ----------
+    digest
+        Changes with anything that the elements are made of.
+    rows
+        Graph rows of its units, or of its relations if it has no units.
+    attributes
+        Places of its attributes among all attributes.
+    names
+        Names of the entities that its units mention most.
+    texts, members
+        Texts and ids of its attributes, then of its `rows`.
+    sources
+        The chunk rows of its attributes.
+    """
+
+    digest: str
+    label: int
+    rows: Sequence[int]
+    attributes: Sequence[int]
+    names: Sequence[str]
+    texts: Sequence[str]
+    members: Sequence[str]
+    sources: Collection[int]
+
+
+def large_communities(
+    labels: Rows,
+    made: NDArray[np.bool_],
+    attributes: KeptNodes,
+    inputs: BuildInputs,
+    config: NodeRAGConfig,
+) -> list[Community]:
+    """The communities that are large enough to have high-level elements, by their labels.
+
+    Parameters
+    ----------
+    labels
+        Of the rows of the graph, then of the attributes.
+    made
+        Whether the elements of a community are made, by labels; the others are left out.
+    """
+    own = labels[inputs.size :]
+    rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)
+    places: dict[int, list[int]] = {}
+    for place in np.flatnonzero(made[own]).tolist():
+        places.setdefault(int(own[place]), []).append(place)
+    large = [
+        label
+        for label in sorted({*rows, *places})
+        if len(rows.get(label, ())) + len(places.get(label, ())) >= config.min_members
+    ]
+    named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
+    names = inputs.names([row for found in named.values() for row in found])
+    texts = inputs.texts(row for label in large for row in rows.get(label, ()))
+    ids = inputs.ids(row for label in large for row in rows.get(label, ()))
+    chosen = [place for label in large for place in places.get(label, ())]
+    nodes = dict(zip(chosen, attributes.read(chosen), strict=True))
+    return [
+        _community(
+            label,
+            rows.get(label, []),
+            [(place, nodes[place]) for place in places.get(label, ())],
+            telling((names[row] for row in named[label]), _NAMES),
+            texts,
+            ids,
+            config,
+        )
+        for label in large
+    ]
+
+
+def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
+    """The units of each community, or its relations where it has no units; none of label -1."""
+    found: dict[int, list[int]] = {}
+    total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
+    for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
+        found.setdefault(int(labels[row]), []).append(row)
+    with_units = frozenset(found)
+    for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
+        label = int(labels[row])
+        if label not in with_units:
+            found.setdefault(label, []).append(row)
+    return found
+
+
+def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:
+    """Entities that most of these units name, or that most of these relations join."""
+    graph, counts = inputs.graph, Counter[int]()
+    indptr, indices = graph.unit_entities
+    for row in rows:
+        unit = row - inputs.first_unit
+        near: NDArray[np.integer] = (
+            graph.ends[row - graph.entities] if unit < 0 else indices[indptr[unit] : indptr[unit + 1]]
+        )
+        counts.update(near.tolist())
+    return [row for row, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: 2 * _NAMES]]
+
+
+def _community(
+    label: int,
+    rows: Sequence[int],
+    attributes: Sequence[tuple[int, Node]],
+    names: Sequence[str],
+    texts_by_row: Mapping[int, str],
+    ids_by_row: Mapping[int, str],
+    config: NodeRAGConfig,
+) -> Community:
+    texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
+    members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
+    settings = ("noderag", "community", str(config.element_tokens), str(config.elements))
+    digest = content_id(*settings, *names, "", *members, "", *texts)
+    sources = {source for _, node in attributes for source in node.sources}
+    return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

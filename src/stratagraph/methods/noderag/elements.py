@@ -1,0 +1,163 @@
+"""High-level elements, the insights of a community, and their overview titles (paper 001, 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pydantic import BaseModel, Field
+
+from stratagraph.methods.noderag.communities import Community
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.structured import json_as
+from stratagraph.pipeline.carryover import CarryOver
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extractive_summaries
+from stratagraph.records import Node, content_id
+from stratagraph.results import clip
+
+PROMPT = load_prompt("stratagraph.methods.noderag", "elements")
+STAGE = "high-level elements"
+LONGEST_TITLE = 120
+"""Characters of an overview title; longer ones are cut."""
+
+
+class ElementSchema(BaseModel):
+    """One insight about a community."""
+
+    title: str = Field(default="", description="A few words that someone would search for")
+    text: str = Field(min_length=1, description="What there is to know, understandable by itself")
+
+
+class ElementsSchema(BaseModel):
+    """What a model answers about a community."""
+
+    elements: list[ElementSchema] = Field(min_length=1)
+
+
+class Element(NamedTuple):
+    """A high-level element, the node of its title, and the community it is about."""
+
+    node: Node
+    overview: Node
+    about: Community
+
+
+class _Insight(NamedTuple):
+    title: str
+    text: str
+    by: str
+
+
+async def write_elements(
+    found: Sequence[Community],
+    carry: CarryOver,
+    inputs: BuildInputs,
+    gate: Gate,
+    config: NodeRAGConfig,
+) -> list[Element]:
+    """The high-level elements of each community: those taken over, or written now."""
+    insights = _known_insights(found, carry, config)
+    missing = [each for each in found if each.digest not in insights]
+    with gate.stage(STAGE, len(missing)):
+        answers: list[ElementsSchema | None] = [None] * len(missing)
+        if gate.has_llm and missing:
+            items = [_item(each, inputs, gate, config) for each in missing]
+            answers = await gate.map(_task(config), items)
+        written = [
+            list(_written(each, answer, gate, config)) for each, answer in zip(missing, answers, strict=True)
+        ]
+        failed = [each.texts for each, own in zip(missing, written, strict=True) if not own]
+        extracts = iter(await extractive_summaries(failed, config.element_tokens, gate))
+        for each, own in zip(missing, written, strict=True):
+            insights[each.digest] = own or [_extract(each, next(extracts), gate)]
+    return [element for each in found for element in _elements(each, insights[each.digest], inputs)]
+
+
+def _known_insights(
+    found: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
+) -> dict[str, list[_Insight]]:
+    """What the previous index has of the same communities, by their digests."""
+    ids = {each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in found}
+    nodes = carry.nodes([identity for own in ids.values() for identity in own])
+    return {
+        digest: [
+            _Insight(nodes[identity].extra["title"], nodes[identity].text, nodes[identity].extra["by"])
+            for identity in own
+            if identity in nodes
+        ]
+        for digest, own in ids.items()
+        if own[0] in nodes
+    }
+
+
+def _task(config: NodeRAGConfig) -> Task[ElementsSchema]:
+    return Task(
+        name="elements",
+        prompt=PROMPT,
+        parse=json_as(ElementsSchema),
+        schema=ElementsSchema,
+        expected_output_tokens=2 * config.element_tokens,
+        placeholder=lambda values: _placeholder(values, config.element_tokens),
+    )
+
+
+def _placeholder(values: Mapping[str, str], tokens: int) -> ElementsSchema:
+    words = values["passages"].split()
+    text = " ".join(words[: tokens * 3 // 4]) or "element"
+    return ElementsSchema(elements=[ElementSchema(title=values["names"] or "title", text=text)])
+
+
+def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
+    share = max(1, MEMBER_TOKENS // len(each.texts))
+    values = {
+        "passages": "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in each.texts),
+        "names": ", ".join(each.names),
+        "elements": str(config.elements),
+        "words": str(max(10, config.element_tokens * 3 // 4)),
+    }
+    sources = inputs.corpus.ids(_sources(each, inputs))
+    return CallItem(values, values["names"] or each.members[0], sources)
+
+
+def _extract(each: Community, text: str, gate: Gate) -> _Insight:
+    title = ", ".join(each.names)
+    return _Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)
+
+
+def _written(
+    each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
+) -> Iterator[_Insight]:
+    """The model's elements that have text, at most as many as were asked for."""
+    elements = [] if answer is None else [element for element in answer.elements if element.text.strip()]
+    for element in elements[: config.elements]:
+        own = " ".join(element.title.split())[:LONGEST_TITLE]
+        text = clip(element.text.strip(), 2 * config.element_tokens, gate.count_tokens)
+        yield _Insight(own or ", ".join(each.names), text, MODEL)
+
+
+def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs) -> Iterator[Element]:
+    sources = _sources(each, inputs)
+    for number, insight in enumerate(insights):
+        identity = _id(each.digest, number)
+        extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
+        node = Node(identity, "element", 1, insight.text, sources, extra)
+        title = Node(
+            content_id("noderag", "overview", identity, insight.title),
+            "overview",
+            1,
+            insight.title or insight.text[:LONGEST_TITLE],
+            sources,
+            {"by": insight.by, "title": insight.title, "members": [identity]},
+        )
+        yield Element(node, title, each)
+
+
+def _id(digest: str, number: int) -> str:
+    return content_id("noderag", "element", digest, str(number))
+
+
+def _sources(each: Community, inputs: BuildInputs) -> list[int]:
+    return sorted({*each.sources, *inputs.sources(each.rows)})

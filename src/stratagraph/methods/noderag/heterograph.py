@@ -1,0 +1,266 @@
+"""The heterograph: seven types of nodes in one numbering, typed edges as arrays, and the matrix of the walk.
+
+Nodes are numbered by type: T (rows of the corpus), N, R and S (rows of the corpus' graph), then the method's
+own A, H and O. Every edge has weight 1; one that similarity gives as well has 2 (paper 001, 2.1 and 2.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from stratagraph.kernels.ppr import row_stochastic
+from stratagraph.kernels.ranges import ranges
+from stratagraph.methods.base import Graph, Origin
+from stratagraph.methods.noderag.config import TYPES
+from stratagraph.protocols import Rows
+
+Arrays = Mapping[str, NDArray[Any]]
+_NO_EDGES: Rows = np.zeros((0, 2), np.int64)
+KINDS = "walk.kinds"
+"""The array of the `Kind` of each edge, with `SIMILAR` where similarity joins its ends too."""
+_KIND_BITS = 4
+_KINDS = (1 << _KIND_BITS) - 1
+SIMILAR = 1 << _KIND_BITS
+
+
+class Kind(IntEnum):
+    """Why an edge is there, by the types that it joins."""
+
+    UNIT_ENTITY = 0
+    """e_d: a semantic unit and an entity that it names (2.2)."""
+    RELATION_ENTITY = 1
+    """e_r: a relationship and its source or target (2.2)."""
+    UNIT_RELATION = 2
+    """A semantic unit and a relationship both ends of which it names (2.2)."""
+    ENTITY_ATTRIBUTE = 3
+    """e_a: an important entity and its attribute (2.3)."""
+    ELEMENT_MATCH = 4
+    """e_h: a high-level element and what is like it in its community (2.3, N6)."""
+    ELEMENT_OVERVIEW = 5
+    """e_o: a high-level element and its title (2.3)."""
+    TEXT_UNIT = 6
+    """e_s: a text and its semantic units (2.4)."""
+    TEXT_ENTITY = 7
+    """A text and an entity in it that has no other edge: no unit names it and no relation joins it."""
+    SEMANTIC = 8
+    """Level 0 of the HNSW graph over T, S, A and H, where no other edge is (2.4, N7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each type begins: `bounds[i]` is the first node of type `TYPES[i]`, shape (8,)."""
+
+    bounds: Rows
+
+    @classmethod
+    def of(cls, chunks: int, graph: Graph, attributes: int = 0, elements: int = 0, titles: int = 0) -> Layout:
+        """From the number of nodes of each type."""
+        counts = [chunks, graph.entities, graph.relations, graph.units, attributes, elements, titles]
+        return cls(np.cumsum([0, *counts], dtype=np.int64))
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return int(self.bounds[-1])
+
+    def first(self, kind: str) -> int:
+        """The first node of a type."""
+        return int(self.bounds[TYPES.index(kind)])
+
+    def count(self, kind: str) -> int:
+        """Nodes of a type."""
+        at = TYPES.index(kind)
+        return int(self.bounds[at + 1] - self.bounds[at])
+
+    def types(self, nodes: Rows) -> NDArray[np.int8]:
+        """The type of each node, as an index into `TYPES`."""
+        return (np.searchsorted(self.bounds, nodes, "right") - 1).clip(0, 6).astype(np.int8)
+
+    def place(self, nodes: Rows) -> tuple[NDArray[np.int8], Rows]:
+        """The table that each node is in (`Origin`), and its row there."""
+        origin = np.full(len(nodes), Origin.GRAPH, np.int8)
+        origin[nodes < self.bounds[1]] = Origin.CHUNK
+        origin[nodes >= self.bounds[4]] = Origin.NODE
+        start = np.zeros(3, np.int64)
+        start[Origin.GRAPH], start[Origin.NODE] = self.bounds[1], self.bounds[4]
+        return origin, nodes - start[origin]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeList:
+    """Edges as they are collected: ends, shape (edges, 2), kinds, and which of them similarity gives too."""
+
+    ends: Rows
+    kinds: NDArray[np.int8]
+    semantic: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Kind, Rows]]) -> EdgeList:
+        """Each pair of nodes once, under the first kind that joins it; nothing joins a node with itself."""
+        # Both ends and the kind in one number sort ten times as fast as three keys.
+        last = max((int(part.max(initial=0)) for _, part in parts), default=0)
+        bits = last.bit_length()
+        if 2 * bits + _KIND_BITS > 63:
+            raise OverflowError(f"a heterograph of {last + 1} nodes is too large")
+        numbered = (_numbered(part, bits) << _KIND_BITS | kind for kind, part in parts)
+        keys = np.concatenate([np.zeros(0, np.int64), *numbered])
+        keys.sort()
+        differs, pairs = np.ones(len(keys) + 1, np.bool_), keys >> _KIND_BITS
+        np.not_equal(pairs[1:], pairs[:-1], out=differs[1:-1])
+        del pairs
+        lasts = keys[differs[1:]] & _KINDS
+        keys = keys[differs[:-1]]
+        ends = np.empty((len(keys), 2), np.int64)
+        np.right_shift(keys, bits + _KIND_BITS, out=ends[:, 0])
+        np.bitwise_and(keys >> _KIND_BITS, (1 << bits) - 1, out=ends[:, 1])
+        return cls(ends, (keys & _KINDS).astype(np.int8), lasts == Kind.SEMANTIC)
+
+
+def _numbered(ends: Rows, bits: int) -> Rows:
+    """One number for each pair of nodes, the lower one first; none for a node with itself."""
+    one, two = ends[:, 0], ends[:, 1]
+    numbers: Rows = np.minimum(one, two)
+    numbers <<= bits
+    numbers |= np.maximum(one, two)
+    found: Rows = numbers[one != two]
+    return found
+
+
+def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind, Rows]]:
+    """The edges of section 2.2, among N, R and S; `stated` are those of `stating_units`."""
+    entities, relations, units = (layout.first(kind) for kind in "NRS")
+    indptr, indices = graph.unit_entities
+    owner = np.repeat(np.arange(graph.units), np.diff(indptr))
+    numbers = np.arange(graph.relations)
+    return [
+        (Kind.UNIT_ENTITY, np.column_stack([units + owner, entities + indices])),
+        (Kind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 0]])),
+        (Kind.RELATION_ENTITY, np.column_stack([relations + numbers, entities + graph.ends[:, 1]])),
+        (Kind.UNIT_RELATION, np.column_stack([relations + stated[:, 0], units + stated[:, 1]])),
+    ]
+
+
+def stating_units(graph: Graph) -> Rows:
+    """Rows of relations with rows of the units that name both ends, shape (pairs, 2).
+
+    Of each relation only the units that name its rarer end are examined.
+    """
+    indptr, indices = graph.unit_entities
+    if not graph.relations or not len(indices):
+        return _NO_EDGES
+    owner = np.repeat(np.arange(graph.units), np.diff(indptr))
+    naming = np.argsort(indices, kind="stable")
+    starts = np.searchsorted(indices[naming], np.arange(graph.entities + 1))
+    counts = np.diff(starts)
+    rare = np.where(counts[graph.ends[:, 0]] <= counts[graph.ends[:, 1]], 0, 1)
+    rows = np.arange(graph.relations)
+    near, far = graph.ends[rows, rare], graph.ends[rows, 1 - rare]
+    each = np.repeat(rows, counts[near])
+    candidates = owner[naming[ranges(starts[near], counts[near])]]
+    naming_pairs = np.sort(owner * graph.entities + indices)
+    wanted = candidates * graph.entities + far[each]
+    found = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
+    return np.column_stack([each[found], candidates[found]])
+
+
+def text_edges(graph: Graph, layout: Layout) -> Rows:
+    """e_s: every text with the semantic units that come from it (2.4, text insertion)."""
+    indptr, indices = graph.sources
+    first = graph.entities + graph.relations
+    bounds = indptr[first : first + graph.units + 1]
+    owner = np.repeat(np.arange(graph.units), np.diff(bounds))
+    texts = indices[bounds[0] : bounds[-1]] if len(bounds) else indices[:0]
+    return np.column_stack([texts, layout.first("S") + owner])
+
+
+def isolated_entities(graph: Graph, layout: Layout) -> Rows:
+    """Texts with the entities in them that no unit names and no relation joins."""
+    isolated = np.ones(graph.entities, np.bool_)
+    isolated[graph.unit_entities[1]] = False
+    isolated[graph.ends.ravel()] = False
+    indptr, indices = graph.sources
+    owner = np.repeat(np.arange(graph.entities), np.diff(indptr[: graph.entities + 1]))
+    kept = isolated[owner]
+    return np.column_stack([indices[: len(owner)][kept], layout.first("N") + owner[kept]])
+
+
+def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
+    """What is stored: the neighbours of each node, ascending, and what each of these edges is.
+
+    Shares of the walk's mass follow from that, and are made when they are asked for.
+    """
+    told = edges.kinds.astype(np.uint8) + SIMILAR * edges.semantic.astype(np.uint8)
+    near, far = edges.ends.T.astype(np.int32)
+    both = np.concatenate([near, far]), np.concatenate([far, near])
+    matrix = csr_array(coo_array((np.tile(told, 2), both), shape=(layout.size, layout.size)))
+    return {
+        "layout": layout.bounds,
+        "walk.indptr": matrix.indptr.astype(np.int32, copy=False),
+        "walk.indices": matrix.indices.astype(np.int32, copy=False),
+        KINDS: matrix.data,
+    }
+
+
+def present_arrays(arrays: Arrays) -> Arrays:
+    """The same arrays; where an earlier version stored edges and shares apart, as they are stored now."""
+    if KINDS in arrays:
+        return arrays
+    ends, kinds, semantic = (np.asarray(arrays[f"edges.{name}"]) for name in ("ends", "kinds", "semantic"))
+    return {**arrays, **edge_arrays(EdgeList(ends, kinds, semantic), Layout(np.asarray(arrays["layout"])))}
+
+
+def similar_pairs(arrays: Arrays) -> Rows:
+    """The nodes that similarity joins, each pair once and in order, shape (pairs, 2)."""
+    indptr, far = arrays["walk.indptr"], arrays["walk.indices"]
+    near = np.repeat(np.arange(len(indptr) - 1, dtype=far.dtype), np.diff(indptr))
+    places = np.flatnonzero((arrays[KINDS] >= SIMILAR) & (near < far))
+    return np.column_stack([near[places], far[places]]).astype(np.int64)
+
+
+class Heterograph:
+    """The stored heterograph of an opened index."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.layout = Layout(np.asarray(arrays["layout"]))
+        self._arrays = present_arrays(arrays)
+        self._matrices: dict[bool, csr_array] = {}
+
+    def matrix(self, semantic: bool = True) -> csr_array:
+        """The matrix of the walk, with or without edges of similarity; made when first asked for."""
+        if semantic not in self._matrices:
+            self._matrices[semantic] = row_stochastic(self._weights(semantic))
+        return self._matrices[semantic]
+
+    def _weights(self, semantic: bool) -> csr_array:
+        """1 for each edge; 2 for one that is there by its kind and by similarity, if this counts."""
+        indptr, indices, kinds = (self._arrays[name] for name in ("walk.indptr", "walk.indices", KINDS))
+        alone = kinds == SIMILAR + Kind.SEMANTIC
+        if semantic:
+            weights = 1 + ((kinds >= SIMILAR) & ~alone).astype(np.float32)
+        else:
+            indptr = np.concatenate([[0], np.cumsum(~alone)])[indptr]
+            indices, weights = indices[~alone], np.ones(len(kinds) - np.count_nonzero(alone), np.float32)
+        return csr_array((weights, indices, indptr), shape=(self.layout.size, self.layout.size))
+
+    def counts(self) -> dict[str, int]:
+        """Nodes of each type."""
+        return {kind: self.layout.count(kind) for kind in TYPES}
+
+    def edge_counts(self) -> dict[str, Any]:
+        """The paper's Table 4: edges of similarity, other edges, and both merged; and edges by kind."""
+        both = np.bincount(self._arrays[KINDS], minlength=2 * SIMILAR) // 2  # an edge is told of at both ends
+        similar = both[SIMILAR:]
+        kinds = both[:SIMILAR] + similar
+        return {
+            "HNSW edges": int(similar.sum()),
+            "other edges": int(kinds.sum() - kinds[Kind.SEMANTIC]),
+            "edges": int(kinds.sum()),
+            "edges by kind": {kind.name.lower(): int(kinds[kind]) for kind in Kind},
+        }

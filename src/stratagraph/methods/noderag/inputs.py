@@ -1,0 +1,84 @@
+"""What a build reads of the corpus' graph: keys of all rows, and ids and texts of those that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from stratagraph.kernels.ranges import distinct
+from stratagraph.methods.base import Corpus, Graph, Stored
+from stratagraph.pipeline.before import carried_keys
+from stratagraph.pipeline.carryover import Keys
+from stratagraph.pipeline.reading import id_keys
+from stratagraph.protocols import Rows
+
+COMMUNITY_KEYS = "communities.keys"
+"""The array of the keys of the rows of the graph, then of the attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInputs:
+    """The rows of the graph: entities, then relations, then units.
+
+    Attributes
+    ----------
+    keys
+        The key of each row's id, shape (rows,).
+    """
+
+    corpus: Corpus
+    graph: Graph
+    keys: Keys
+
+    @classmethod
+    def read(cls, corpus: Corpus, graph: Graph, previous: Stored | None) -> BuildInputs:
+        """Of a graph; keys that the previous index has are not made again."""
+        made = partial(id_keys, "graph", graph.stored)
+        if previous is None or graph.before is None:
+            return cls(corpus, graph, made(range(graph.entities + graph.relations + graph.units)))
+        return cls(corpus, graph, carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made))
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.keys)
+
+    @property
+    def first_unit(self) -> int:
+        """The row of the first unit."""
+        return self.graph.entities + self.graph.relations
+
+    def ids(self, rows: Iterable[int]) -> dict[int, str]:
+        """Ids by row."""
+        distinct = sorted(set(rows))
+        return dict(zip(distinct, self.graph.stored.ids(distinct), strict=True))
+
+    def texts(self, rows: Iterable[int]) -> dict[int, str]:
+        """Texts of relations and units by row."""
+        distinct = sorted(set(rows))
+        return dict(zip(distinct, self.graph.stored.texts(distinct), strict=True))
+
+    def names(self, entities: Iterable[int]) -> dict[int, str]:
+        """Names of entities by row."""
+        distinct = sorted(set(entities))
+        nodes = self.graph.stored.nodes(distinct)
+        return {row: str(node.extra["name"]) for row, node in zip(distinct, nodes, strict=True)}
+
+    def sources(self, rows: Iterable[int]) -> list[int]:
+        """The chunks that any of some rows came from, ascending."""
+        indptr, indices = self.graph.sources
+        parts = [indices[indptr[row] : indptr[row + 1]] for row in rows]
+        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
+        return found
+
+    def first_chunks_of_units(self) -> Rows:
+        """The first chunk that each unit came from, shape (units,)."""
+        indptr, indices = self.graph.sources
+        return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
+
+    def chunk_ids(self, rows: Iterable[int]) -> list[str]:
+        """Ids of the chunks that any of some rows came from."""
+        return self.corpus.ids(self.sources(rows))

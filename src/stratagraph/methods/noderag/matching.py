@@ -1,0 +1,154 @@
+"""Edges by meaning: clusters within communities (2.3, ERRATA N6), and level 0 of an HNSW graph (2.4, N7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.halves import chosen, nonzero_rows
+from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.knn import knn_graph, nearest_of, relinked
+from stratagraph.kernels.ranges import ranges
+from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
+from stratagraph.methods.base import Graph, Stored
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.heterograph import Layout, present_arrays, similar_pairs
+from stratagraph.protocols import Rows, Vectors
+
+CELLS = "matching.cells"
+"""The array of the clusters of S, A and H within which they are matched, or -1."""
+_CANDIDATES = 40
+_MANY = 16
+"""Where more than one in so many nodes are new, edges by meaning are found anew: that is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The previous heterograph, seen from the nodes of the present one.
+
+    Parameters
+    ----------
+    origin
+        The number that each node had, or -1.
+    now
+        The number that each previous node has, or -1.
+    before
+        The layout of the previous heterograph.
+    arrays
+        Its arrays.
+    """
+
+    origin: Rows
+    now: Rows
+    before: Layout
+    arrays: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def of(cls, graph: Graph, layout: Layout, own: Rows, previous: Stored | None) -> Moved | None:
+        """None if edges by meaning are to be found anew; `own` are the previous rows of A, H and O."""
+        if previous is None or graph.before is None or CELLS not in previous.arrays:
+            return None
+        before = Layout(np.asarray(previous.arrays["layout"]))
+        parts = [(graph.before.chunks, "T"), (graph.before.origin, "N"), (own, "A")]
+        origin = np.concatenate([np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts])
+        now = np.full(before.size, -1, np.int64)
+        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        found = cls(origin, now, before, previous.arrays)
+        return found if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
+
+
+def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
+    """The clusters of S, A and H by their vectors; what was in one stays there."""
+    if moved is None:
+        return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
+    first = layout.first("S")
+    origin = moved.origin[first : first + len(entries)] - moved.before.first("S")
+    cells = np.where(origin >= 0, moved.arrays[CELLS][np.maximum(origin, 0)], -1)
+    return assigned(entries, cells.astype(np.int64))
+
+
+def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
+    """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
+    if moved is None or not config.links:
+        return semantic_links(nodes, vectors, config.links, config.seed)
+    ends = similar_pairs(present_arrays(moved.arrays))
+    pairs = moved.now[ends]
+    place = np.full(len(moved.origin), -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
+    mended = relinked(ends, np.where(moved.now >= 0, place[moved.now], -1), vectors)
+    return np.concatenate([pairs[(pairs >= 0).all(axis=1)], nodes[near], nodes[mended]])
+
+
+def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:
+    """e_h: high-level elements with the nodes of their community that are in their cluster.
+
+    Parameters
+    ----------
+    nodes, communities, clusters
+        The nodes of S, A and H, and the community and cluster of each, shape (n,).
+    elements
+        Places of the elements (H) among them.
+
+    Returns
+    -------
+    Pairs (element, other node), shape (edges, 2); an element and an element are joined too.
+    """
+    width = int(clusters.max(initial=0)) + 1
+    cells = np.where(clusters >= 0, communities * width + clusters, -1)
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    mine = elements[cells[elements] >= 0]
+    left = np.searchsorted(ordered, cells[mine], "left")
+    counts = np.searchsorted(ordered, cells[mine], "right") - left
+    each = np.repeat(mine, counts)
+    other = order[ranges(left, counts)]
+    pairs = np.column_stack([nodes[each], nodes[other]])
+    found: Rows = pairs[each != other]
+    return found
+
+
+def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads: int = 1) -> Rows:
+    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2).
+
+    Zero vectors have none. Without the native kernels, which alone link, each node's nearest neighbours
+    stand in.
+    """
+    rows = nonzero_rows(vectors)
+    if not links or len(rows) < 2:
+        return np.zeros((0, 2), np.int64)
+    neighbours = _level_0(chosen(vectors, rows), links, seed, threads)
+    width, ends, numbers = neighbours.shape[1], neighbours.ravel(), nodes[rows]
+    own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
+    places = np.flatnonzero((ends >= 0) & (ends != own))
+    del own
+    found = np.empty((len(places), 2), np.int64)
+    found[:, 1] = numbers[ends[places]]
+    places //= width
+    found[:, 0] = numbers[places]
+    return found
+
+
+def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[np.int32]:
+    if not native_available():
+        rows, _ = knn_graph(np.asarray(vectors), links, seed=seed, backend="numpy")
+        return rows
+    index = CHNSW.build(
+        [vectors],
+        links=links,
+        ef_construction=max(_CANDIDATES, links),
+        scan_limit=0,
+        keep_vectors=False,
+        ef=links,
+        seed=seed,
+        threads=threads,
+        backend="native",
+    )
+    found: NDArray[np.int32] = index.arrays()["layer0.links"]
+    return found

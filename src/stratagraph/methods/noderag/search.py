@@ -1,0 +1,158 @@
+"""Searching the heterograph: entry points, a shallow walk, cross nodes (paper 001, 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.ppr import shallow_pagerank
+from stratagraph.methods.base import Description, Opened, Question, Ranking, Seeds
+from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
+from stratagraph.methods.noderag.entries import DualSearch, Entries
+from stratagraph.methods.noderag.heterograph import Heterograph
+from stratagraph.methods.noderag.passages import Support
+from stratagraph.methods.noderag.ranking import SHARES, Similarity, best, blended, diverse, received
+from stratagraph.pipeline.ranking import concatenate, first
+from stratagraph.protocols import Rows
+from stratagraph.question import Allowed
+from stratagraph.records import Metadata
+
+PASSAGE_SHARE = 0.01
+"""Restart mass that the heterograph adds to the walk over passages (view `chunks`), where an entity that the
+question names has 1."""
+PASSAGES = 10
+"""Passages that share it."""
+
+_Mass = NDArray[np.float32]
+
+
+class _Candidates(NamedTuple):
+    """Nodes that may be retrieved, with what ranks them; all but `rests` of shape (nodes,).
+
+    `rests` tells which passages each came from, shape (nodes, passages).
+    """
+
+    nodes: Rows
+    mass: _Mass
+    gained: _Mass
+    kinds: NDArray[np.int8]
+    scores: _Mass
+    rests: NDArray[np.bool_]
+
+
+class HeterographSearcher:
+    """An opened heterograph."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._heterograph = Heterograph(opened.part.arrays)
+        self._layout = self._heterograph.layout
+        self._entries = DualSearch(opened, self._layout)
+        self._similarity = Similarity(opened, self._layout)
+        self._support = Support(self._layout, opened.graph.sources, opened.sources)
+
+    def nodes(self, question: Question) -> Ranking:
+        """Entry points and cross nodes (`ranking`); in mode `entry` the entry points alone."""
+        options: NodeRAGOptions = question.options
+        if options.mode == "entry":
+            return first(self._entry_points(question, options), question.k)
+        return self._retrieval(question, options)
+
+    def seeds(self, question: Question) -> Seeds:
+        """The passages that hold most mass of the heterograph, their own and that of what they support."""
+        options: NodeRAGOptions = question.options
+        entries = question.once(self, "entries", lambda: self._entries.search(question, options))
+        if not len(entries.nodes):
+            return Seeds()
+        reached = question.once(self, "walk", lambda: self._walk(entries, options))
+        passages, mass = self._support.passages(*reached)
+        best = np.argsort(-mass, kind="stable")[:PASSAGES]
+        best = best[mass[best] > 0]
+        if not len(best):
+            return Seeds()
+        return Seeds(chunks=passages[best], chunk_weights=PASSAGE_SHARE * mass[best] / mass[best].sum())
+
+    def describe(self) -> Description:
+        """The paper's Table 4: nodes by type, edges of similarity and others."""
+        return Description(self._heterograph.counts(), self._heterograph.edge_counts())
+
+    def _retrieval(self, question: Question, options: NodeRAGOptions) -> Ranking:
+        """Section 2.5: the retrievable ones of entry points and of the best cross nodes of each type."""
+        entries = question.once(self, "entries", lambda: self._entries.search(question, options))
+        if not len(entries.nodes):
+            return concatenate([])
+        found = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
+        shares = {TYPES.index(kind): SHARES[kind] for kind in options.types or RETRIEVABLE}
+        order = diverse(found.scores, found.kinds, shares, found.rests, question.k)
+        measured = zip(found.mass[order].tolist(), found.gained[order].tolist(), strict=True)
+        told = [{"mass": mass, "received": gained} for mass, gained in measured]
+        return self._found(entries, found.nodes[order], np.minimum.accumulate(found.scores[order]), told)
+
+    def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
+        """What may be retrieved, whatever the number of results."""
+        nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
+        kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
+        nodes, mass = nodes[kept], mass[kept]
+        kinds, entered = self._layout.types(nodes), np.isin(nodes, entries.nodes)
+        gained = received(nodes, mass, entries, options.restart)
+        chosen = [np.flatnonzero(entered)]
+        for kind, limit in options.limits.items():
+            chosen.append(best(np.flatnonzero(_of(kinds, kind) & ~entered), nodes, gained, limit))
+        places = np.sort(np.concatenate(chosen))
+        nodes, gained, kinds = nodes[places], gained[places], kinds[places]
+        scores = blended(gained, self._similarity.of(nodes, question.vector), kinds)
+        return _Candidates(nodes, mass[places], gained, kinds, scores, self._support.rests(nodes))
+
+    def _entry_points(self, question: Question, options: NodeRAGOptions) -> Ranking:
+        """Dual search alone: what the question names first, then what is similar to it."""
+        enough = replace(options, similar=max(options.similar, question.k))
+        entries = self._entries.search(question, enough)
+        scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
+        wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
+        kept = wanted & self._passing(entries.nodes, question.allowed)
+        nodes, scores = entries.nodes[kept], scores[kept].astype(np.float32)
+        order = np.lexsort((nodes, -scores))
+        told = [{"score": score} for score in scores[order].tolist()]
+        return self._found(entries, nodes[order], scores[order], told)
+
+    def _walk(self, entries: Entries, options: NodeRAGOptions) -> tuple[Rows, _Mass]:
+        return shallow_pagerank(
+            self._heterograph.matrix(options.semantic_edges),
+            entries.nodes,
+            weights=entries.weights,
+            restart=options.restart,
+            steps=options.steps,
+        )
+
+    def _found(
+        self, entries: Entries, nodes: Rows, scores: NDArray[np.float32], told: Sequence[Metadata]
+    ) -> Ranking:
+        """Nodes as a ranking; the trace tells the type, how it was entered, and what is `told`."""
+        at = np.searchsorted(entries.nodes, nodes).clip(max=max(0, len(entries.nodes) - 1))
+        trace = []
+        kinds = self._layout.types(nodes).tolist()
+        for more, place, node, kind in zip(told, at.tolist(), nodes.tolist(), kinds, strict=True):
+            entry: dict[str, Any] = {"type": TYPES[kind], **more}
+            if entries.nodes[place] == node:
+                similarity = float(entries.similarity[place])
+                entry["entry"] = "name" if np.isnan(similarity) else "similarity"
+                if not np.isnan(similarity):
+                    entry["similarity"] = similarity
+            trace.append(entry)
+        origin, rows = self._layout.place(nodes)
+        return Ranking(rows, scores.astype(np.float32), origin, trace)
+
+    def _passing(self, nodes: Rows, allowed: Allowed | None) -> NDArray[np.bool_]:
+        """Which nodes a filter admits."""
+        if allowed is None:
+            return np.ones(len(nodes), np.bool_)
+        return np.concatenate([allowed.chunks, allowed.graph, allowed.nodes])[nodes]
+
+
+def _of(kinds: NDArray[np.int8], wanted: str | tuple[str, ...]) -> NDArray[np.bool_]:
+    known = np.zeros(len(TYPES), np.bool_)
+    known[[TYPES.index(kind) for kind in wanted]] = True
+    return known[kinds]

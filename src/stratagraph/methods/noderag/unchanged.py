@@ -1,0 +1,132 @@
+"""What of the heterograph is as it was in the previous index, with all that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.methods.base import Graph, Stored
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.heterograph import Layout
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.before import Before, list_sums, recognised, recognised_lists
+from stratagraph.pipeline.carryover import Labels
+from stratagraph.pipeline.kept_nodes import BY_MODEL
+from stratagraph.protocols import Rows
+
+BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
+"""Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
+ELEMENT_LABELS, SETTINGS = "elements.labels", "text_settings"
+"""Arrays: the community of each high-level element, and the settings that texts depend on."""
+
+
+class Unchanged:
+    """Finds the previous rows of attributes and elements that are as they were.
+
+    What no model wrote is none if there is a model now, so that it is written.
+    """
+
+    def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: NodeRAGConfig) -> None:
+        self._graph = graph
+        self._asks = gate.has_llm
+        usable = previous is not None and graph.before is not None and BY_MODEL in previous.arrays
+        usable = usable and previous is not None and previous.arrays[SETTINGS].tolist() == _settings(config)
+        self._previous = previous if usable else None
+
+    @property
+    def _arrays(self) -> Mapping[str, NDArray[Any]]:
+        assert self._previous is not None
+        return self._previous.arrays
+
+    @property
+    def _before(self) -> Before:
+        assert self._graph.before is not None
+        return self._graph.before
+
+    def attributes(self, lists: tuple[Rows, Rows]) -> Rows:
+        """The previous row of each attribute, by its entity and the rows that it is made of, or -1."""
+        indptr, indices = lists
+        if self._previous is None:
+            return np.full(len(indptr) - 1, -1, np.int64)
+        before = self._arrays[BORDERS], self._arrays[MEMBERS]
+        places = np.full(self._before.stored.arrays["sources.indptr"].size, -1, np.int64)
+        places[before[1][before[0][:-1]]] = np.arange(len(before[0]) - 1)
+        origin = self._before.origin
+        entities = origin[indices[indptr[:-1]]]
+        candidates = np.where(entities >= 0, places[entities], -1)
+        return self._allowed(recognised_lists(lists, origin, self._before.same, candidates, before))
+
+    def communities(self, labels: Labels, attributes: Rows) -> list[Rows | None]:
+        """The previous rows of the elements of each community, or None where they are made anew.
+
+        Parameters
+        ----------
+        labels
+            Of the rows of the graph, then of the attributes.
+        attributes
+            The previous row of each attribute, or -1.
+        """
+        count = int(labels.max(initial=-1)) + 1
+        if self._previous is None:
+            return [None] * count
+        size = self._before.stored.arrays["sources.indptr"].size - 1
+        origin = np.concatenate([self._before.origin, np.where(attributes >= 0, size + attributes, -1)])
+        same = np.concatenate([self._same(), attributes >= 0])
+        found = recognised(labels, origin, same, self._arrays["communities.labels"], count)
+        of_labels = self._arrays[ELEMENT_LABELS]
+        order = np.argsort(of_labels, kind="stable")
+        begins = np.searchsorted(of_labels[order], found)
+        ends = np.searchsorted(of_labels[order], found, "right")
+        first = Layout(np.asarray(self._arrays["layout"])).count("A")
+        refused = np.concatenate([[0], np.cumsum(self._allowed(order + first) < 0)])
+        kept = (found >= 0) & (refused[ends] == refused[begins])
+        rows = order + first
+        return [
+            rows[begin:end] if whole else None
+            for begin, end, whole in zip(begins.tolist(), ends.tolist(), kept.tolist(), strict=True)
+        ]
+
+    def _same(self) -> NDArray[np.bool_]:
+        """Rows that are as they were, units with the names of their entities: these make titles."""
+        graph, same = self._graph, self._before.same.copy()
+        rewritten = np.flatnonzero(self._before.rewritten[: graph.entities])
+        now = graph.stored.nodes(rewritten.tolist())
+        before = self._before.stored.nodes(self._before.origin[rewritten].tolist())
+        renamed = np.zeros(graph.entities, np.uint64)
+        renamed[rewritten] = [
+            one.extra["name"] != other.extra["name"] for one, other in zip(now, before, strict=True)
+        ]
+        indptr, indices = graph.unit_entities
+        same[graph.entities + graph.relations :] &= list_sums(indptr, renamed[indices]) == 0
+        return same
+
+    def _allowed(self, rows: Rows) -> Rows:
+        """Previous rows, but -1 for those that are written anew now that there is a model."""
+        if not self._asks:
+            return rows
+        found, kept = rows.copy(), rows >= 0
+        found[kept] = np.where(self._arrays[BY_MODEL][rows[kept]], rows[kept], -1)
+        return found
+
+
+def arrays(lists: tuple[Rows, Rows], labels: Labels, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
+    """What the next update reads: the rows of attributes, and the community of each element."""
+    return {
+        BORDERS: np.asarray(lists[0], np.int64),
+        MEMBERS: np.asarray(lists[1], np.int64),
+        ELEMENT_LABELS: np.asarray(labels, np.int64),
+        SETTINGS: np.array(_settings(config), np.int64),
+    }
+
+
+def rows_of_lists(lists: tuple[Rows, Rows], places: Rows) -> list[list[int]]:
+    """Some lists, from borders and rows."""
+    indptr, indices = lists
+    return [indices[indptr[place] : indptr[place + 1]].tolist() for place in places.tolist()]
+
+
+def _settings(config: NodeRAGConfig) -> list[int]:
+    return [config.attribute_tokens, config.element_tokens, config.elements, config.min_members]

@@ -1,0 +1,289 @@
+"""Texts to unit vectors: each distinct text once, from the journal where it is there, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from stratagraph.errors import EmbedderError, MapperError, ModelError
+from stratagraph.models.budget import Limits, Sleep
+from stratagraph.models.deadline import within
+from stratagraph.models.limiter import Slot, Slots
+from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
+from stratagraph.models.retry import nobody_there, translate, with_retries
+from stratagraph.models.tracing import request_attributes, span
+from stratagraph.models.vectors import Label, excerpt, unit_rows
+from stratagraph.models.wrap import Embedding, embedder_name, is_named, offers_spans
+from stratagraph.protocols import Spans, VectorJournal, Vectors
+from stratagraph.records import content_id
+
+T = TypeVar("T")
+Advance = Callable[[int, Sequence[str]], None]
+
+
+class Passage(NamedTuple):
+    """A text to embed, and the parts of it that are wanted from the same pass."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def parts(self) -> list[str]:
+        """The texts of the parts."""
+        return [self.text[start:end] for start, end in self.spans]
+
+
+class Embedder:
+    """An embedder behind the gate.
+
+    Attributes
+    ----------
+    dimension
+        Of all its vectors; None until the first is known.
+    zero_vectors
+        The texts whose vectors are zero, as stage, index and excerpt. They are no failures, but no
+        search by similarity can find them.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        *,
+        slots: Slots,
+        journal: VectorJournal | None,
+        limits: Limits,
+        sleep: Sleep,
+        pending: PendingCalls,
+        dimension: int | None,
+    ) -> None:
+        self.dimension = dimension
+        self.zero_vectors: list[str] = []
+        self.slots = slots
+        self._embedding = embedding
+        self._journal = journal
+        self._limits = limits
+        self._sleep = sleep
+        self._pending = pending
+        self._reached = False
+
+    @property
+    def name(self) -> str:
+        """The fingerprint; without a name of its own it is complete once the dimension is known."""
+        return embedder_name(self._embedding.embedder, self.dimension)
+
+    async def query(self, text: str) -> Vectors:
+        """The unit vector of a question, shape (dimension,)."""
+
+        def label(_: int) -> str:
+            return "the question"
+
+        def request(slot: Slot) -> Awaitable[Any]:
+            return self._embedding.query(text, slot)
+
+        returned = await self._attempt(request, [text], label, None)
+        rows, _ = unit_rows([returned], [text], label=label, dimension=self.dimension)
+        self.dimension = rows.shape[1]
+        vector: Vectors = rows[0]
+        return vector
+
+    async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
+        """Of each passage an array of unit vectors: its own, then those of its parts.
+
+        `advance` is told of progress as (passages that are done, texts that the embedder was given).
+        """
+        if not passages:
+            return []
+        distinct = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
+        batch = _Batch(self, stage, list(distinct), _first_places(passages), advance)
+        await batch.run()
+        advance(len(passages) - len(distinct), ())
+        return [batch.rows[distinct[passage]] for passage in passages]
+
+    @property
+    def offers_spans(self) -> bool:
+        """Whether parts of passages can be had (`protocols.SpanEmbedder`)."""
+        return offers_spans(self._embedding.embedder)
+
+    def keys(self, passage: Passage) -> list[str]:
+        """The journal's keys of a passage and its parts."""
+        text = passage.text
+        return [
+            content_id(self.name, text),
+            *(content_id(self.name, text, f"{start}-{end}") for start, end in passage.spans),
+        ]
+
+    def remembered(self, passages: Sequence[Passage]) -> Iterator[tuple[int, Vectors]]:
+        """Index and vectors of those passages that the journal holds with all their parts."""
+        # The name of a nameless embedder needs the dimension: until that is known nothing is ours.
+        nameless = self.dimension is None and not is_named(self._embedding.embedder)
+        if self._journal is None or nameless:
+            return
+        keys = [self.keys(passage) for passage in passages]
+        held = self._journal.get([key for own in keys for key in own])
+        for index, own in enumerate(keys):
+            vectors = [held[key] for key in own if key in held]
+            if len(vectors) < len(own) or {self.dimension or len(vectors[0])} != set(map(len, vectors)):
+                continue
+            self.dimension = len(vectors[0])
+            yield index, np.stack(vectors)
+
+    async def fetch(self, passages: list[Passage], label: Label) -> tuple[list[Vectors], list[int]]:
+        """Vectors from the embedder itself, checked and journalled, and which passages' are zero."""
+        texts = [passage.text for passage in passages]
+        spans: list[Spans] = [passage.spans for passage in passages]
+        wanted = any(spans)
+
+        def request(slot: Slot) -> Awaitable[Any]:
+            if wanted:
+                return self._embedding.spans(texts, spans, slot)
+            return self._embedding.documents(texts, slot)
+
+        async def run(pending: PendingCall) -> tuple[list[Vectors], list[int]]:
+            returned = await self._attempt(request, texts, label, pending)
+            vectors, parts = _both(returned, label) if wanted else (returned, ())
+            rows, zero = unit_rows(vectors, texts, label=label, dimension=self.dimension)
+            self.dimension = rows.shape[1]
+            found = self._with_parts(passages, rows, parts)
+            if self._journal is not None:
+                keys = [key for passage in passages for key in self.keys(passage)]
+                self._journal.put(keys, np.concatenate(found))
+            return found, zero
+
+        result, _ = await self._pending.share(None, run)
+        found, zero = result
+        return found, zero
+
+    def _with_parts(self, passages: Sequence[Passage], rows: Vectors, parts: Sequence[Any]) -> list[Vectors]:
+        """For each passage its vector and those of its parts."""
+        texts = [part for passage in passages for part in passage.parts]
+        if not texts:
+            return [row[None] for row in rows]
+        inner, _ = unit_rows(parts, texts, label=lambda at: f"part {at}", dimension=self.dimension)
+        ends = np.cumsum([len(passage.spans) for passage in passages])
+        own = np.split(inner, ends[:-1])
+        return [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
+
+    async def spread(self, worker: Callable[[], Any], count: int) -> None:
+        """Run workers, no more than there are slots."""
+        await run_workers(
+            worker,
+            min(count, self.slots.count),
+            pending=self._pending,
+            patience=self._limits.timeout,
+            grace=self._limits.grace,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Texts per request."""
+        return self._limits.embed_batch
+
+    async def _attempt(
+        self,
+        request: Callable[[Slot], Awaitable[Any]],
+        texts: Sequence[str],
+        label: Label,
+        pending: PendingCall | None,
+    ) -> Any:
+        attempts = 0
+        timeout = self._limits.timeout
+
+        async def once() -> Any:
+            nonlocal attempts
+            attempts += 1
+            said = {**request_attributes("embeddings", self.name), "stratagraph.texts": len(texts)}
+            sending = nullcontext() if pending is None else pending.request()
+            with span(f"embeddings {self.name}", said, client=True), sending:
+                found = await within(timeout, request(slot), slot, who="the embedder", pending=pending)
+            self._reached = True
+            return found
+
+        def again(error: Exception) -> bool:
+            wanted = pending is None or not pending.halted
+            return wanted and (self._reached or not nobody_there(error))
+
+        try:
+            async with self.slots.one(timeout) as slot:
+                return await with_retries(
+                    once,
+                    limits=self._limits,
+                    sleep=self._sleep,
+                    worthwhile=again,
+                )
+        except (EmbedderError, MapperError):
+            raise
+        except Exception as error:
+            who = f"the embedder {self.name!r}" if nobody_there(error) else "the embedder"
+            failed = translate(error, who=who, attempts=attempts, reached=self._reached)
+            if isinstance(failed, ModelError):
+                raise failed from error
+            raise EmbedderError(f"{failed} ({label(0)}: {excerpt(texts[0])})") from error
+
+
+def _both(returned: Any, label: Label) -> tuple[Sequence[Any], Sequence[Any]]:
+    if not isinstance(returned, Sequence) or len(returned) != 2:
+        raise EmbedderError(f"embed_spans must return vectors of texts and of their parts ({label(0)})")
+    return returned[0], returned[1]
+
+
+def _first_places(passages: Sequence[Passage]) -> list[int]:
+    places: dict[Passage, int] = {}
+    for place, passage in enumerate(passages):
+        places.setdefault(passage, place)
+    return list(places.values())
+
+
+class _Batch:
+    """Distinct passages on their way to vectors; `rows` fills up in any order."""
+
+    def __init__(
+        self, embedder: Embedder, stage: str, passages: list[Passage], places: list[int], advance: Advance
+    ) -> None:
+        self.rows: list[Any] = [None] * len(passages)
+        self._embedder = embedder
+        self._stage = stage
+        self._passages = passages
+        self._places = places
+        self._advance = advance
+
+    async def run(self) -> None:
+        self._recall()
+        if self._embedder.dimension is None:
+            await self._fetch([0])  # tells the dimension, which the check of all others needs
+            self._recall()
+        missing = [index for index, row in enumerate(self.rows) if row is None]
+        size = self._embedder.batch_size
+        batches = [missing[start : start + size] for start in range(0, len(missing), size)]
+        waiting = iter(batches)
+
+        async def worker() -> None:
+            for indices in waiting:
+                await self._fetch(indices)
+
+        if batches:
+            await self._embedder.spread(worker, len(batches))
+
+    def _recall(self) -> None:
+        """Take what the journal holds."""
+        missing = [index for index, row in enumerate(self.rows) if row is None]
+        found = 0
+        for position, vectors in self._embedder.remembered([self._passages[index] for index in missing]):
+            self._take(missing[position], vectors, zero=not vectors[0].any())
+            found += 1
+        self._advance(found, ())
+
+    async def _fetch(self, indices: list[int]) -> None:
+        passages = [self._passages[index] for index in indices]
+        found, zero = await self._embedder.fetch(passages, lambda at: f"item {self._places[indices[at]]}")
+        for position, (index, vectors) in enumerate(zip(indices, found, strict=True)):
+            self._take(index, vectors, zero=position in zero)
+        self._advance(len(indices), [passage.text for passage in passages])
+
+    def _take(self, index: int, vectors: Vectors, *, zero: bool) -> None:
+        self.rows[index] = vectors
+        if zero:
+            text = excerpt(self._passages[index].text)
+            self._embedder.zero_vectors.append(f"{self._stage} {self._places[index]}: {text}")

@@ -1,0 +1,227 @@
+"""What an operation would cost: the same gate, counting instead of calling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from stratagraph.models.budget import Limits, Prices
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.models.pending import PendingCall
+from stratagraph.models.prices import cost_of, money
+from stratagraph.models.request import CountTokens, approximate_tokens
+from stratagraph.models.stages import stage_of
+from stratagraph.models.task import Call, answer_text
+from stratagraph.models.wrap import embedder_name, offers_spans
+from stratagraph.protocols import CallCache, Progress, Spans, Vectors
+from stratagraph.records import Usage
+
+T = TypeVar("T")
+DEFAULT_DIMENSION = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an operation would cost, per stage. `cost` is None where prices are not known.
+
+    Calls that the cache answers are counted apart and are free. Output tokens are those of answers of the
+    lengths that the prompts ask for; repairs of unreadable answers, and what a model thinks before it writes,
+    come on top.
+    """
+
+    stages: Mapping[str, Usage] = field(default_factory=dict)
+    cost: float | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all stages."""
+        return sum(self.stages.values(), Usage())
+
+    @property
+    def calls(self) -> int:
+        """Model calls."""
+        return self.usage.calls
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens in all prompts."""
+        return self.usage.input_tokens
+
+    @property
+    def embedded_texts(self) -> int:
+        """Texts that the embedder would be given."""
+        return self.usage.embedded_texts
+
+    @property
+    def embedded_tokens(self) -> int:
+        """Tokens of these texts, as the index counts tokens."""
+        return self.usage.embedded_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens in all answers, as expected."""
+        return self.usage.output_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-native: the totals, the cost, and the stages."""
+        return {
+            **_counts(self.usage),
+            "cost": self.cost,
+            "stages": {name: _counts(usage) for name, usage in self.stages.items()},
+        }
+
+    def __str__(self) -> str:
+        header = ("stage", "calls", "cached", "tokens in", "tokens out", "embedded", "tokens")
+        rows = [(name, *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING]
+        rows.append(("total", *_cells(self.usage)))
+        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+        lines = [_line(row, widths) for row in (header, *rows)]
+        hint = " (no price is known for the model: give prices=Prices(...))" if self.cost is None else ""
+        lines.append(f"cost: {money(self.cost)}{hint}")
+        return "\n".join(lines)
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    counts = asdict(usage)
+    del counts["seconds"]
+    return counts
+
+
+_NOTHING = _counts(Usage())
+
+
+def _cells(usage: Usage) -> tuple[str, ...]:
+    return tuple(
+        f"{count:,}"
+        for count in (
+            usage.calls,
+            usage.cached_calls,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.embedded_texts,
+            usage.embedded_tokens,
+        )
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join((row[0].ljust(widths[0]), *numbers))
+
+
+class _NamedModel:
+    """Stands for a model of which only the name matters here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        raise AssertionError("an estimate calls no model")
+
+
+class PseudoEmbedder:
+    """Vectors by words alone, in the place of another embedder's: like texts are near each other in both."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self.dimension = dimension
+        self._hashing = HashingEmbedder(dimension)
+
+    async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimension)."""
+        vectors: Vectors = self._hashing.embed_documents(texts)
+        return vectors
+
+    async def aembed_query(self, text: str) -> Vectors:
+        """The vector of a question."""
+        vector: Vectors = self._hashing.embed_query(text)
+        return vector
+
+
+class PseudoSpanEmbedder(PseudoEmbedder):
+    """In the place of an embedder that also gives vectors of parts of texts."""
+
+    async def aembed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of texts and of their parts."""
+        parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
+        return await self.aembed_documents(texts), await self.aembed_documents(parts)
+
+
+def _pseudo(embedder: object, dimension: int) -> PseudoEmbedder:
+    kind = PseudoSpanEmbedder if offers_spans(embedder) else PseudoEmbedder
+    return kind(embedder_name(embedder, dimension), dimension)
+
+
+class CountingGate(ModelGate):
+    """A gate that calls nothing and writes nothing.
+
+    All but the request itself is `ModelGate`'s: prompts, keys, cache, stages. An answer is what the
+    task's `placeholder` says, and an identical prompt later on counts as cached, as it would be.
+
+    Parameters
+    ----------
+    llm
+        The model that would be called, for its name in the cache; its name alone will do. None: none.
+    embedder
+        The embedder that would be used.
+    dimension
+        Of the vectors; of those that exist, if there are any.
+    cache, limits, progress, count_tokens, prompts
+        As for `ModelGate`.
+    """
+
+    def __init__(
+        self,
+        llm: object | None,
+        embedder: object | None,
+        *,
+        cache: CallCache | None = None,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+        count_tokens: CountTokens = approximate_tokens,
+        dimension: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+    ) -> None:
+        size = dimension or DEFAULT_DIMENSION
+        super().__init__(
+            _NamedModel(llm) if isinstance(llm, str) else llm,
+            None if embedder is None else _pseudo(embedder, size),
+            cache=cache,
+            limits=limits,
+            progress=progress,
+            count_tokens=count_tokens,
+            dimension=dimension,
+            prompts=prompts,
+        )
+        self._counted: set[str] = set()
+
+    def _cached(self, call: Call[T]) -> tuple[bool, Any]:
+        if call.key in self._counted:
+            return True, call.task.placeholder(call.values)
+        return super()._cached(call)
+
+    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
+        self._counted.add(call.key)
+        task, scope = call.task, self._scope_for(call.task.name)
+        value = task.placeholder(call.values)
+        taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
+        written = self.count_tokens(answer_text(value))
+        if stage_of(task.name) == "answer":  # what only has a form here, and is in no other prompt
+            written = max(written, task.expected_output_tokens)
+        used = Usage(1, 0, taken, written)
+        scope.ledger.add(scope.stage, used, self._sender(task.name).chat.priced_as)
+        return "", value
+
+    def _parsed_again(self, call: Call[T], answer: str) -> T:
+        return call.task.placeholder(call.values)
+
+    @property
+    def cost(self) -> float | None:
+        """What is counted so far, at prices that are known of the models."""
+        return cost_of(self.ledger.models)
+
+    def estimate(self, prices: Prices | None = None) -> Estimate:
+        """What was counted so far; without `prices`, at those that are known of the models."""
+        return Estimate(self.ledger.stages, cost_of(self.ledger.models, prices))

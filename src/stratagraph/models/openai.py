@@ -1,0 +1,194 @@
+"""OpenAI, and every server that speaks its protocol, through OpenAI's own client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from stratagraph.errors import MissingExtra, ModelError
+from stratagraph.models.clients import PerLoop, PerProcess
+from stratagraph.models.completion import Completion, from_openai
+from stratagraph.models.messages import Messages
+from stratagraph.models.sampling import sampling_settings
+from stratagraph.models.schema import response_format
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+
+class _Client:
+    """The client in its two forms, without retries of its own; made when it is first used."""
+
+    def __init__(self, model: str, base_url: str | None, api_key: str | None) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtra("the client of OpenAI", "openai") from error
+        self._model = model
+        self._base_url = base_url
+        self._key = api_key or os.environ.get("OPENAI_API_KEY")
+        # With connections that can be dropped after their loop has ended: the client's own would then try to
+        # close themselves in another loop, which fails and is logged.
+        self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(
+            lambda: openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(), **self._keywords())
+        )
+        self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords()))
+
+    def require_key(self) -> None:
+        """Refuse to begin what cannot be paid for; an estimate and a batch file need no key."""
+        if self._key is None and self._base_url is None:
+            raise ModelError(f"model {self._model!r} of OpenAI needs a key: set OPENAI_API_KEY")
+
+    def _keywords(self) -> dict[str, Any]:
+        self.require_key()
+        return {"base_url": self._base_url, "api_key": self._key or "none", "max_retries": 0}
+
+
+def _name(model: str, base_url: str | None) -> str:
+    """The name by which `models.named` makes a model again."""
+    return f"openai:{model}" + (f"@{base_url}" if base_url else "")
+
+
+class OpenAIChatModel:
+    """A chat model by its name.
+
+    Parameters
+    ----------
+    model
+        As the server knows it.
+    base_url
+        Of the server; None: OpenAI's.
+    api_key
+        None: from OPENAI_API_KEY. Servers of one's own mostly need none.
+    temperature
+        0 by default, for answers that can be repeated; None: the model's own.
+    options
+        Further parameters of a request, as `max_tokens` or `seed`.
+
+    Attributes
+    ----------
+    given_name
+        The name that makes this model (see `models.named`); None where that would not say all.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        temperature: float | None = 0.0,
+        **options: Any,
+    ) -> None:
+        self.name = model
+        self.address = base_url or ""
+        self._client = _Client(model, base_url, api_key)
+        self._options = options if temperature is None else {"temperature": temperature, **options}
+        plain = not options and temperature == 0.0 and api_key is None
+        self.given_name = _name(model, base_url) if plain else None
+        self._given = temperature != 0.0
+
+    def require_key(self) -> None:
+        """Raise `ModelError` where a key is needed and there is none."""
+        self._client.require_key()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What answers depend on besides the prompt."""
+        return sampling_settings(self._options)
+
+    def drop_temperature(self) -> bool:
+        """Use the model's own temperature, unless the caller chose one; whether that changes anything."""
+        return not self._given and self._options.pop("temperature", None) is not None
+
+    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The model's answer; JSON text where there is a `schema`."""
+        request = self._request(prompt, schema)
+        return _answer(self._client.blocking.get().chat.completions.create(**request))
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
+        """The async twin of `complete`."""
+        request = self._request(prompt, schema)
+        return _answer(await self._client.in_loop.get().chat.completions.create(**request))
+
+    def stream(self, prompt: str) -> Iterator[str]:
+        """The answer in pieces."""
+        for chunk in self._client.blocking.get().chat.completions.create(
+            **self._request(prompt, None), stream=True
+        ):
+            yield _piece(chunk)
+
+    async def astream(self, prompt: str) -> AsyncIterator[str]:
+        """The async twin of `stream`."""
+        completions = self._client.in_loop.get().chat.completions
+        async for chunk in await completions.create(**self._request(prompt, None), stream=True):
+            yield _piece(chunk)
+
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """A request as it would be sent, for a batch file."""
+        return self._request(prompt, schema)
+
+    def _request(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        messages = [{"role": role, "content": text} for role, text in Messages.of(prompt).by_role]
+        request = {"model": self.name, "messages": messages, **self._options}
+        return request if schema is None else {**request, "response_format": response_format(schema)}
+
+
+def _answer(completion: Any) -> Completion:
+    found = from_openai(completion)
+    if found is None:
+        raise ValueError(
+            f"'{type(completion).__name__}' object is not a chat completion: {str(completion)[:80]!r}"
+        )
+    return found
+
+
+def _piece(chunk: Any) -> str:
+    return (chunk.choices[0].delta.content or "") if chunk.choices else ""
+
+
+class OpenAIEmbedder:
+    """An embedding model by its name. `dimensions` shortens the vectors of models that can.
+
+    `given_name` is as in `OpenAIChatModel`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+    ) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        plain = dimensions is None and api_key is None
+        self.given_name = _name(model, base_url) if plain else None
+        self._client = _Client(model, base_url, api_key)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return _vectors(self._client.blocking.get().embeddings.create(**self._request(texts)))
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The async twin of `embed_documents`."""
+        return _vectors(await self._client.in_loop.get().embeddings.create(**self._request(texts)))
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The async twin of `embed_query`."""
+        return (await self.aembed_documents([text]))[0]
+
+    def _request(self, texts: list[str]) -> dict[str, Any]:
+        # Servers of one's own mostly know no base64, which is the client's default.
+        request = {"model": self.model, "input": texts, "encoding_format": "float"}
+        return request if self.dimensions is None else {**request, "dimensions": self.dimensions}
+
+
+def _vectors(answer: Any) -> list[list[float]]:
+    return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]

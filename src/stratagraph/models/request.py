@@ -1,0 +1,346 @@
+"""One request for text: budget → limiter → retry → call → ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
+from stratagraph.models.budget import Account, Limits, Sleep
+from stratagraph.models.completion import Completion, answer_within
+from stratagraph.models.deadline import within
+from stratagraph.models.ledger import Scope
+from stratagraph.models.limiter import Limiter, Slot
+from stratagraph.models.log import logger
+from stratagraph.models.messages import Messages
+from stratagraph.models.outage import Outage
+from stratagraph.models.pending import PendingCall
+from stratagraph.models.retry import (
+    describe,
+    judge,
+    nobody_there,
+    refuses_schema,
+    shows_outage,
+    timed_out,
+    translate,
+    with_retries,
+)
+from stratagraph.models.schema import schema_text
+from stratagraph.models.stages import stage_of
+from stratagraph.models.task import Task
+from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
+from stratagraph.models.usage import UsageHistory
+from stratagraph.models.wrap import Chat
+from stratagraph.records import Usage
+
+T = TypeVar("T")
+CountTokens = Callable[[str], int]
+MESSAGE_TOKENS = 4
+"""What chat formats add to each message: its role, and the marks around it."""
+ANSWER_TOKENS = 3
+"""What they add before the answer."""
+
+
+def approximate_tokens(text: str) -> int:
+    """Tokens by length alone, about four bytes each; for callers without a tokenizer."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
+@dataclass
+class Request:
+    """A request that the budget admits: what it was estimated at, and what came of it."""
+
+    estimate: Usage
+    answer: Completion | None = None
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out, as estimated."""
+        return self.estimate.input_tokens + self.estimate.output_tokens
+
+
+class Requests:
+    """Sends requests to one chat model."""
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        account: Account,
+        limits: Limits,
+        limiter: Limiter,
+        sleep: Sleep,
+        count: CountTokens,
+    ) -> None:
+        self.chat = chat
+        self.account = account
+        self.limiter = limiter
+        self._limits = limits
+        self._sleep = sleep
+        self._count = count
+        self._history = UsageHistory()
+        self._outage = Outage(1 + limits.retries)
+        self._numbers = itertools.count()
+        self._reached = False
+        self._warned = False
+        at = f" at {chat.address}" if chat.address else ""
+        self._who = f"model {chat.name!r}{at}"
+
+    def input_tokens(self, prompt: str, schema: type[Any] | None) -> int:
+        """Tokens that a request takes in: prompt, schema, and what the chat format adds."""
+        sent = self.chat.accepted(schema)
+        marks = MESSAGE_TOKENS * len(Messages.of(prompt).by_role) + ANSWER_TOKENS
+        return self._count(prompt) + marks + (self._count(schema_text(sent)) if sent else 0)
+
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """What would be sent."""
+        return self.chat.body(prompt, self.chat.accepted(schema))
+
+    def does_without(self, error: Exception, schema: type[Any] | None) -> bool:
+        """Whether a request was refused for a feature without which it may be sent again."""
+        if self._gave_up(error, frozenset()):
+            return True
+        accepted = self.chat.accepted(schema)
+        if accepted is None or not refuses_schema(error):
+            return False
+        self.chat.refuse(accepted)
+        return True
+
+    async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
+        """The model's answer to one prompt of a task.
+
+        Raises
+        ------
+        BudgetExceeded, ModelError, CallFailed
+            Before the call; for every call; for this one.
+        """
+        pending.rest()
+        self._check_outage(task)
+        with self._paid(task, prompt, scope) as request:
+
+            async def attempt() -> Completion:
+                await self.limiter.pace(request.tokens)
+                with pending.request():
+                    return await self._send(task, prompt, slot, pending)
+
+            async with self.limiter.slots.one(self._limits.timeout) as slot:
+                try:
+                    request.answer = await self._with_retries(task, attempt, lambda: not pending.halted)
+                except ParseFailed:  # a framework could not read the answer; it is paid for all the same
+                    request.answer = Completion("")
+                    raise
+        # Whoever got the slot sends its request before this answer is read.
+        await asyncio.sleep(0)
+        return request.answer
+
+    async def _send(self, task: Task[Any], prompt: str, slot: Slot, pending: PendingCall) -> Completion:
+        """One request; another at once, for text, where a server rejects the first for its schema."""
+        accepted, without = self.chat.accepted(task.schema), self.chat.without
+        try:
+            return await self._send_once(task, prompt, accepted, slot, pending)
+        except Exception as error:
+            if self._gave_up(error, without):
+                return await self._send(task, prompt, slot, pending)
+            if accepted is None or not refuses_schema(error):
+                raise
+            logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))
+        answer = await self._send_once(task, prompt, None, slot, pending)
+        self.chat.refuse(accepted)  # it was the schema that was refused, and not the text
+        return answer
+
+    def _gave_up(self, error: Exception, without: frozenset[str]) -> bool:
+        """Whether the same request may be sent again, without a feature that it was refused for."""
+        feature = self.chat.give_up(error, without)
+        if feature is not None:
+            logger.info("%s refuses %s; requests go without: %s", self._who, feature, describe(error))
+        return feature is not None
+
+    async def _send_once(
+        self, task: Task[Any], prompt: str, schema: type[Any] | None, slot: Slot, pending: PendingCall
+    ) -> Completion:
+        with self._span(task.name) as recorded:
+            request = self.chat.complete(prompt, schema, slot)
+            try:
+                answer: Completion = await within(
+                    self._limits.timeout,
+                    request,
+                    slot,
+                    who=self._who,
+                    pending=pending,
+                    given_up=self._outage.gave_up,
+                )
+            except Exception as error:
+                carried = answer_within(error)
+                if carried is None:
+                    raise
+                answer = carried
+            recorded.set(answer_attributes(answer))
+        return answer
+
+    def _span(self, task: str, *, nested: bool = True) -> AbstractContextManager[Recorded]:
+        """The span of one request."""
+        said = {**request_attributes("chat", self.chat.name, self.chat.address), "stratagraph.task": task}
+        return span(f"chat {self.chat.name}", said, client=True, nested=nested)
+
+    async def stream(self, prompt: str, task: Task[Any], *, scope: Scope) -> AsyncGenerator[str, None]:
+        """The answer in pieces. Errors are retried until the first piece has arrived, and not after."""
+        with self._paid(task, prompt, scope) as request:
+
+            async def attempt() -> tuple[AsyncGenerator[str, None], str | None]:
+                await self.limiter.pace(request.tokens)
+                return await self._begun(prompt, slot)
+
+            async with self.limiter.slots.one(self._limits.timeout) as slot:
+                source, piece = await self._with_retries(task, attempt, lambda: True)
+                if piece is None:
+                    raise CallFailed(f"{self._who} returned an empty answer")
+                with self._span(task.name, nested=False):
+                    async with aclosing(source):
+                        while piece is not None:
+                            request.pieces.append(piece)
+                            yield piece
+                            piece = await self._next(source, slot)
+
+    async def _begun(self, prompt: str, slot: Slot) -> tuple[AsyncGenerator[str, None], str | None]:
+        """A stream with its first piece."""
+        without = self.chat.without
+        source = self.chat.stream(prompt, slot)
+        try:
+            return source, await self._timed(anext(source, None), slot)
+        except Exception as error:
+            if not self._gave_up(error, without):
+                raise
+        return await self._begun(prompt, slot)
+
+    async def _next(self, source: AsyncGenerator[str, None], slot: Slot) -> str | None:
+        try:
+            return await self._timed(anext(source, None), slot)
+        except Exception as error:
+            raise translate(error, who=self._who, attempts=1) from error
+
+    async def _timed(self, piece: Awaitable[str | None], slot: Slot) -> str | None:
+        found: str | None = await within(self._limits.timeout, piece, slot, who=self._who, pending=None)
+        return found
+
+    @contextmanager
+    def _paid(self, task: Task[Any], prompt: str, scope: Scope) -> Iterator[Request]:
+        """Reserve what the request may use, and book what was really used if there was an answer."""
+        counted = self.input_tokens(prompt, task.schema)
+        request = Request(self._history.expected(task.name, counted, task.expected_output_tokens))
+        self._check_context(request)
+        if not self.account.reserve(request.estimate):
+            raise self.exceeded(scope)
+        used = Usage()
+        try:
+            yield request
+        finally:
+            if request.answer is not None or request.pieces:
+                used = self._used(request, counted)
+                self._history.add(task.name, counted, used)
+                self.limiter.correct(used.input_tokens + used.output_tokens - request.tokens)
+                scope.ledger.add(scope.stage, used, self.chat.priced_as)
+            self.account.settle(request.estimate, used)
+
+    def _used(self, request: Request, counted: int) -> Usage:
+        answer = request.answer if request.answer is not None else Completion("".join(request.pieces))
+        return self.reported(answer, counted)
+
+    def reported(self, answer: Completion, counted: int) -> Usage:
+        """What an answer took, as the provider reports it; where it does not, as `counted` here."""
+        reported_in, reported_out = answer.input_tokens, answer.output_tokens
+        return Usage(
+            1,
+            0,
+            counted if reported_in is None else reported_in,
+            self._count(answer) if reported_out is None else reported_out,
+        )
+
+    def _check_context(self, request: Request) -> None:
+        """Say once that prompts do not fit the model's context: some servers cut them without a word."""
+        limit = self.chat.context_tokens
+        if self._warned or not isinstance(limit, int) or request.tokens <= limit:
+            return
+        self._warned = True
+        message = (
+            f"{self._who} runs with a context of {limit:,} tokens, and a prompt with its answer takes about "
+            f"{request.tokens:,}: the server may cut the prompt without a word. Give the model a larger "
+            "context (for Ollama: num_ctx), or build with smaller chunks"
+        )
+        logger.warning(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def exceeded(self, scope: Scope) -> BudgetExceeded:
+        """What a person needs to know when the budget ends a stage."""
+        spent, prices, bound = self.account.spent, self.account.budget.prices, self.account.reached
+        cost = "" if prices is None else f", cost {prices.cost(spent.input_tokens, spent.output_tokens):.4g}"
+        return BudgetExceeded(
+            f"the budget of {bound} is reached at stage {scope.stage!r}, {scope.progress()}; spent: "
+            f"{spent.calls:,} calls, {spent.input_tokens:,} tokens in, {spent.output_tokens:,} out{cost}. "
+            "In an index folder or a cache, what was paid for is kept: the same command resumes here and "
+            "repeats no call (its budget counts anew); a larger "
+            f"Budget({bound.split('=')[0]}=...) raises the limit"
+        )
+
+    def _check_outage(self, task: Task[Any]) -> None:
+        """Send nothing to a server that is gone: a build ends, an answer goes on without this call."""
+        patient = _is_patient(task)
+        if self._outage.over(patient=patient):
+            raise self._gone(ModelError if patient else CallFailed)
+
+    def _gone(self, kind: type[ModelError] | type[CallFailed]) -> ModelError | CallFailed:
+        slow = f" within timeout={self._limits.timeout:g} s" if self._outage.too_slow else ""
+        hint = " Give it more time with Limits(timeout=...)." if slow else ""
+        return kind(
+            f"{self._who} does not answer{slow}: the last {self._outage.length} requests failed, of several "
+            f"calls.{hint} Once it is back, the same command goes on with what an index folder or a cache "
+            "kept"
+        )
+
+    async def _with_retries(
+        self, task: Task[Any], attempt: Callable[[], Awaitable[T]], worthwhile: Callable[[], bool]
+    ) -> T:
+        attempts, call, patient = 0, next(self._numbers), _is_patient(task)
+
+        async def counted() -> T:
+            nonlocal attempts
+            self._check_outage(task)
+            attempts += 1
+            answer = await attempt()
+            self._outage.answered()
+            self._reached = True
+            return answer
+
+        def before_pause(error: Exception, asked: float) -> None:
+            logger.info("%s: attempt %d: %s (%s)", self._who, attempts, describe(error), judge(error).value)
+            if asked:
+                self.limiter.pause(asked)
+
+        def again(error: Exception) -> bool:
+            if shows_outage(error):
+                self._outage.failed(call)
+            down = self._outage.over(patient=patient)
+            return worthwhile() and not down and (self._reached or not nobody_there(error))
+
+        try:
+            return await with_retries(
+                counted,
+                limits=self._limits,
+                sleep=self._sleep,
+                worthwhile=again,
+                before_pause=before_pause,
+            )
+        except Exception as error:
+            if timed_out(error):
+                self._outage.gave_up()
+            raise translate(error, who=self._who, attempts=attempts, reached=self._reached) from error
+
+
+def _is_patient(task: Task[Any]) -> bool:
+    """Whether nobody waits for this call in person: in a build."""
+    return stage_of(task.name) != "answer"

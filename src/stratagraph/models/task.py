@@ -1,0 +1,241 @@
+"""Prompts, the tasks that use them, and the items that a stage hands to the gate."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from stratagraph.models.messages import Messages
+from stratagraph.records import content_id
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from stratagraph.models.structured import Parser
+
+T = TypeVar("T")
+_USER = re.compile(r'^\{\{\s*role "user"\s*\}\}[ \t]*\n', re.MULTILINE)
+_NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_ANGLE = re.compile("[<\uff1c\ufe64]")
+_BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
+
+
+def _delimited(template: str, values: Mapping[str, str]) -> str:
+    """The template with blocks, as `<passage> ... </passage>`, that no value can open or close.
+
+    Where a value holds something like the mark of a block, in whatever spelling, the block's name gets an
+    ending that depends on the values and occurs in none of them.
+    """
+    suspects = [_folded(value) for value in values.values() if _ANGLE.search(value)]
+    if not suspects:
+        return template
+    for tag in sorted(set(_BLOCK.findall(template))):
+        like_mark = re.compile(rf"<[\s/\\]*{re.escape(tag.casefold())}")
+        if any(like_mark.search(value) for value in suspects):
+            name = f"{tag}-{_nonce(values)}"
+            template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{name}>", template)
+    return template
+
+
+def block(tag: str, text: str) -> str:
+    """A text among others in a value, between marks that it can neither open nor close."""
+    return _delimited(f"<{tag}>\n{{{{text}}}}\n</{tag}>", {"text": text}).replace("{{text}}", text)
+
+
+def _folded(value: str) -> str:
+    """A value as a reader may take it: wide letters are letters, and what is not seen is not there."""
+    plain = unicodedata.normalize("NFKC", value).casefold()
+    return "".join(each for each in plain if unicodedata.category(each) != "Cf")
+
+
+def _nonce(values: Mapping[str, str]) -> str:
+    """Eight characters that depend on the values and occur in none of them."""
+    parts = [values[name] for name in sorted(values)]
+    found = content_id(*parts)[:8]
+    while any(found in part for part in parts):
+        found = content_id(found, *parts)[:8]
+    return found
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda match: values[match[1]], template)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template in which `{{name}}` stands for a value.
+
+    What stands before a line `{{role "user"}}` is the system message, what follows it the user message;
+    without such a line all of it is the user message. Values are put in once and not looked at again, so
+    braces in a document's text are safe. Single braces, as in JSON examples, are plain text. A `partial`
+    template, such as one that a user puts in the place of ours, may leave out some of the values, but not
+    all of them.
+    """
+
+    name: str
+    template: str
+    partial: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the template asks for."""
+        return frozenset(_NAME.findall(self.template))
+
+    @property
+    def fingerprint(self) -> str:
+        """Content id of the template: a changed prompt is another prompt to the cache."""
+        return content_id(self.template)
+
+    def render(self, values: Mapping[str, str]) -> Messages:
+        """The template with its values, as it is sent.
+
+        Raises
+        ------
+        ValueError
+            If a name of the template has no value, or a value has no place in the template (in a partial
+            one: if none has).
+        """
+        names = self.names
+        if missing := sorted(names - values.keys()):
+            raise ValueError(f"prompt {self.name!r} needs a value for {', '.join(missing)}")
+        unknown = sorted(values.keys() - names)
+        if unknown and not (self.partial and names):
+            raise ValueError(
+                f"prompt {self.name!r} has no place for {', '.join(unknown)}; "
+                f"it knows {', '.join(sorted(names)) or 'no names'}"
+            )
+        *system, user = _USER.split(_delimited(self.template, values), maxsplit=1)
+        return Messages("".join(_filled(part, values).strip() for part in system), _filled(user, values))
+
+    def replaced_by(self, templates: Mapping[str, str]) -> Prompt:
+        """The prompt with the template that is given for its name, if there is one."""
+        template = templates.get(self.name)
+        return self if template is None else Prompt(self.name, template, partial=True)
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """A kind of model call.
+
+    Parameters
+    ----------
+    name
+        Names the task in the ledger, in errors and in the cache.
+    prompt
+        What is asked.
+    parse
+        Turns the answer into a value; raises `ParseFailed` with a reason that a model can act on.
+    placeholder
+        What an estimate pretends that the model said, from the values of the prompt.
+    schema
+        The pydantic model that the answer should satisfy, for models with structured output.
+    expected_output_tokens
+        Typical length of an answer, for the budget's look ahead. Estimates count what the placeholder is.
+    answers_question
+        Whether the answer goes to a person as it is.
+    """
+
+    name: str
+    prompt: Prompt
+    parse: Parser[T]
+    placeholder: Callable[[Mapping[str, str]], T]
+    schema: type[BaseModel] | None = None
+    expected_output_tokens: int = 200
+    answers_question: bool = False
+
+    def expected_answer(self, values: Mapping[str, str]) -> str:
+        """What an estimate takes the model to write, in the form that the prompt asks for."""
+        return answer_text(self.placeholder(values))
+
+    @property
+    def usable_in_part(self) -> bool:
+        """Whether an answer without its end is better than none.
+
+        The whole elements of JSON are, and so is an answer for which somebody waits.
+        """
+        return self.schema is not None or self.answers_question
+
+
+def answer_text(value: Any) -> str:
+    """How a model would write a value: text as it is, all else as JSON (of `as_json`, where it has that)."""
+    if isinstance(value, str):
+        return value
+    plain = value.as_json() if hasattr(value, "as_json") else value.model_dump()
+    return json.dumps(plain, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CallItem:
+    """One unit of a stage: the prompt's values, the unit's name in reports, the chunks that it quotes."""
+
+    values: Mapping[str, str]
+    item: str
+    sources: Sequence[str] = ()
+
+
+@lru_cache(maxsize=256)
+def _schema_fingerprint(schema: type[BaseModel] | None) -> str:
+    return "" if schema is None else content_id(json.dumps(schema.model_json_schema(), sort_keys=True))
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One call, ready to be made: the task, its rendered prompt and the key of its answer."""
+
+    task: Task[T]
+    values: Mapping[str, str]
+    sources: Sequence[str]
+    prompt: Messages
+    key: str
+
+    @classmethod
+    def of(cls, task: Task[T], item: CallItem, model: str) -> Call[T]:
+        """The call of a task for an item; `model` is the model's name with its sampling settings.
+
+        The key depends on all that the answer depends on.
+        """
+        prompt = task.prompt.render(item.values)
+        schema = _schema_fingerprint(task.schema)
+        # The fingerprint is of the whole template, so that it tells where the system message ends too.
+        key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
+        return cls(task, item.values, item.sources, prompt, key)
+
+
+REPAIR = Prompt(
+    "repair",
+    """\
+Your answer to the request below could not be used.
+
+<request-{{mark}}>
+{{request}}
+</request-{{mark}}>
+
+<answer-{{mark}}>
+{{answer}}
+</answer-{{mark}}>
+
+What is wrong with it: {{reason}}
+
+Answer the request again, from the beginning. Write only what it asks for, complete and in the form
+that it asks for, without comments about this correction.
+""",
+)
+
+
+def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> Messages:
+    """The one request that follows an answer which could not be read, under the same system message.
+
+    The marks around request and answer depend on their content, so that neither can close them.
+    """
+    shown = answer.strip() or "(the answer was empty)"
+    if len(shown) > longest_answer:
+        shown = shown[:longest_answer] + "\n[... cut here]"
+    asked = Messages.of(prompt)
+    mark = content_id(prompt, answer)[:8]
+    values = {"mark": mark, "request": asked.user, "answer": shown, "reason": reason}
+    return Messages(asked.system, REPAIR.render(values).user)

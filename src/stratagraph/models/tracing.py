@@ -1,0 +1,118 @@
+"""OpenTelemetry spans of operations, stages and model calls, where the package of its API is installed.
+
+    stratagraph answer                    an operation: method, k, hits
+    └── stratagraph stage answer          a stage: units, calls, tokens, as in the ledger
+        └── chat gpt-4o-mini            a model call: task, tokens, and how it ended
+
+What they say of model calls follows the semantic conventions for generative AI. No span holds a text: no
+question, prompt, answer, name or message of an error. Without the package, and without a provider of spans
+in the application, nothing is recorded and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from stratagraph.models.completion import Completion
+from stratagraph.records import Usage
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+Attributes = Mapping[str, Any]
+
+
+class Recorded:
+    """A span as its owner fills it in; does nothing where there is none."""
+
+    def __init__(self, span: Span | None) -> None:
+        self._span = span
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes; those that are None or empty are left out."""
+        if self._span is not None:
+            known = {name: value for name, value in attributes.items() if value is not None and value != ""}
+            self._span.set_attributes(known)
+
+
+@contextmanager
+def span(
+    name: str, attributes: Attributes, *, client: bool = False, nested: bool = True
+) -> Iterator[Recorded]:
+    """A span around a piece of work; an error gives it its class, never its message.
+
+    Parameters
+    ----------
+    name
+        Of the work, from a small number of names.
+    attributes
+        What is known before it; more with `Recorded.set`.
+    client
+        Whether it is a request to another service.
+    nested
+        Whether spans that begin inside belong to it. Not where the work is an iterator that others advance:
+        they may do so in another context.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        yield Recorded(None)
+        return
+    from opentelemetry import trace
+
+    kind = trace.SpanKind.CLIENT if client else trace.SpanKind.INTERNAL
+    opened = tracer.start_span(name, kind=kind)
+    recorded = Recorded(opened)
+    recorded.set(attributes)
+    try:
+        with _current(opened) if nested else nullcontext():
+            yield recorded
+    except BaseException as error:
+        recorded.set({"error.type": type(error).__qualname__})
+        opened.set_status(trace.StatusCode.ERROR)
+        raise
+    finally:
+        opened.end()
+
+
+def request_attributes(operation: str, model: str, address: str = "") -> dict[str, Any]:
+    """What is said of a request to a model before it is sent; of an address its host."""
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.request.model": model,
+        "server.address": urlsplit(address).hostname,
+    }
+
+
+def answer_attributes(answer: Completion) -> dict[str, Any]:
+    """What is said of a model's answer, as far as the provider tells it."""
+    return {
+        "gen_ai.usage.input_tokens": answer.input_tokens,
+        "gen_ai.usage.output_tokens": answer.output_tokens,
+        "gen_ai.response.finish_reasons": [answer.finish_reason] if answer.finish_reason else None,
+    }
+
+
+def usage_attributes(before: Usage, after: Usage) -> dict[str, int]:
+    """What was used meanwhile."""
+    names = ("calls", "cached_calls", "input_tokens", "output_tokens", "embedded_texts")
+    return {f"stratagraph.{name}": getattr(after, name) - getattr(before, name) for name in names}
+
+
+def _current(opened: Span) -> AbstractContextManager[Span]:
+    from opentelemetry import trace
+
+    return trace.use_span(opened, record_exception=False, set_status_on_exception=False)
+
+
+@cache
+def _tracer() -> Tracer | None:
+    """Ours, of whatever provider the application has set or will set; None without the package."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    return trace.get_tracer("stratagraph")

@@ -1,0 +1,328 @@
+"""The objects that callers give us, synchronous or not, as one asynchronous shape.
+
+In the caller's event loop the asynchronous method is preferred, where there is one. Under the synchronous
+API the blocking one is: an asynchronous client belongs to the loop that first used it, and must not meet
+the background loop and the caller's in turn. It runs in a thread of the gate's own pool, since asyncio's
+default pool has few threads on small machines and others use it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from stratagraph import _sync
+from stratagraph._locks import Lock, after_fork
+from stratagraph.errors import CallFailed, ModelError
+from stratagraph.models.budget import Limits
+from stratagraph.models.completion import Completion
+from stratagraph.models.limiter import Slot
+from stratagraph.models.messages import Messages
+from stratagraph.models.retry import refuses_system, refuses_temperature
+from stratagraph.protocols import Spans
+
+R = TypeVar("R")
+_NAMES = ("name", "model_name", "model", "model_id")
+_END = object()
+_COLD, _SYSTEM = "temperature 0", "system messages"
+_REFUSALS = {_COLD: refuses_temperature, _SYSTEM: refuses_system}
+_Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
+
+
+class Threads:
+    """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._count = limits.concurrency + limits.embed_concurrency
+        self._start()
+        after_fork(self._start)
+
+    def _start(self) -> None:
+        self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratagraph-model")
+
+    async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Call a blocking function without blocking the loop; context variables travel along.
+
+        A thread cannot be stopped: where the caller is cancelled, the slot is held until it ends.
+        """
+        context = contextvars.copy_context()
+        slot.thread = self._pool.submit(context.run, _contained, function, *args, **kwargs)
+        result: R = await asyncio.wrap_future(slot.thread)
+        return result
+
+
+def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call a user's model; one that ends the process ends the operation instead."""
+    try:
+        return function(*args, **kwargs)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
+
+
+def _given_name(model: object) -> str | None:
+    for attribute in _NAMES:
+        value = getattr(model, attribute, None)
+        if isinstance(value, str) and value:
+            return value
+    value = getattr(getattr(model, "metadata", None), "model_name", None)
+    return value if isinstance(value, str) and value else None
+
+
+def model_name(model: object) -> str:
+    """How the cache of calls knows a model: its `name`, `model_name` or `model`, else its class."""
+    return _given_name(model) or type(model).__qualname__
+
+
+def identity_of_model(model: object) -> str:
+    """How the cache of calls knows the answers of a model: by its name and its sampling settings."""
+    return _with_settings(model_name(model), getattr(model, "settings", None))
+
+
+def _with_settings(name: str, settings: Any) -> str:
+    return f"{name} {json.dumps(settings, sort_keys=True, default=str)}" if settings else name
+
+
+def is_named(embedder: object) -> bool:
+    """Whether an embedder says which one it is."""
+    return _given_name(embedder) is not None
+
+
+def declared_dimension(embedder: object) -> int | None:
+    """The dimension of an embedder's vectors, where it says so before it has made any."""
+    found = [getattr(embedder, name, None) for name in ("dimension", "dimensions")]
+    return next((each for each in found if isinstance(each, int) and each > 0), None)
+
+
+def embedder_name(embedder: object, dimension: int | None) -> str:
+    """How an index knows an embedder: its `name`, its model's name, or its class and dimension.
+
+    A model's name gets the `dimensions` that the embedder asks of it, if it does: the same model at
+    another length makes other vectors.
+    """
+    name = getattr(embedder, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    given = _given_name(embedder)
+    if given is None:
+        return f"{type(embedder).__qualname__}-{dimension}"
+    wanted = getattr(embedder, "dimensions", None)
+    return f"{given}-{wanted}" if isinstance(wanted, int) and not isinstance(wanted, bool) else given
+
+
+def _takes_schema(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.name == "schema" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+class Chat:
+    """A chat model.
+
+    Raises
+    ------
+    TypeError
+        If the object has neither `complete` nor `acomplete`.
+    """
+
+    def __init__(self, model: object, threads: Threads, refused: set[tuple[str, str]]) -> None:
+        self.name = model_name(model)
+        self.address = _text_of(getattr(model, "address", None))
+        self.context_tokens = getattr(model, "context_tokens", None)
+        self.settings = getattr(model, "settings", None) or {}
+        self.without: frozenset[str] = frozenset()
+        self._lock = Lock()
+        self._threads = threads
+        self._refused = refused
+        self._model = model
+        self._async = getattr(model, "acomplete", None)
+        self._sync = getattr(model, "complete", None)
+        chosen = self._async or self._sync
+        if chosen is None:
+            raise TypeError(
+                f"llm of type {type(model).__qualname__} has neither complete(prompt) nor acomplete(prompt)"
+            )
+        self._with_schema = _takes_schema(chosen)
+
+    @property
+    def identity(self) -> str:
+        """What answers depend on besides the prompt; see `identity_of_model`."""
+        return _with_settings(self.name, self.settings)
+
+    @property
+    def priced_as(self) -> str:
+        """The name under which the table of prices has the model; a server of one's own has its own price."""
+        return f"{self.name} (own server)" if self.address else self.name
+
+    def accepted(self, schema: type[Any] | None) -> type[Any] | None:
+        """The schema if the model takes one and has not refused this one; else None."""
+        if schema is None or not self._with_schema or (self.name, schema.__qualname__) in self._refused:
+            return None
+        takes = getattr(self._model, "takes_schema", None)
+        return schema if takes is None or takes(schema) else None
+
+    def refuse(self, schema: type[Any]) -> None:
+        """Take note that the model refuses requests with this schema."""
+        self._refused.add((self.name, schema.__qualname__))
+
+    def give_up(self, error: Exception, without: frozenset[str]) -> str | None:
+        """The feature that a request was refused for, if from now on requests go without it; else None.
+
+        `without` is what was given up when that request was made: another one may have been refused since.
+        """
+        for feature, refused in _REFUSALS.items():
+            if feature not in without and refused(error) and self._gives_up(feature):
+                return feature
+        return None
+
+    def _gives_up(self, feature: str) -> bool:
+        """Whether requests go without a feature now; the temperature stays where the user chose it."""
+        with self._lock:
+            if feature not in self.without:
+                drop = getattr(self._model, "drop_temperature", None)
+                if feature == _COLD and not (drop is not None and drop()):
+                    return False
+                self.without |= {feature}
+            return True
+
+    def _sent(self, prompt: str) -> Messages:
+        """A prompt as this model takes it."""
+        messages = Messages.of(prompt)
+        return messages.joined() if _SYSTEM in self.without else messages
+
+    @property
+    def refused(self) -> set[tuple[str, str]]:
+        """What the model's server refuses, each with the model's name: schemas, and features of requests."""
+        schemas = {(name, schema) for name, schema in self._refused if name == self.name}
+        return schemas | {(self.name, feature) for feature in self.without}
+
+    def do_without(self, refused: set[tuple[str, str]]) -> None:
+        """Take note of what was refused before."""
+        own = {(name, what) for name, what in refused if name == self.name}
+        features = {what for _, what in own if what in _REFUSALS}
+        for feature in features:
+            self._gives_up(feature)
+        self._refused |= own - {(self.name, feature) for feature in features}
+
+    def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """The body of a request in OpenAI's protocol, for a batch file.
+
+        Raises
+        ------
+        TypeError
+            If the model speaks another one, or nobody can tell which.
+        """
+        make = getattr(self._model, "body", None)
+        if make is None:
+            raise TypeError(
+                f"batch files hold requests in OpenAI's protocol, and llm is {type(self._model).__name__} "
+                f"({self.name!r}): give a name, as 'openai:gpt-4o-mini' or 'openai:NAME@http://127.0.0.1:8000/v1'"
+            )
+        body: dict[str, Any] = make(self._sent(prompt), schema)
+        return body
+
+    async def complete(self, prompt: str, schema: type[Any] | None, slot: Slot) -> Completion:
+        """The model's answer. `schema` is passed on only to models that take one."""
+        keywords = {"schema": schema} if self._with_schema else {}
+        prompt = self._sent(prompt)
+        if self._sync is not None and (self._async is None or _sync.in_background()):
+            answer = await self._threads.run(slot, self._sync, prompt, **keywords)
+        else:
+            try:
+                answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
+            except SystemExit as error:
+                raise ModelError(f"the model raised SystemExit: {error}") from error
+        return self.read(answer)
+
+    def read(self, answer: object) -> Completion:
+        """What the model returned, as text with what is known about it."""
+        return answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
+
+    async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:
+        """The answer in pieces; in one piece where the model cannot stream."""
+        prompt = self._sent(prompt)
+        astream, stream = (getattr(self._model, name, None) for name in ("astream", "stream"))
+        if stream is not None and (astream is None or _sync.in_background()):
+            pieces = iter(await self._threads.run(slot, stream, prompt))
+            while (piece := await self._threads.run(slot, next, pieces, _END)) is not _END:
+                yield _text(piece, self.name)
+        elif astream is not None:
+            source = astream(prompt)
+            async for piece in await source if inspect.isawaitable(source) else source:
+                yield _text(piece, self.name)
+        else:
+            yield await self.complete(prompt, None, slot)
+
+
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _text(answer: object, name: str) -> str:
+    """A string, or the text of a framework's response object."""
+    for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
+        if isinstance(value, Completion):
+            return value
+        if isinstance(value, str):
+            return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be stored
+    hint = ""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        hint = "; an asynchronous model has `async def acomplete`, not `complete`"
+    raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected{hint}")
+
+
+def offers_spans(embedder: object) -> bool:
+    """Whether an embedder gives vectors of parts of texts (`protocols.SpanEmbedder`)."""
+    return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
+
+
+class Embedding:
+    """An embedder. What it cannot do is an error when it is needed: an index may never embed again.
+
+    `through` is what is called in its place, and does as it does.
+    """
+
+    def __init__(self, embedder: object, threads: Threads, through: object | None = None) -> None:
+        self.embedder = embedder
+        self._called = embedder if through is None else through
+        self._threads = threads
+        self._many = self._pair("embed_documents")
+        self._one = self._pair("embed_query")
+        self._spans = self._pair("embed_spans")
+
+    def _pair(self, name: str) -> _Pair:
+        return getattr(self._called, f"a{name}", None), getattr(self._called, name, None)
+
+    async def documents(self, texts: list[str], slot: Slot) -> Sequence[Any]:
+        """Whatever the embedder returns for these texts."""
+        result: Sequence[Any] = await self._run(self._many, slot, texts)
+        return result
+
+    async def spans(self, texts: list[str], spans: list[Spans], slot: Slot) -> Any:
+        """Whatever the embedder returns for these texts and the parts of each."""
+        return await self._run(self._spans, slot, texts, spans)
+
+    async def query(self, text: str, slot: Slot) -> Any:
+        """Whatever the embedder returns for a question."""
+        if self._one == (None, None):
+            vectors = await self.documents([text], slot)
+            return vectors[0]
+        return await self._run(self._one, slot, text)
+
+    async def _run(self, pair: _Pair, slot: Slot, *given: Any) -> Any:
+        native, blocking = pair
+        if blocking is not None and (native is None or _sync.in_background()):
+            return await self._threads.run(slot, blocking, *given)
+        if native is None:
+            raise TypeError(
+                f"embedder of type {type(self.embedder).__qualname__} has neither embed_documents(texts) "
+                "nor aembed_documents(texts)"
+            )
+        return await native(*given)

@@ -1,0 +1,199 @@
+"""What of a graph is as it was in the previous generation, found by arrays, without reading a node.
+
+An update makes anew what a change reaches, and that is little. So methods first ask here which rows of the
+graph are as they were, and then which of their own groups consist of nothing else (`recognised`). Such groups
+keep their nodes, texts and vectors, and nobody reads what they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.ranges import ranges
+from stratagraph.pipeline.carryover import VECTORS, Keys, Labels, lookup
+from stratagraph.protocols import Rows, Stored, Vectors
+
+_STEP, _FIRST, _SECOND = (
+    np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+class Before:
+    """The previous graph, seen from the rows of the present one.
+
+    Parameters
+    ----------
+    previous, stored
+        The previous graph, and the present one.
+    chunks
+        The row that each chunk had, or -1.
+
+    Attributes
+    ----------
+    stored
+        The previous graph.
+    chunks
+        As given.
+    """
+
+    def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:
+        self.stored = previous
+        self.chunks = chunks
+        self._now = stored
+
+    @cached_property
+    def origin(self) -> Rows:
+        """The row of the node that had the same id, or -1, shape (rows,)."""
+        return lookup(_every(self._now, self._now.keys), _every(self.stored, self.stored.keys))
+
+    @cached_property
+    def same(self) -> NDArray[np.bool_]:
+        """Whether a node was there, and is as it was, its sources too, shape (rows,)."""
+        found = (self.origin >= 0) & ~self.rewritten
+        now, before = self._now.arrays, self.stored.arrays
+        of_chunks = mixed(self.chunks)  # that of a new one is of none there was
+        sources = list_sums(now["sources.indptr"], of_chunks[now["sources.indices"]])
+        were = list_sums(before["sources.indptr"], mixed(before["sources.indices"]))
+        found[found] = sources[found] == were[self.origin[found]]
+        return found
+
+    @cached_property
+    def rewritten(self) -> NDArray[np.bool_]:
+        """Whether a node was there, and says something else now, shape (rows,)."""
+        found = self.origin >= 0
+        before = self.stored.marks(self.origin[found].tolist())
+        found[found] = self._now.marks(np.flatnonzero(found).tolist()) != before
+        return found
+
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """Whether the vector of an entity is that of the node that had the same id, shape (entities,)."""
+        now, before = self._now.arrays[VECTORS], self.stored.arrays.get(VECTORS)
+        found = self.origin[: len(now)] >= 0
+        if before is None:
+            return np.zeros(len(now), np.bool_)
+        rows = np.flatnonzero(found)
+        found[rows] = alike(now, rows, before, self.origin[rows])
+        return found
+
+    def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
+        """The chunks behind previous nodes that are as they were, as borders and present rows."""
+        indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
+        now = np.full(int(max(self.chunks.max(initial=-1), indices.max(initial=-1))) + 1, -1, np.int64)
+        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
+        sizes = indptr[rows + 1] - indptr[rows]
+        found = now[indices[ranges(indptr[rows], sizes)]]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
+
+
+def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:
+    """Whether vectors at some rows are those at some places of an array of the previous index.
+
+    Arrays of a folder tell without reading any; of others all are compared.
+    """
+    told = getattr(now, "alike", None)
+    if told is not None:
+        return np.asarray(told(rows, before, places))
+    same: NDArray[np.bool_] = (np.asarray(now)[rows] == np.asarray(before)[places]).all(axis=1)
+    return same
+
+
+def _every(stored: Stored, read: Callable[[list[int]], Keys]) -> Keys:
+    return read(list(range(len(stored.arrays["sources.indptr"]) - 1)))
+
+
+def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:
+    """Keys that rows had, and `made` ones of those that are new.
+
+    Parameters
+    ----------
+    known
+        The previous keys.
+    origin
+        The previous row of each row, or -1.
+    made
+        Gives the keys of some rows.
+    """
+    found = np.zeros(len(origin), np.uint64)
+    kept = origin >= 0
+    found[kept] = known[origin[kept]]
+    new = np.flatnonzero(~kept)
+    found[new] = made(new.tolist())
+    return found
+
+
+def mixed(numbers: NDArray[np.integer]) -> Keys:
+    """64 bits for each number, whose sums stand for sets of them (the finaliser of splitmix64)."""
+    found = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
+    found = (found ^ (found >> np.uint64(30))) * _FIRST
+    found = (found ^ (found >> np.uint64(27))) * _SECOND
+    return found ^ (found >> np.uint64(31))
+
+
+def list_sums(indptr: Rows, values: Keys) -> Keys:
+    """The sum of the values of each list, where list i is `values[indptr[i]:indptr[i + 1]]`."""
+    totals = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, out=totals[1:])
+    return totals[indptr[1:]] - totals[indptr[:-1]]
+
+
+def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
+    """The sum of the values under each label from 0 to `count - 1`; those under -1 are left out."""
+    found = np.zeros(count, np.uint64)
+    known = labels >= 0
+    np.add.at(found, labels[known], values[known])
+    return found
+
+
+def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: Labels, count: int) -> Rows:
+    """The previous group that each group is, with the same members as they were, or -1, shape (count,).
+
+    Parameters
+    ----------
+    labels
+        The group of each member, from 0 to `count - 1`, or -1, shape (members,); no group is empty.
+    origin, same
+        The row that each member had, or -1, and whether it is as it was.
+    before
+        The group of each row that there was, or -1.
+    """
+    found, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
+    whole[labels[(labels >= 0) & ~same]] = False
+    kept = same & (labels >= 0)
+    rows = origin[kept]
+    found[labels[kept]] = before[rows]
+    whole &= found >= 0
+    sums = label_sums(labels[kept], mixed(rows), count)
+    were = label_sums(before, mixed(np.arange(len(before))), int(before.max(initial=-1)) + 1)
+    whole[whole] = sums[whole] == were[found[whole]]
+    return np.where(whole, found, -1)
+
+
+def recognised_lists(
+    lists: tuple[Rows, Rows],
+    origin: Rows,
+    same: NDArray[np.bool_],
+    candidates: Rows,
+    before: tuple[Rows, Rows],
+) -> Rows:
+    """The previous list that each list is, with the same members as they were, or -1, shape (lists,).
+
+    Parameters
+    ----------
+    lists, before
+        Members of each list, as borders and rows: present rows, and previous ones.
+    origin, same
+        The row that each row had, or -1, and whether it is as it was.
+    candidates
+        The previous list that each might be, or -1.
+    """
+    indptr, indices = lists
+    changed = list_sums(indptr, (~same[indices]).astype(np.uint64)) > 0
+    sums, were = list_sums(indptr, mixed(origin[indices])), list_sums(before[0], mixed(before[1]))
+    whole = (candidates >= 0) & ~changed
+    whole[whole] = sums[whole] == were[candidates[whole]]
+    return np.where(whole, candidates, -1)

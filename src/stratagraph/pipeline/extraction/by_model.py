@@ -1,0 +1,248 @@
+"""What a chat model says of one chunk: semantic units, entities and relations in one call.
+
+The text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG ask for overlapping
+things; one answer serves them all. What comes back is taken as it is meant, element by element: triples as
+lists, names as plain strings and the delimiter grammar of older prompts are read too. What cannot be kept
+is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from stratagraph.models.gate import Task
+from stratagraph.pipeline.extraction import by_rules
+from stratagraph.pipeline.extraction.parsing import ExtractionAnswer, ExtractionSchema, parse_extraction
+from stratagraph.pipeline.names.index import canonical, words
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
+
+__all__ = [
+    "EXTRACT",
+    "GLEAN",
+    "LONGEST_NAME",
+    "MOST_ENTITIES",
+    "ExtractionAnswer",
+    "parse_extraction",
+    "to_extraction",
+]
+
+LONGEST_NAME = 200
+"""Characters in a name; what is longer is a sentence that a model put in the wrong place."""
+MOST_ENTITIES = 200
+"""Entities taken from one chunk; a model that lists more is repeating itself."""
+
+_EXPECTED = 1_300
+"""Tokens that a budget reserves for the extraction of a passage before it has seen one: what estimates expect
+of passages of about 220 tokens. More only makes fewer first calls go out at once."""
+
+EXTRACT = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.pipeline", "extract"),
+    parse=parse_extraction,
+    schema=ExtractionSchema,
+    expected_output_tokens=_EXPECTED,
+    placeholder=lambda values: _placeholder(values["passage"]),
+)
+GLEAN = Task(
+    name="glean",
+    prompt=load_prompt("stratagraph.pipeline", "glean"),
+    parse=parse_extraction,
+    schema=ExtractionSchema,
+    expected_output_tokens=200,
+    placeholder=lambda values: ExtractionAnswer(),
+)
+
+
+_ENTITY_WORDS, _RELATION_WORDS = 22, 17
+"""Words of a description, as estimates expect them: gpt-4o wrote 28 tokens on an entity and 24 on a relation
+(means of 2,002 and 1,484 in 252 of its answers to such a prompt)."""
+
+
+def _placeholder(passage: str) -> ExtractionAnswer:
+    """What an estimate takes a model to say.
+
+    The names and dates that the rules find, each with the words around it, and as many relations as names
+    at most. In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found
+    8.7, 2,725 different ones, or 12.9 and 4,304 with all ends of its 8.8 relations a passage.
+    """
+    found = by_rules.extract(passage)
+    names = [each.name for each in found.entities]
+    others = [each for each in by_rules.question_entities(passage) if each not in set(names)]
+    entities = tuple(EntityMention(each, "concept", _around(each, passage)) for each in (*names, *others))
+    beside = [(unit, [each for each in others if each in unit.text]) for unit in found.units]
+    units = tuple(SemanticUnit(unit.text, (*unit.entities, *more)) for unit, more in beside)
+    related = [
+        RelationMention(unit.entities[0], each, unit.text)
+        for unit, more in beside
+        for each in more
+        if unit.entities
+    ] + sorted(found.relations, key=lambda each: -each.strength)
+    relations = (replace(each, description=_cut(each.description, _RELATION_WORDS)) for each in related)
+    return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
+
+
+def _around(name: str, passage: str) -> str:
+    """The words with which a passage speaks of a name."""
+    at = max(0, passage.find(name))
+    return _cut(passage[passage.rfind(".", 0, at) + 1 :], _ENTITY_WORDS)
+
+
+def _cut(text: str, words: int) -> str:
+    return " ".join(text.split(maxsplit=words)[:words])
+
+
+def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> Extraction:
+    """One chunk's answers (the first and any gleaned ones) as an extraction that is whole in itself.
+
+    Every name that a relation or a unit uses is an entity of the chunk (NodeRAG's reconstruction of
+    relations, without another call). `notes` counts what was added and what could not be kept.
+    """
+    for answer in answers:
+        for kind, count in answer.unread.items():
+            notes[f"{kind} that could not be read dropped"] += count
+    found = _Chunk(notes)
+    found.add_entities(entity for answer in answers for entity in answer.entities)
+    relations = [relation for answer in answers for relation in answer.relations]
+    for relation in relations:
+        if _is_whole(relation):
+            found.add_relation(relation)
+    for relation in relations:  # now that all entities are known, what has only one end
+        if not _is_whole(relation):
+            found.mend(relation)
+    for answer in answers:
+        for unit in answer.units:
+            found.add_unit(unit)
+    return Extraction(
+        tuple(dict.fromkeys(found.units)),
+        tuple(found.entities.values()),
+        tuple(dict.fromkeys(found.relations)),
+    )
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and bool(canonical(name))
+
+
+def _is_whole(relation: RelationMention) -> bool:
+    """Whether a relation has two ends that are names of different things."""
+    ends = (relation.source, relation.target)
+    return all(map(_is_name, ends)) and len(set(map(canonical, ends))) == 2
+
+
+def _names_in(text: str, name: str) -> bool:
+    """Whether the words of a name stand next to each other in a text."""
+    text_words, name_words = words(text), words(name)
+    size = len(name_words)
+    return size > 0 and any(
+        text_words[at : at + size] == name_words for at in range(len(text_words) - size + 1)
+    )
+
+
+def _repeats(known: str, text: str) -> bool:
+    """Whether a text is contained in what is known, not as a part of a word."""
+    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", known) is not None
+
+
+class _Chunk:
+    """One chunk's extraction while it is put together; `notes` counts what is added or left out."""
+
+    def __init__(self, notes: Counter[str]) -> None:
+        self.entities: dict[str, EntityMention] = {}
+        self.relations: list[RelationMention] = []
+        self.units: list[SemanticUnit] = []
+        self._notes = notes
+
+    def add_entities(self, entities: Iterable[EntityMention]) -> None:
+        """Keep each under its canonical name; of two with one name, the descriptions are joined."""
+        beyond: set[str] = set()
+        for entity in entities:
+            key = canonical(entity.name)
+            known = self.entities.get(key)
+            if not _is_name(entity.name):
+                self._notes["names that are no names dropped"] += 1
+            elif known is not None:
+                self.entities[key] = _joined(known, entity)
+            elif len(self.entities) < MOST_ENTITIES:
+                self.entities[key] = entity
+            else:
+                beyond.add(key)
+        if beyond:
+            self._notes["entities beyond the limit of a chunk dropped"] += len(beyond)
+
+    def add_relation(self, relation: RelationMention) -> None:
+        if self._ensure((relation.source, relation.target), "relation ends added as entities"):
+            self.relations.append(relation)
+        else:
+            self._notes["relations of entities beyond the limit of a chunk dropped"] += 1
+
+    def mend(self, relation: RelationMention) -> None:
+        """A relation with one end: the other from its description, or a unit about the one."""
+        source, target, text = relation.source, relation.target, relation.description
+        name = next(filter(_is_name, (source, target)), None)
+        if name is None or not text:
+            self._notes["relations without two names dropped"] += 1
+            return
+        other = None if _is_name(source) and _is_name(target) else self._other(name, text)
+        if other is not None:
+            self._notes["relation ends found in the description"] += 1
+            ends = (name, other) if _is_name(source) else (other, name)
+            self.add_relation(RelationMention(*ends, text, relation.strength))
+            return
+        if not _names_in(text, name):
+            text = f"{name} {text}" if _is_name(source) else f"{text} {name}"
+        self._notes["relations without two names kept as units"] += 1
+        self.add_unit(SemanticUnit(text, (name,)))
+
+    def _other(self, name: str, text: str) -> str | None:
+        """The one other entity that a text names; a name within a longer one is not another."""
+        named = [each.name for each in self.entities.values() if _names_in(text, each.name)]
+        longest = [
+            each
+            for each in named
+            if not any(_names_in(other, each) and other != each for other in (*named, name))
+        ]
+        others = [each for each in longest if canonical(each) != canonical(name)]
+        return others[0] if len(others) == 1 else None
+
+    def add_unit(self, unit: SemanticUnit) -> None:
+        if not unit.text:
+            self._notes["units without text dropped"] += 1
+            return
+        kept: dict[str, None] = {}
+        for name in (part for each in unit.entities for part in self._parts(each)):
+            if not _is_name(name):
+                self._notes["names of units that are no names dropped"] += 1
+            elif self._ensure((name,), "entities of units added"):
+                kept[name] = None
+            else:
+                self._notes["names of units beyond the limit of a chunk dropped"] += 1
+        self.units.append(SemanticUnit(unit.text, tuple(kept)))
+
+    def _parts(self, name: str) -> list[str]:
+        """`Ada, Bo` is two names only if both are known, and it is not one itself."""
+        parts = [part.strip() for part in re.split("[,;]", name)]
+        known = all(canonical(part) in self.entities for part in parts)
+        return parts if known and canonical(name) not in self.entities else [name]
+
+    def _ensure(self, names: Iterable[str], note: str) -> bool:
+        """Whether all names are entities now; if not all can be, none is added."""
+        missing = {key: name for name in names if (key := canonical(name)) not in self.entities}
+        if len(self.entities) + len(missing) > MOST_ENTITIES:
+            return not missing
+        if missing:
+            self._notes[note] += len(missing)
+        self.entities.update({key: EntityMention(name) for key, name in missing.items()})
+        return True
+
+
+def _joined(known: EntityMention, entity: EntityMention) -> EntityMention:
+    """What two mentions say of one entity."""
+    text = known.description
+    if entity.description and not _repeats(text, entity.description):
+        text = f"{text} {entity.description}".strip()
+    return EntityMention(known.name, known.type or entity.type, text)

@@ -1,0 +1,229 @@
+"""Extraction without a model: names, co-occurrences and units of a passage by rules.
+
+`extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. Its steps:
+the title; the names of each sentence (`spans.py`, `naming.py`; `scripts.py` for writing without capitals);
+what a sentence speaks of without naming it; relations and semantic units (`units.py`); what acronyms stand
+for (`acronyms.py`); lower-case phrases as candidates (`terms.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from operator import itemgetter
+
+from stratagraph.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
+from stratagraph.pipeline.extraction.terms import neighbours, noun_phrases, select_terms, stop_words
+from stratagraph.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
+from stratagraph.pipeline.extraction.units import Named, Sentence, relations, statement, units
+from stratagraph.pipeline.headings import is_byline, markup_free, title_line
+from stratagraph.pipeline.names.acronyms import acronyms
+from stratagraph.pipeline.sentences import sentences
+from stratagraph.records import EntityMention, Extraction, RelationMention
+from stratagraph.stopwords import ENGLISH
+
+__all__ = ["extract", "proper_names", "question_entities", "question_terms", "select_terms"]
+
+_LONGEST_NAME = 120  # characters; what is longer is no name
+_QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
+# A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
+_ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
+
+
+class _Names:
+    """The names of a chunk, each in the spelling met first: capitals and an article make no other name."""
+
+    def __init__(self) -> None:
+        self.doubtful: dict[str, bool] = {}
+        self._spelling: dict[str, str] = {}
+        self._full: dict[str, str] = {}
+
+    def add(self, name: str, *, doubtful: bool = False) -> str:
+        """The spelling by which the name is known; one mention beyond doubt is enough."""
+        known = name
+        if name not in self.doubtful:
+            key = name.lower()
+            if key[:4] == "the ":
+                key = key[4:]
+            known = self._spelling.setdefault(key, name)
+            if known is name and " " in key and " of " not in key:
+                last = key[key.rindex(" ") + 1 :]
+                self._full[last] = "" if last in self._full else name
+        self.doubtful[known] = doubtful and self.doubtful.get(known, True)
+        return known
+
+    def mentioned(self, name: str, *, doubtful: bool) -> str:
+        """As `add`; but a word is taken for the one longer name before it that ends with it ("Hayek")."""
+        full = "" if " " in name else self._full.get(name.lower(), "")
+        known = self.add(name, doubtful=doubtful)
+        return full or known
+
+
+def extract(text: str, *, title: str = "") -> Extraction:
+    """What one chunk says, by rules.
+
+    Parameters
+    ----------
+    text
+        The chunk, in any language. Its first line is taken for the document's title if it looks like one.
+    title
+        The title, where it is known; it is an entity of the chunk then whether the text has it or not.
+
+    Returns
+    -------
+    Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
+    its description. Dates and quantities are in the units and are no entities. Relations join names of
+    one sentence, with the sentence as description and a strength in (0, 1] that falls with the distance.
+    Units cover the text. What is doubtful and the terms are candidates, which the corpus decides on.
+    """
+    text = _composed(text)
+    title, begin = _titled(text, title)
+    names = _Names()
+    topic = _title_names(title, text[begin:], names)
+    stops, foreign = _read(text)
+    parsed: list[Sentence] = []
+    for start, end in sentences(text[begin:] if begin else text):
+        start, end = start + begin, end + begin
+        found = mentions(text, start, end, stops)
+        if topic and topic in text:
+            found = _with_topic(text, start, end, topic, found)
+        if foreign and foreign.names:
+            found = sorted([*found, *occurrences(text, start, end, foreign.names)], key=itemgetter(1))
+        parsed.append(Sentence(start, end, _named(found, names)))
+    _imply(text, topic, parsed)
+
+    related: list[RelationMention] = []
+    for sentence in parsed:
+        relations(text, sentence, related)
+    for short, full, stated in dict.fromkeys(acronyms(text)):
+        related.append(RelationMention(names.add(full), names.add(short), stated))
+    described = {
+        each.named[0][0]: statement(text, each.start, each.end)
+        for each in reversed(parsed)
+        if each.named and not is_byline(text, each.start, each.end)
+    }
+    return Extraction(
+        units=tuple(units(text, parsed)),
+        entities=tuple(
+            [
+                EntityMention(name, "", described.get(name, ""), doubtful)
+                for name, doubtful in names.doubtful.items()
+            ]
+        ),
+        relations=tuple(related),
+        terms=tuple(noun_phrases(text, stops) | (foreign.terms if foreign else {})),
+    )
+
+
+def question_entities(question: str) -> tuple[str, ...]:
+    """The names, titles, dates and quantities in a question, in its order; question words are none."""
+    return _mentioned(question, without=())
+
+
+def proper_names(text: str) -> tuple[str, ...]:
+    """As `question_entities`, without dates and quantities."""
+    return _mentioned(text, without=(DATE, QUANTITY))
+
+
+def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
+    text = _composed(text)
+    stops, foreign = _read(text)
+    names = _Names()
+    for start, end in sentences(text):
+        for name, _, _, kind in mentions(text, start, end, stops):
+            if kind not in without:
+                names.add(name)
+    for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
+        names.add(name)
+    return tuple(name for name in names.doubtful if len(name) <= _LONGEST_NAME)
+
+
+def question_terms(question: str) -> tuple[str, ...]:
+    """Lower-case phrases in a question, for use where `question_entities` match nothing."""
+    text = _composed(question)
+    stops, foreign = _read(text)
+    return tuple(neighbours(text, stops) | (foreign.terms if foreign else {}))
+
+
+def _composed(text: str) -> str:
+    """With letters and accents in one character (NFC), which the patterns count on."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
+    return stop_words(text), uncased(text) if has_uncased(text) else None
+
+
+def _titled(text: str, title: str) -> tuple[str, int]:
+    """The title, and where the text after it begins."""
+    if title:
+        line, newline, rest = text.partition("\n")
+        same = newline and rest.strip() and markup_free(line) == title.strip()
+        return title.strip(), len(line) + 1 if same else 0
+    return title_line(text)
+
+
+def _title_names(title: str, body: str, names: _Names) -> str:
+    """Add the title to the names, with and without its qualifier, and the names that it holds.
+
+    A title is a name if it is nothing but one, without words of grammar, or if the body has it. What has
+    capitals only in a title is doubtful.
+
+    Returns the name by which the passage's subject is known, empty if the title is none.
+    """
+    title = " ".join(title.split())
+    if not title or len(title) > _LONGEST_NAME:
+        return ""
+    topic = _QUALIFIER.sub("", title)
+    parts = mentions(title, 0, len(title), frozenset())
+    whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not _says(topic)
+    doubtful = not whole and topic.lower() not in body.lower()
+    names.add(topic, doubtful=doubtful)
+    names.add(title, doubtful=doubtful)
+    for name, _, _, kind in parts:
+        if kind not in (DATE, QUANTITY):
+            names.add(name, doubtful=True)
+    return "" if doubtful else topic
+
+
+def _says(title: str) -> bool:
+    """Whether a title may say something ("The Span Opened", "News from Perrow") instead of being a name."""
+    words = title.lower().removeprefix("the ").split()
+    return not ENGLISH.isdisjoint(words) or words[-1].endswith("ed")
+
+
+def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
+    """With the title as one name where the sentence has it, unless as part of a longer name."""
+    at = text.find(topic, start, end)
+    if at < 0:
+        return found
+    last = at + len(topic)
+    apart = [mention for mention in found if mention[2] <= at or mention[1] >= last]
+    inside = [mention for mention in found if mention[1] >= at and mention[2] <= last]
+    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum():
+        return found
+    return sorted([*apart, (topic, at, last, "")], key=itemgetter(1))
+
+
+def _named(found: list[Mention], names: _Names) -> list[Named]:
+    named: dict[str, Named] = {}
+    for name, start, end, kind in found:
+        if len(name) <= _LONGEST_NAME and kind not in (DATE, QUANTITY):
+            known = names.mentioned(name, doubtful=kind == DOUBTFUL)
+            if known not in named:
+                named[known] = (known, start, end)
+    return list(named.values())
+
+
+def _imply(text: str, topic: str, parsed: list[Sentence]) -> None:
+    """Give sentences that begin with "He" or "The journal" the name that they are about."""
+    subject = topic
+    for at, (start, _, named) in enumerate(parsed):
+        anaphor = _ANAPHOR.match(text, start)
+        if anaphor and subject and all(name != subject for name, _, _ in named):
+            noun = anaphor["noun"]
+            if not noun or (at and topic and f" {noun}" in text[parsed[0].start : parsed[0].end]):
+                named.insert(0, (subject, start, start))
+        if not topic and named:
+            subject = named[0][0]

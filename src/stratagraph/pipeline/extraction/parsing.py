@@ -1,0 +1,270 @@
+"""Reading what a model wrote when it was asked for units, entities and relations.
+
+Each element is read for itself and as it is meant; what cannot be read is counted. Only an answer that is
+no JSON of a usable shape, or of which less than half can be read, fails as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stratagraph.errors import ParseFailed
+from stratagraph.models.structured import delimited_records, read_json
+from stratagraph.pipeline.names.dates import iso_date
+from stratagraph.records import EntityMention, RelationMention, SemanticUnit
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_LISTS = {
+    "units": ("units", "unit", "semanticunits", "facts"),
+    "entities": ("entities", "entity", "names", "nodes"),
+    "relations": ("relations", "relation", "relationships", "triples", "edges"),
+}
+_NAME = ("name", "entity_name", "entity")
+_TEXT = ("text", "unit", "sentence", "fact", "description")
+_ENDS = (
+    ("source", "target"),
+    ("subject", "object"),
+    ("head", "tail"),
+    ("from", "to"),
+    ("entity1", "entity2"),
+    ("source_entity", "target_entity"),
+)
+_LABEL = ("description", "predicate", "relation", "relationship", "label", "type")
+
+T = TypeVar("T")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Unit(_Strict):
+    text: str = Field(description="One event or fact, as a sentence that can be understood alone")
+    entities: list[str] = Field(description="Names of all entities in it")
+
+
+class _Entity(_Strict):
+    name: str = Field(description="The fullest form in the passage; of a date its numbers, as in 2024-09")
+    type: str
+    description: str = Field(description="What the passage says of it")
+
+
+class _Relation(_Strict):
+    source: str = Field(description="Name of an entity: the one that does, has or is something")
+    target: str = Field(description="Name of an entity: the one that it is done to")
+    description: str = Field(description="A full sentence with both names, from source to target")
+    strength: float = Field(description="1 to 10")
+
+
+class ExtractionSchema(_Strict):
+    """The JSON that a model is asked for."""
+
+    units: list[_Unit]
+    entities: list[_Entity]
+    relations: list[_Relation]
+
+
+@dataclass(frozen=True)
+class ExtractionAnswer:
+    """What could be read of an answer, as it was written: names may be blank, ends missing.
+
+    `unread` counts the elements that could not be read, by the list they stood in.
+    """
+
+    units: tuple[SemanticUnit, ...] = ()
+    entities: tuple[EntityMention, ...] = ()
+    relations: tuple[RelationMention, ...] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer as `ExtractionSchema` asks for it."""
+        return {
+            "units": [{"text": each.text, "entities": list(each.entities)} for each in self.units],
+            "entities": [
+                {"name": each.name, "type": each.type, "description": each.description}
+                for each in self.entities
+            ],
+            "relations": [
+                {
+                    "source": each.source,
+                    "target": each.target,
+                    "description": each.description,
+                    "strength": each.strength,
+                }
+                for each in self.relations
+            ],
+        }
+
+
+def read_name(value: Any) -> str | None:
+    """The name that a value stands for: a string, a number, or an object with a name; else None.
+
+    Dates are written in one way (`iso_date`), so that those of several passages, and of questions, are one.
+    """
+    if isinstance(value, dict):
+        value = _first(value, _NAME)
+    if isinstance(value, str):
+        return iso_date(value) or value.strip()
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first key that has one."""
+    return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_as_text, value)))
+    return "" if value is None else str(value).strip()
+
+
+def _read_entity(value: Any) -> EntityMention | None:
+    name = read_name(value)
+    if name is None:
+        # An empty name is no name, which is counted as such; without one it is no entity.
+        return EntityMention("") if isinstance(value, dict) and "" in map(value.get, _NAME) else None
+    if not isinstance(value, dict):
+        return EntityMention(name)
+    return EntityMention(name, _as_text(value.get("type")), _as_text(value.get("description")))
+
+
+def _read_relation(value: Any) -> RelationMention | None:
+    """A triple, alone or with a strength, or an object; an end that is missing is blank."""
+    if isinstance(value, list) and len(value) in (3, 4):
+        (source, label, target), strength = value[:3], value[3:]
+    elif isinstance(value, dict):
+        ends = max(_ENDS, key=lambda keys: sum(value.get(key) not in (None, "") for key in keys))
+        source, target = map(value.get, ends)
+        label, strength = _first(value, _LABEL), [_first(value, ("strength", "weight"))]
+    else:
+        return None
+    if any(isinstance(end, list) for end in (source, target)):
+        return None  # which of several is meant is not known
+    names = [read_name(end) or "" for end in (source, target)]
+    if not any(names):
+        return None
+    return RelationMention(names[0], names[1], _as_text(label), _strength(*strength))
+
+
+def _strength(value: Any = None) -> float:
+    found = _NUMBER.search(str(value))
+    return min(max(float(found.group()), 0.1), 10.0) if found else 1.0
+
+
+def _read_unit(value: Any) -> SemanticUnit | None:
+    """A sentence, an object, or a list of a sentence and names. What is no name in it is blank."""
+    names: Any = []
+    if isinstance(value, list) and value:
+        value, *names = value
+    elif isinstance(value, dict):
+        names = _first(value, _LISTS["entities"])
+        value = next((value[key] for key in _TEXT if key in value), None)
+    if not isinstance(value, str):
+        return None
+    return SemanticUnit(value.strip(), tuple(read_name(name) or "" for name in flat(names)))
+
+
+def flat(value: Any) -> list[Any]:
+    """The members of a list and of the lists in it; what is no list is one member, None is none."""
+    if isinstance(value, list | tuple):
+        return [member for each in value for member in (flat(each) if isinstance(each, list) else [each])]
+    return [] if value is None else [value]
+
+
+def _read_answer(value: Any, repaired: bool = False) -> ExtractionAnswer | None:
+    """An answer from a JSON value, or None if it has not the shape of one."""
+    given = _sections(value)
+    if given is None:
+        return None
+    unread: Counter[str] = Counter()
+    answer = ExtractionAnswer(
+        _each("units", given, _read_unit, unread),
+        _each("entities", given, _read_entity, unread),
+        _each("relations", given, _read_relation, unread),
+        unread,
+    )
+    count = sum(map(len, given.values()))
+    if 2 * unread.total() > count:
+        which = ", ".join(f"{number} of {len(given[kind])} {kind}" for kind, number in unread.items())
+        raise ParseFailed(f"the JSON does not fit: {which} cannot be read; give each as an object as asked")
+    return answer
+
+
+def _each(
+    kind: str, given: Mapping[str, list[Any]], read: Callable[[Any], T | None], unread: Counter[str]
+) -> tuple[T, ...]:
+    found = [made for value in given.get(kind, ()) if (made := read(value)) is not None]
+    if missing := len(given.get(kind, ())) - len(found):
+        unread[kind] += missing
+    return tuple(found)
+
+
+def _sections(value: Any) -> dict[str, list[Any]] | None:
+    """The elements of an answer by kind: of an object with the lists, one around it, or a list."""
+    if isinstance(value, dict):
+        found: dict[str, list[Any]] = {}
+        for key, each in value.items():
+            plain = "".join(filter(str.isalnum, str(key).casefold()))
+            kind = next((kind for kind, keys in _LISTS.items() if plain in keys), None)
+            if kind is not None and each is not None:
+                found.setdefault(kind, []).extend(each if isinstance(each, list) else [each])
+        if not found and len(value) == 1:
+            inner = next(iter(value.values()))
+            return _sections(inner) if isinstance(inner, dict) else None
+        return found or None
+    if not isinstance(value, list) or not any(isinstance(each, str | dict) for each in value):
+        return None
+    wholes = [_sections(each) for each in value if isinstance(each, dict) and not _is_element(each)]
+    if not any(wholes):
+        return {"entities": value}
+    merged: dict[str, list[Any]] = {}
+    for whole in filter(None, wholes):
+        for kind, elements in whole.items():
+            merged.setdefault(kind, []).extend(elements)
+    return merged
+
+
+def _is_element(value: Mapping[str, Any]) -> bool:
+    """Whether an object is an entity, rather than an answer that has a list of them."""
+    return isinstance(_first(value, _NAME), str)
+
+
+def parse_extraction(answer: str) -> ExtractionAnswer:
+    """The answer as JSON, or as delimited records where it is that.
+
+    Raises
+    ------
+    ParseFailed
+        If it is neither, or if less than half of its elements can be read. The reason is that of the JSON
+        reading, which is what was asked for.
+    """
+    if "<|>" in answer:
+        try:
+            return _from_records(delimited_records(answer))
+        except ParseFailed:
+            pass  # a stray bar in JSON: read below
+    return read_json(answer, _read_answer)
+
+
+def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:
+    entities, relations = [], []
+    for kind, *fields in records:
+        if kind == "entity" and fields:
+            entities.append(dict(zip(("name", "type", "description"), fields, strict=False)))
+        elif kind.startswith("relation") and len(fields) > 1:
+            # Between description and strength older prompts have keywords, which nobody asked for here.
+            kept = [*fields[:3], fields[-1]] if len(fields) > 3 else fields
+            relations.append(dict(zip(("source", "target", "description", "strength"), kept, strict=False)))
+    found = _read_answer({"entities": entities, "relations": relations}) if entities or relations else None
+    if found is None:
+        raise ParseFailed("no entity or relation among the records")
+    return found

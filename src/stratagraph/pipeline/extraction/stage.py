@@ -1,0 +1,486 @@
+"""Extraction as a stage: once per chunk, by the model or without one, kept for every method.
+
+The result is a list of nodes, one per chunk, whose text is the extraction as JSON. It is stored like a
+method's index, so that an update takes over what it has and a deleted chunk takes its extraction along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from stratagraph.errors import Damaged, StoreError
+from stratagraph.models.gate import CallItem, Gate
+from stratagraph.pipeline.carryover import Kept
+from stratagraph.pipeline.extraction import by_spacy, unread
+from stratagraph.pipeline.extraction.by_model import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
+from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.names.index import words
+from stratagraph.protocols import Corpus, Stored
+from stratagraph.records import (
+    Built,
+    Carried,
+    Chunk,
+    EntityMention,
+    Extraction,
+    Node,
+    RelationMention,
+    SemanticUnit,
+    content_id,
+)
+from stratagraph.results import clip
+
+NAME = "extraction"
+TYPES = ("person", "organization", "place", "event", "work", "product", "concept", "date")
+PASSAGE_TOKENS = 6000
+"""What an extraction prompt takes of one chunk; a caller's own chunk may be of any length."""
+GIVEN = "given"
+LOCAL = "without a model: "
+LOCAL_VERSION = "2"
+"""Changes when `extract_nlp` does, so that what earlier versions made is made again."""
+NOTHING = "chunks in which nothing was found"
+MOST_GLEANING = 20
+"""Each round is a call per chunk, and settings may be a stranger's."""
+_BATCH = 1024
+_AT_ONCE = 64  # passages: some 20 ms of work
+_Passage = tuple[str, str]
+"""A text and its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionConfig:
+    """How entities and relations are found.
+
+    Parameters
+    ----------
+    mode
+        `auto`: by the model where there is one and a method needs it, else without. `llm`, `nlp`: so.
+    entity_types
+        Types that the model is offered; it may use others.
+    gleaning
+        Further rounds per chunk in which the model is asked what was missed.
+    description_tokens
+        A merged description longer than this is condensed.
+    resolve
+        Whether names that look like one entity's are merged (see `pipeline.entity_resolution`).
+    spacy
+        Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
+        (`[nlp]` extra); None takes regular expressions. What another pipeline found, or none, is made again;
+        a new version of a pipeline under its old name goes unnoticed.
+    """
+
+    mode: Literal["auto", "llm", "nlp"] = "auto"
+    entity_types: tuple[str, ...] = TYPES
+    gleaning: int = 0
+    description_tokens: int = 300
+    resolve: bool = False
+    spacy: str | None = None
+
+    def __post_init__(self) -> None:
+        types = self.entity_types
+        if isinstance(types, str) or not types or not all(isinstance(each, str) for each in types):
+            raise TypeError(
+                f"entity_types must be a list of strings, as in ['person', 'place'], not {types!r}"
+            )
+        for name in ("gleaning", "description_tokens"):
+            if not isinstance(getattr(self, name), int):
+                raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+        if not isinstance(self.resolve, bool):
+            raise TypeError(f"resolve must be True or False, not {self.resolve!r}")
+        if self.spacy is not None and (not isinstance(self.spacy, str) or not self.spacy):
+            raise TypeError(f"spacy must be the name or folder of a pipeline, not {self.spacy!r}")
+        if self.mode not in ("auto", "llm", "nlp"):
+            raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
+        if not 0 <= self.gleaning <= MOST_GLEANING:
+            raise ValueError(f"gleaning must be from 0 to {MOST_GLEANING}, not {self.gleaning}")
+        if self.description_tokens < 20:
+            raise ValueError(f"description_tokens must be at least 20, not {self.description_tokens}")
+        object.__setattr__(self, "entity_types", tuple(self.entity_types))
+
+
+Given = Mapping[str, Extraction]
+"""Extractions that exist already, by a passage's id (the caller's `Chunk.ref`, or ours) or by document id."""
+
+
+async def extract_corpus(
+    corpus: Corpus,
+    gate: Gate,
+    *,
+    config: ExtractionConfig,
+    previous: Stored | None,
+    use_llm: bool,
+    kept: Kept | None = None,
+    given: Given | None = None,
+    may_load: bool = True,
+) -> Built:
+    """The extraction of every chunk: taken over from `previous`, given, or made now.
+
+    Of the chunks that were `kept`, most are taken over without being read (`unread`).
+
+    `may_load` says whether the caller named the spaCy pipeline in `config`, or agreed to it: one that only a
+    folder names is not loaded, since a pipeline may run code of its own.
+
+    A chunk for which the model fails is extracted without it, is marked so, and is tried again by the
+    next update; the failure is in the gate's list.
+    """
+    notes: Counter[str] = Counter()
+    placed = _placed(corpus, given, notes) if given else {}
+    wanted = (_maker(config, config.gleaning), GIVEN)
+    recipe = content_id(LOCAL_VERSION, config.spacy or "")
+    makers = wanted if use_llm else None
+    rows = unread.unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
+    todo: list[int] = np.flatnonzero(rows < 0).tolist()
+    stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
+    with gate.stage("extract", corpus.size):
+        nodes = await (stage.by_model() if use_llm else stage.locally())
+    found = unread.all_makers(rows, nodes, previous)
+    by_model = unread.of_makers(found, wanted)
+    noted = unread.all_notes(rows, nodes, previous)
+    notes.update(noted)
+    if use_llm:
+        notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
+    places = np.arange(corpus.size + 1)
+    return Built(
+        Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
+        unread.arrays(found, recipe, noted),
+        notes={key: count for key, count in sorted(notes.items()) if count},
+        complete=bool(by_model.all()),
+    )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Extracts from the chunks at some rows of a corpus, window by window."""
+
+    corpus: Corpus
+    rows: Sequence[int]
+    gate: Gate
+    config: ExtractionConfig
+    previous: Stored | None
+    use_llm: bool
+    given: Mapping[int, Extraction]
+    may_load: bool
+
+    async def by_model(self) -> list[Node]:
+        """The node of each chunk; what is not there is asked of the model."""
+        nodes: list[Node] = []
+        for rows, chunks in self._windows():
+            made = self._there(rows, chunks)
+            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
+            if todo:  # what is not installed is said before a model is asked
+                await asyncio.to_thread(self._check_pipeline)
+            made |= await _by_model(todo, self.gate, self.config)
+            nodes += [made[row] for row in rows]
+        return nodes
+
+    async def locally(self) -> list[Node]:
+        """The node of each chunk; what is not there is made without a model, in one go over all windows."""
+        made: dict[int, Node] = {}
+        missing: list[tuple[int, str, str]] = []
+
+        def passages() -> Iterator[_Passage]:
+            for rows, chunks in self._windows():
+                made.update(self._there(rows, chunks))
+                for row, chunk in zip(rows, chunks, strict=True):
+                    if row not in made:
+                        if not missing:
+                            self._check_pipeline()
+                        missing.append((row, chunk.id, _local_maker(chunk, self.config)))
+                        yield chunk.text, _title(chunk)
+
+        found = await _told(passages(), self.gate, self.config)
+        for (row, identity, maker), text in zip(missing, found, strict=True):
+            made[row] = _node(row, identity, text, maker)
+        return [made[row] for row in self.rows]
+
+    def _windows(self) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
+        for start in range(0, len(self.rows), _BATCH):
+            rows = self.rows[start : start + _BATCH]
+            yield rows, self.corpus.chunks(rows)
+
+    def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
+        """What the previous generation has and may be kept, and what the caller gave."""
+        made = _known(self.previous, rows, chunks, self.config, self.use_llm)
+        for row, chunk in zip(rows, chunks, strict=True):
+            if row in self.given:
+                made[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
+        return made
+
+    def _check_pipeline(self) -> None:
+        if self.config.spacy is None:
+            return
+        if not self.may_load:
+            raise StoreError(
+                f"the settings of the folder name the spaCy pipeline {self.config.spacy!r}, and loading it "
+                "may run code of its own. If you trust it, open the index with "
+                f"open_index(..., spacy={self.config.spacy!r}) and insert again"
+            )
+        by_spacy.load(self.config.spacy)
+
+
+def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
+    """What the caller gave, by row: a passage's own, or its part of what was given for its document."""
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "extraction must map ids of documents or refs of chunks to Extractions, and this is a "
+            f"{type(given).__name__}; of what an importer returns, give `.extractions`"
+        )
+    for key, value in given.items():
+        if not isinstance(value, Extraction):
+            raise TypeError(f"the extraction given for {key!r} is {type(value).__name__}, not Extraction")
+    placed: dict[int, Extraction] = {}
+    documents: dict[str, list[int]] = {}
+    used: set[str] = set()
+    for start in range(0, corpus.size, _BATCH):
+        rows = range(start, min(start + _BATCH, corpus.size))
+        for row, chunk in zip(rows, corpus.chunks(rows), strict=True):
+            if own := next((own for own in (chunk.ref, chunk.id) if own and own in given), ""):
+                placed[row] = given[own]
+                used.add(own)
+            elif chunk.document_id in given:
+                documents.setdefault(chunk.document_id, []).append(row)
+    for document_id, places in documents.items():
+        used.add(document_id)
+        placed |= dict(zip(places, distribute(given[document_id], corpus.texts(places)), strict=True))
+    notes["given extractions that match no passage"] = len(set(given) - used)
+    return placed
+
+
+def _maker(config: ExtractionConfig, gleaned: int) -> str:
+    """What a model's extraction depends on beside its chunk; one by another maker is made again."""
+    return content_id("llm", str(gleaned), *config.entity_types)
+
+
+def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
+    """What an extraction without a model depends on beside the chunk's text."""
+    pipeline = (config.spacy,) if config.spacy else ()
+    return LOCAL + content_id(LOCAL_VERSION, _title(chunk), *pipeline)
+
+
+def _known(
+    previous: Stored | None,
+    rows: Sequence[int],
+    chunks: Sequence[Chunk],
+    config: ExtractionConfig,
+    use_llm: bool,
+) -> dict[int, Node]:
+    """What the previous generation has and may be kept, with the row of today.
+
+    With a model, only what it made (or the caller gave) is kept. Without one, what a model once made is
+    better than what can be made now; what was made without it is kept if it would be made the same.
+    """
+    if previous is None:
+        return {}
+    before = previous.rows([chunk.id for chunk in chunks])
+    nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
+    makers = (_maker(config, config.gleaning), GIVEN)
+    kept = {}
+    for row, chunk in zip(rows, chunks, strict=True):
+        node = nodes.get(chunk.id)
+        if node is None:
+            continue
+        made_by = node.extra["maker"]
+        local = made_by.startswith(LOCAL)
+        if made_by in makers if use_llm else not local or made_by == _local_maker(chunk, config):
+            kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
+    return kept
+
+
+def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] | None = None) -> Node:
+    """The node of the chunk `identity`, whose extraction is `text` as JSON."""
+    counted = dict(notes or {})
+    if text == _EMPTY:
+        counted[NOTHING] = 1
+    extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
+    return Node(identity, "extraction", 0, text, [row], extra)
+
+
+def _title(chunk: Chunk) -> str:
+    title = chunk.metadata.get("title")
+    return title if isinstance(title, str) else ""
+
+
+async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConfig) -> list[str]:
+    """What passages say without a model, as JSON: by a spaCy pipeline or by rules."""
+    return await gate.compute(partial(_extracted, pipeline=config.spacy), passages, batch=_AT_ONCE)
+
+
+def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
+    if pipeline is not None:
+        return [to_json(found) for found in by_spacy.extract_all(passages, pipeline)]
+    return [to_json(extract(text, title=title)) for text, title in passages]
+
+
+async def _by_model(
+    todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
+) -> dict[int, Node]:
+    types = ", ".join(config.entity_types)
+    passages = [clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens) for _, chunk in todo]
+    items = [
+        CallItem({"passage": passage, "types": types}, chunk.id, [chunk.id])
+        for passage, (_, chunk) in zip(passages, todo, strict=True)
+    ]
+    found = await gate.map(EXTRACT, items)
+    answers = [[answer] if answer is not None else [] for answer in found]
+    for done in range(config.gleaning):
+        await _glean(items, answers, gate, done)
+    failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
+    local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
+    made = {}
+    for (row, chunk), passage, given in zip(todo, passages, answers, strict=True):
+        notes: Counter[str] = Counter()
+        if len(passage) < len(chunk.text):
+            notes["chunks too long for a prompt, read in part"] += 1
+        if given:
+            maker = _maker(config, len(given) - 1)
+            made[row] = _node(row, chunk.id, to_json(to_extraction(given, notes)), maker, notes)
+        else:
+            made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
+    return made
+
+
+async def _glean(
+    items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
+) -> None:
+    """One more round of asking what was missed, for the chunks whose rounds so far went well."""
+    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
+    again = [
+        CallItem(
+            {**items[place].values, "known": _known_names(answers[place])},
+            items[place].item,
+            items[place].sources,
+        )
+        for place in asked
+    ]
+    gleaned = await gate.map(GLEAN, again)
+    for place, more in zip(asked, gleaned, strict=True):
+        if more is not None:
+            answers[place].append(more)
+
+
+def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
+    names = dict.fromkeys(entity.name for answer in answers for entity in answer.entities)
+    return "\n".join(f"- {name}" for name in names) or "(none)"
+
+
+def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
+    """A document's extraction, shared among its passages by what their texts name, word by word.
+
+    A relation or unit goes where most of its names are. What no passage names goes to the first, so that
+    nothing is lost and nothing is in a passage that does not say it but there.
+    """
+    if len(texts) == 1:
+        return [whole]
+    folded_texts = [f" {' '.join(words(text))} " for text in texts]
+    entities: list[list[EntityMention]] = [[] for _ in texts]
+    relations: list[list[RelationMention]] = [[] for _ in texts]
+    units: list[list[SemanticUnit]] = [[] for _ in texts]
+    for entity in whole.entities:
+        for place in _places([entity.name], folded_texts):
+            entities[place].append(entity)
+    for relation in whole.relations:
+        for place in _places([relation.source, relation.target], folded_texts):
+            relations[place].append(relation)
+    for unit in whole.units:
+        for place in _places(unit.entities, folded_texts):
+            units[place].append(unit)
+    parts = zip(units, entities, relations, strict=True)
+    return [Extraction(tuple(u), tuple(e), tuple(r)) for u, e, r in parts]
+
+
+def _places(names: Sequence[str], folded_texts: Sequence[str]) -> list[int]:
+    """The passages that name the most of some names; the first if none names any."""
+    folded = [f" {' '.join(words(name))} " for name in names]
+    counts = [sum(name in text for name in folded) for text in folded_texts]
+    most = max(counts)
+    return [place for place, count in enumerate(counts) if count == most] if most else [0]
+
+
+def to_json(extraction: Extraction) -> str:
+    """An extraction as compact JSON."""
+    return json.dumps(
+        {
+            "units": [[unit.text, *unit.entities] for unit in extraction.units],
+            "entities": [
+                [entity.name, entity.type, entity.description, *([True] if entity.doubtful else [])]
+                for entity in extraction.entities
+            ],
+            "relations": [
+                [relation.source, relation.target, relation.description, relation.strength]
+                for relation in extraction.relations
+            ],
+            "terms": list(extraction.terms),
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+_EMPTY = to_json(Extraction())
+
+
+def from_json(text: str) -> Extraction:
+    """The extraction that `to_json` wrote. What a unit says is one text, whatever else it describes."""
+    value = json.loads(text)
+    _check_types(value)
+    units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
+    of_unit = {unit.text: unit.text for unit in units}.get
+    return Extraction(
+        units=tuple(units),
+        entities=tuple(
+            EntityMention(name, kind, of_unit(told, told), *doubtful)
+            for name, kind, told, *doubtful in value["entities"]
+        ),
+        relations=tuple(
+            RelationMention(source, target, of_unit(told, told), *strength)
+            for source, target, told, *strength in value["relations"]
+        ),
+        terms=tuple(value["terms"]),
+    )
+
+
+def _check_types(value: Mapping[str, Sequence[Any]]) -> None:
+    """Whether all is of the type that it was written as; `TypeError` if not."""
+    named = (each[:3] for each in (*value["entities"], *value["relations"]))
+    "".join(chain(*value["units"], *named, value["terms"]))
+    sum(chain(*(each[3:] for each in value["relations"])))
+
+
+class Said(NamedTuple):
+    """The texts of one extraction's semantic units, and the names of its entities."""
+
+    statements: list[str]
+    names: list[str]
+
+
+def said_by(node: Node) -> Said:
+    """What one stored extraction says."""
+    extraction = extraction_of(node)
+    return Said([unit.text for unit in extraction.units], [entity.name for entity in extraction.entities])
+
+
+def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
+    """All stored extractions with their chunk rows, a batch at a time."""
+    for start in range(0, size, _BATCH):
+        rows = range(start, min(start + _BATCH, size))
+        for row, node in zip(rows, stored.nodes(rows), strict=True):
+            yield row, extraction_of(node)
+
+
+def extraction_of(node: Node) -> Extraction:
+    """What a stored node says; `Damaged` if it cannot be read."""
+    try:
+        return from_json(node.text)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Damaged(
+            f"the extraction of chunk {node.id!r} (row {list(node.sources)}) is damaged: "
+            f"{error!r}. Restore the folder from a copy, or build again"
+        ) from error

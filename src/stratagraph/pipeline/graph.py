@@ -1,0 +1,441 @@
+"""The corpus' graph as a stage: extractions merged, described, and laid out as nodes and arrays.
+
+Rows of nodes are entities first (sorted by canonical name), then relations (by pair), then semantic
+units. All methods that work on entities start from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._memory import release
+from stratagraph.errors import Damaged
+from stratagraph.kernels.ppr import transition_matrix
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline import lexical_arrays, merge_state
+from stratagraph.pipeline.before import Before
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
+from stratagraph.pipeline.describe import (
+    MOST_UNITS,
+    Describer,
+    Description,
+    MergedNodes,
+    entity_node,
+    entity_text,
+    fragments_of,
+    relation_node,
+    unit_node,
+)
+from stratagraph.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
+from stratagraph.pipeline.extraction.stage import ExtractionConfig, extractions
+from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.graph_layout import LaidOut, transposed
+from stratagraph.pipeline.graph_update import Touched, touched
+from stratagraph.pipeline.lexical import LexicalIndex
+from stratagraph.pipeline.merge import Entity, Merge, Merged, finish
+from stratagraph.pipeline.merge_state import CONDENSED
+from stratagraph.pipeline.names.index import NameIndex
+from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.statements import (
+    NAME_CODES,
+    NAME_KEYS,
+    UNIT_KEYS,
+    UNIT_VECTORS,
+    Pooled,
+    Source,
+    described_by_units,
+    entity_vectors,
+    means,
+    name_codes,
+    unit_vectors,
+)
+from stratagraph.protocols import Corpus, Rows, Stored, Vectors
+from stratagraph.records import Built, Carried, CarriedVectors
+
+NAME = "graph"
+_BATCH = 1024  # texts held at a time
+_WITHOUT_MODEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What of a graph gets vectors: its units, or its units and entities.
+
+    `pooled` has those that came with the passages' own; None if the embedder gives none of parts of texts.
+    """
+
+    units: bool = False
+    entities: bool = False
+    pooled: Pooled | None = None
+
+
+async def build_graph(
+    corpus: Corpus,
+    extracted: Stored,
+    gate: Gate,
+    *,
+    config: ExtractionConfig,
+    previous: Stored | None,
+    use_llm: bool,
+    kept: Kept | None = None,
+    embed: Embedded = Embedded(),
+    rule: Rule = default_rule,
+) -> Built:
+    """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
+
+    Long descriptions are condensed by the model, or extractively without one; one whose fragments did
+    not change is taken over from `previous`, of whose corpus some chunks were `kept`. `embed` says what gets
+    vectors. `rule` decides which alike entities are one, if `config.resolve` asks for that.
+    """
+    made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
+    with gate.stage("merge"):
+        change = await asyncio.to_thread(made.changed)
+        if change is not None:
+            return await made.updated(*change)
+    searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
+    with gate.stage("merge"):
+        collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
+        merged = await asyncio.to_thread(finish, collected, emptied=not config.resolve)
+        if not config.resolve and state:
+            spelt = [collected.entities[entity.key] for entity in merged.entities]
+            state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
+            state |= merge_state.describing(spelt)
+            del spelt
+    if config.resolve:
+        merged, state = await _resolved(collected, merged, gate, rule), {}
+    del collected  # of each passage what it said, which is more than the graph
+    await asyncio.to_thread(release)
+    return await made.anew(merged, state, searched)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Lays out the graph of a corpus."""
+
+    corpus: Corpus
+    extracted: Stored
+    gate: Gate
+    config: ExtractionConfig
+    previous: Stored | None
+    use_llm: bool
+    kept: Kept | None
+    embed: Embedded
+
+    def changed(self) -> tuple[Touched, LaidOut] | None:
+        """What is merged again, and where all is then; None if all is to be merged anew."""
+        if self.previous is None or self.kept is None or self.config.resolve:
+            return None
+        before = self.previous.arrays
+        needed = [CONDENSED]
+        needed += [UNIT_VECTORS, UNIT_KEYS] if self.embed.units or self.embed.entities else []
+        needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if self.embed.entities else []
+        if any(name not in before for name in needed):
+            return None
+        if self.use_llm and (before[CONDENSED] == _WITHOUT_MODEL).any():  # these are tried again
+            return None
+        try:
+            change = touched(self.corpus, self.extracted, self.previous, self.kept)
+            return None if change is None else (change, LaidOut(self.previous, change))
+        except (LookupError, ValueError, TypeError) as error:
+            raise Damaged(
+                "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
+                f"({error!r}). Restore the folder from a copy, or build again"
+            ) from error
+
+    async def anew(
+        self, merged: Merged, state: dict[str, NDArray[Any]], searched: dict[str, NDArray[Any]]
+    ) -> Built:
+        """The graph of what was merged, and what `searched` made; `state` is what the next update needs."""
+        rows = {entity.key: row for row, entity in enumerate(merged.entities)}
+        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
+        descriptions = await describer.all(merged.entities, fragments_of(merged), self.previous)
+        nodes = MergedNodes(merged, rows, describer, descriptions)
+        arrays = _arrays(merged, rows)
+        condensed = np.array([_condensed(descriptions[each.key]) for each in merged.entities], np.uint8)
+        if state:
+            arrays |= state | {CONDENSED: condensed}
+        arrays |= _names(NameIndex.build([entity.key for entity in merged.entities]))
+        arrays |= await asyncio.to_thread(self._walked, arrays, _sources(merged.entities)) | searched
+        origins: dict[str, Rows] = {}
+        source = self._source()
+        if self.embed.units or self.embed.entities:
+            units = [(unit.text, unit.chunks[0]) for unit in merged.units]
+            vectors, keys = await unit_vectors(source, units)
+            arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
+            origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
+        if self.embed.entities:
+            texts = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
+            members = transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
+            said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], members)
+            stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
+            arrays |= await _entity_vectors(source, merged.entities, texts, said, stated)
+        complete = not (condensed == _WITHOUT_MODEL).any()
+        carried = Carried(np.full(len(nodes), -1, np.int64), nodes, *nodes.sources())
+        return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
+
+    async def updated(self, change: Touched, laid: LaidOut) -> Built:
+        """The graph before, with what was merged again."""
+        before = _previous(self.previous).arrays
+        entities, relations, units = change.moved
+        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
+        texts = await asyncio.to_thread(laid.unit_texts, MOST_UNITS)
+        fragments = {
+            entity.key: entity.fragments or tuple(texts[place][:MOST_UNITS])
+            for place, entity in enumerate(change.entities)
+        }
+        descriptions = await describer.all(change.entities, fragments, self.previous)
+        fresh = [
+            *(entity_node(entity, descriptions[entity.key]) for entity in change.entities),
+            *(relation_node(each, laid.names, describer.directed(each)) for each in change.relations),
+            *map(unit_node, change.units),
+        ]
+        condensed = np.array([_condensed(descriptions[each.key]) for each in change.entities], np.uint8)
+        arrays = dict(laid.arrays)
+        arrays[CONDENSED] = entities.spliced(before[CONDENSED], condensed)
+        arrays |= change.tables.arrays() | merge_state.notes_array(change.notes)
+        spelt = [merge_state.spelt(each) for each in change.spelt]
+        arrays |= merge_state.Spellings(before).spliced(entities.origin, spelt)
+        arrays[merge_state.DESCRIBING] = np.packbits(laid.describing)
+        index = _prefixed(before, "names.")
+        arrays |= _names(NameIndex.updated(index, entities.now, len(entities.origin), laid.new_names))
+        of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
+        arrays |= await asyncio.to_thread(self._walked, arrays, of_entities)
+        arrays |= await asyncio.to_thread(self.searched)
+        origins: dict[str, Rows] = {}
+        source = self._source()
+        if self.embed.units or self.embed.entities:
+            vectors, keys = await unit_vectors(source, [(each.text, each.chunks[0]) for each in change.units])
+            carried = CarriedVectors(before[UNIT_VECTORS], units.origin, vectors)
+            arrays[UNIT_KEYS] = units.spliced(before[UNIT_KEYS], keys)
+            arrays[UNIT_VECTORS] = cast(Vectors, carried)
+            first = len(entities.origin) + len(relations.origin)
+            origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
+            if self.embed.entities:
+                rows, members = laid.members
+                said = await asyncio.to_thread(means, carried[rows], members)
+                every = await asyncio.to_thread(laid.unit_texts, None)
+                stated = np.fromiter(
+                    (
+                        described_by_units(entity.fragments, every[place])
+                        for place, entity in enumerate(change.entities)
+                    ),
+                    np.bool_,
+                    len(change.entities),
+                )
+                own = [node.text for node in fresh[: len(change.entities)]]
+                found = await _entity_vectors(source, change.entities, own, said, stated & said.any(axis=1))
+                carried = CarriedVectors(before[VECTORS], entities.origin, found.pop(VECTORS))
+                arrays[VECTORS] = cast(Vectors, carried)
+                arrays |= {name: entities.spliced(before[name], each) for name, each in found.items()}
+        nodes = Carried(laid.origin, fresh, laid.indptr, laid.indices)
+        complete = not (arrays[CONDENSED] == _WITHOUT_MODEL).any()
+        return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
+
+    def _chunks_before(self) -> tuple[Mapping[str, NDArray[Any]], Rows] | None:
+        """The arrays of the graph before, and the row that each chunk had, or -1."""
+        if self.previous is None or self.kept is None:
+            return None
+        origin = np.full(self.corpus.size, -1, np.int64)
+        origin[self.kept.now] = self.kept.before
+        return self.previous.arrays, origin
+
+    def _source(self) -> Source:
+        return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
+
+    def searched(self) -> dict[str, NDArray[Any]]:
+        """The arrays by which chunks are found: by their vectors and by their words."""
+        nearest = Nearest.index(self.corpus.vectors, "chunks", self._chunks_before())
+        return nearest | _lexical(self.corpus, self.previous, self.kept)
+
+    def _walked(
+        self, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
+    ) -> dict[str, NDArray[Any]]:
+        """The arrays of the walk; `sources` are the chunks of the entities."""
+        return _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
+
+
+def _previous(stored: Stored | None) -> Stored:
+    assert stored is not None
+    return stored
+
+
+def _condensed(description: Description) -> int:
+    if not description.digest:
+        return 0
+    return 1 if description.by_model else _WITHOUT_MODEL
+
+
+def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
+    """The chunks of entities, one after the other."""
+    indptr = np.cumsum([0, *(len(entity.chunks) for entity in entities)], dtype=np.int64)
+    found = (row for entity in entities for row in entity.chunks)
+    return indptr, np.fromiter(found, np.int64, int(indptr[-1]))
+
+
+def _names(index: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"names.{name}": array for name, array in index.items()}
+
+
+async def _entity_vectors(
+    source: Source,
+    entities: Sequence[Entity],
+    texts: Sequence[str],
+    said: Vectors,
+    stated: NDArray[np.bool_],
+) -> dict[str, NDArray[Any]]:
+    """Vectors of entities: of what units `said` where these alone describe it (`stated`), else of text."""
+    codes, mentions = (
+        np.zeros((len(texts), -(-said.shape[1] // 8)), np.uint8),
+        np.zeros(len(texts), np.uint64),
+    )
+    rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
+    codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
+    vectors = await asyncio.to_thread(entity_vectors, said, codes, mentions)
+    others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
+    own = [texts[row] for row in others.tolist()]
+    carry = CarryOver(source.previous, source.gate)
+    vectors[others] = await carry.embed("embed entities", own, vectors.shape[1])
+    keys[others] = await asyncio.to_thread(text_keys, own)
+    return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
+
+
+def _stated(merged: Merged) -> NDArray[np.bool_]:
+    """Whether the units that name an entity say all that its description does, shape (entities,)."""
+    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities}
+    for unit in merged.units:
+        for name in unit.entities:
+            units[name].append(unit.text)
+    found = (described_by_units(entity.fragments, units[entity.key]) for entity in merged.entities)
+    return np.fromiter(found, np.bool_, len(merged.entities))
+
+
+def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
+    """All extractions, and of their candidates those that the corpus supports; and what an update needs."""
+    collected, whole = Merge(), True
+    for chunk, extraction in extractions(extracted, chunks):
+        collected.add(chunk, extraction)
+        whole = whole and merge_state.closed(extraction)
+    state = merge_state.Tables.of(collected).arrays() if whole else {}
+    settle(collected, chunks)
+    collected.terms.clear()
+    return collected, state
+
+
+async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
+    """The graph with entities that are one thing made one; each such merger is a note."""
+    fragments = fragments_of(merged)
+    found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
+    collected.rename(aliases(found))
+    collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
+    return await asyncio.to_thread(finish, collected)
+
+
+def _ends(merged: Merged, rows: Mapping[str, int]) -> Rows:
+    """Rows of the entities that each relation joins, shape (relations, 2)."""
+    ends = (rows[key] for relation in merged.relations for key in (relation.source, relation.target))
+    return np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2)
+
+
+def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    named = [[rows[key] for key in unit.entities] for unit in merged.units]
+    return {
+        "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
+        "relations.ends": _ends(merged, rows),
+        "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
+        "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
+        "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
+    }
+
+
+def _walk(
+    sources: tuple[Rows, Rows], ends: Rows, strengths: NDArray[np.float32], chunks: int
+) -> dict[str, NDArray[Any]]:
+    """The transition matrix of the provenance graph; its nodes are the chunks, then the entities.
+
+    A chunk and an entity that it names are joined with weight 1, related entities with the weight of
+    their relation.
+    """
+    indptr, indices = sources
+    counts = np.diff(indptr)
+    mentions = np.column_stack(
+        [indices[: int(indptr[-1])], chunks + np.repeat(np.arange(len(counts)), counts)]
+    )
+    weights = np.concatenate([np.ones(len(mentions)), strengths.astype(np.float64)])
+    matrix = transition_matrix(chunks + len(counts), np.concatenate([mentions, chunks + ends]), weights)
+    return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
+
+
+def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
+    """The words of the chunks, for BM25: those of the previous graph brought up to date, or read anew."""
+    arrays = None
+    if previous is not None and kept is not None:
+        before = _prefixed(previous.arrays, "lexical.")
+        coming = kept.coming(corpus.size)
+        texts = dict(zip(coming, corpus.texts(coming), strict=True))
+        arrays = lexical_arrays.update(before, (kept.now, kept.before), kept.gone, texts)
+    if arrays is None:
+        arrays = LexicalIndex.build(_texts(corpus))
+    return {f"lexical.{key}": array for key, array in arrays.items()}
+
+
+def _texts(corpus: Corpus) -> Iterator[str]:
+    for start in range(0, corpus.size, _BATCH):
+        yield from corpus.texts(range(start, min(start + _BATCH, corpus.size)))
+
+
+class Graph:
+    """The stored graph, for methods: rows of entities, relations and units, and their arrays.
+
+    Attributes
+    ----------
+    entities, relations, units
+        How many there are. Entity i is node i, relation i is node `entities + i`, unit i is node
+        `entities + relations + i`.
+    ends
+        Entity rows of each relation, shape (relations, 2).
+    weights
+        Strength of each relation, shape (relations,).
+    names
+        Finds entities by whole words.
+    lexical
+        Finds chunks by their words; None in a folder that was written before words were stored.
+    vectors
+        Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
+    unit_vectors
+        Of the semantic units, shape (units, dimension); a `KeyError` unless a method needs them.
+    before
+        What was so in the previous generation; None where there was none, and in searches.
+    """
+
+    def __init__(self, stored: Stored, before: Before | None = None) -> None:
+        self.stored = stored
+        self.before = before
+        arrays = stored.arrays
+        self.entities, self.relations, self.units = (int(count) for count in arrays["counts"])
+        self.ends: Rows = arrays["relations.ends"]
+        self.weights: NDArray[np.float32] = arrays["relations.weights"]
+        self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
+        self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
+        self.names = NameIndex(_prefixed(arrays, "names."))
+        words = _prefixed(arrays, "lexical.")
+        self.lexical = LexicalIndex(words) if words else None
+
+    @property
+    def vectors(self) -> Vectors:
+        """See the class."""
+        return self.stored.arrays[VECTORS]
+
+    @property
+    def unit_vectors(self) -> Vectors:
+        """See the class."""
+        return self.stored.arrays[UNIT_VECTORS]
+
+
+def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -1,0 +1,93 @@
+"""The arrays of the graph and of the corpus, checked once when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.checks import check_ascending, check_layout, check_range
+from stratagraph.pipeline import merge_state
+from stratagraph.pipeline.checks import Checks, damage
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
+    """Whether the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
+
+    Parameters
+    ----------
+    arrays
+        As they are stored.
+    chunks, dimension
+        Of the corpus and its vectors.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("graph"):
+        checks = Checks(arrays)
+        counts = checks.rows("counts", 2**31, (3,))
+        entities, relations, units = counts.tolist()
+        checks.csr("sources", chunks, entities + relations + units, ascending=True)
+        checks.rows("relations.ends", entities, (relations, 2))
+        checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
+        checks.csr("units", entities, units)
+        checks.walk(chunks + entities)
+        if any(name.startswith("lexical.") for name in arrays):  # the first format had none
+            _check_words(checks, chunks)
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # earlier versions merged all anew
+            merge_state.check(checks, entities, chunks)
+        if "vectors" in arrays:
+            checks.of("vectors", np.float32, (entities, dimension))
+        if "units.vectors" in arrays:
+            halves = arrays["units.vectors"].dtype == np.float16  # until format 2
+            checks.of("units.vectors", np.float16 if halves else np.float32, (units, dimension))
+            checks.of("units.keys", np.uint64, (units,))
+        if "mentions.codes" in arrays:
+            checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))
+            checks.of("mentions.keys", np.uint64, (entities,))
+
+
+def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Whether the graph has the vectors of its entities, which some methods need; `Damaged` if not."""
+    with damage("graph"):
+        Checks(arrays).any("vectors")
+
+
+def _check_words(checks: Checks, chunks: int) -> None:
+    """The postings of `LexicalIndex`."""
+    checks.of("lexical.language", np.uint8, (None,))
+    checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
+    if checks.has("lexical.lengths"):  # earlier versions kept no state for updates
+        checks.of("lexical.lengths", np.uint32, (chunks,))
+        checks.of("lexical.markers", np.int64, (None,))
+    keys = checks.of("lexical.keys", np.uint64, (None,))
+    check_ascending(keys, "lexical.keys", strictly=True)
+    rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
+    checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
+    checks.borders("lexical.starts", len(rows), len(keys))
+
+
+def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
+    """Whether the corpus' own arrays are those of so many chunks of `count` documents.
+
+    Parameters
+    ----------
+    vectors
+        Of the chunks.
+    documents
+        The place of each chunk's document.
+
+    Raises
+    ------
+    Damaged
+        If an array has another dtype or shape, or names a document that is not there.
+    """
+    with damage("corpus"):
+        check_layout(vectors, "vectors", np.float32, (chunks, None))
+        check_layout(documents, "chunk_documents", np.int32, (chunks,))
+        check_range(documents, "chunk_documents", count)

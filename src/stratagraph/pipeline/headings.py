@@ -1,0 +1,136 @@
+"""What stands above a text and says nothing of its own: its title and its byline.
+
+A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
+Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer, nor are headings, of
+tables too, and fenced code of Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import islice
+
+from stratagraph.pipeline.extraction.mentions import mentions
+from stratagraph.pipeline.sentences import each_sentence
+from stratagraph.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
+
+LONGEST_TITLE = 100  # characters
+_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
+_ATX = re.compile(r" {0,3}#{1,6}\s+\S")
+_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
+_LONGEST_BYLINE = 120  # characters
+_BYLINES = 4096  # sentences of which it is remembered: a text is asked about as a whole, then by sentence
+_PLACED = re.compile(
+    r"(?:(?:\w{3,}ed|held|made|sent|written|taken)(?: down)?(?= \w))?"
+    r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(
+    r" (?:is|was|are|were|be|been|has|had|have|do|does|did|will|would|can|could|not|also|but|than|he|she|it"
+    r"|they|who|which|that|his|her|its|their) "
+)
+_SMALL = (
+    frozenset(
+        ["the", "a", "an", "by", "of", "at", "in", "on", "off", "from", "to", "for", "and", "near", "aged"]
+    )
+    | MONTHS_AND_WEEKDAYS
+)
+
+
+def title_line(text: str) -> tuple[str, int]:
+    """The title that a text begins with and where the rest begins; empty and 0 if it begins with none."""
+    line, newline, rest = text.partition("\n")
+    head = markup_free(line)
+    rest = rest.lstrip()
+    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
+        return "", 0
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+
+
+def markup_free(line: str) -> str:
+    """A heading without its marks."""
+    return _MARKUP.sub("", line, count=1).strip()
+
+
+def statements(
+    text: str, wanted: Callable[[str], bool] = lambda _: False, *, most: int | None = None
+) -> list[tuple[int, int]]:
+    """The sentences of a text, as `sentences` has them, without its title and the bylines not wanted.
+
+    Headings and fenced code of Markdown are no sentences. Of a text that has nothing else, all sentences.
+    `most`: the first so many of either.
+    """
+    begin = title_line(text)[1]
+    found = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
+    told = (
+        (start, end) for start, end in found if not is_byline(text, start, end) or wanted(text[start:end])
+    )
+    return list(islice(told, most)) or list(islice(each_sentence(text), most))
+
+
+def _prose(text: str) -> str:
+    """The text with blanks, as many, in the place of Markdown's headings, also of tables, and fenced code."""
+    if not any(mark in text for mark in _MARKS):
+        return text
+    lines = text.split("\n")
+    fences = [(at, found[1]) for at, line in enumerate(lines) if (found := _FENCE.match(line))]
+    fence = _open_before(lines, fences)
+    marks = dict(fences)
+    silent: set[int] = set()
+    for at, line in enumerate(lines):
+        mark = marks.get(at)
+        ends = mark is not None and (not fence or mark.startswith(fence))
+        if fence or ends or _ATX.match(line):
+            silent.add(at)
+        elif _RULE.fullmatch(line) and not (at > 1 and lines[at - 2].lstrip().startswith("|")):
+            silent |= {at - 1, at}
+        if ends and mark is not None:
+            fence = "" if fence else mark
+    return "\n".join(" " * len(line) if at in silent else line for at, line in enumerate(lines))
+
+
+def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str:
+    """The fence that a text begins within, if it was cut out of a longer one there; else nothing.
+
+    A fence that ends code has nothing behind it, and a blank line, or the end, below it.
+    """
+    if not fences:
+        return ""
+    at, mark = fences[0]
+    bare = lines[at].strip() == mark
+    return mark if bare and (at + 1 == len(lines) or not lines[at + 1].strip()) else ""
+
+
+@lru_cache(_BYLINES)
+def is_byline(text: str, start: int, end: int) -> bool:
+    """Whether a sentence is nothing but names, days and places, one after the other.
+
+    One with a common verb or pronoun (`_TELLING`) tells more; most sentences are known by that.
+    """
+    if end - start > _LONGEST_BYLINE or _TELLING.search(text, start, end):
+        return False
+    bare = list(text[start:end])
+    named = mentions(text, start, end, frozenset())
+    for _, first, last, _ in named:
+        bare[first - start : last - start] = " " * (last - first)
+    parts = "".join(bare).strip(" .").split(",")
+    return bool(named) and all(_is_place(" ".join(part.split())) for part in parts)
+
+
+def forget_bylines() -> None:
+    """Remember no text any more: what is deleted must not be left in memory."""
+    is_byline.cache_clear()
+
+
+def _is_place(part: str) -> bool:
+    """Whether what is left of a part of a sentence beside its names is small words or "on board"."""
+    words = part.lower().strip(" .;:()'\u2019").split()
+    return _SMALL.issuperset(words) or _PLACED.fullmatch(" ".join(words)) is not None

@@ -1,0 +1,132 @@
+"""Nodes of a method of which some are those of the previous index, and are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.ranges import ranges
+from stratagraph.pipeline.before import Before
+from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.records import Carried, CarriedVectors, Node
+
+BY_MODEL = "by_model"
+"""The array that tells of each node of a method whether a model wrote it, or nobody had to."""
+
+
+@dataclass(frozen=True)
+class KeptNodes:
+    """Nodes that are as they were, and nodes that were made.
+
+    Parameters
+    ----------
+    before
+        The row of each in the previous index, or -1.
+    fresh
+        The others, in order.
+    indptr, indices
+        The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
+    previous
+        The previous index.
+    """
+
+    before: Rows
+    fresh: Sequence[Node]
+    indptr: Rows
+    indices: Rows
+    previous: Stored | None
+
+    @classmethod
+    def of(
+        cls, before: Rows, fresh: Sequence[Node], previous: Stored | None, seen: Before | None
+    ) -> KeptNodes:
+        """Of nodes whose members are as they were, sources and all (`Before.same`), and of fresh ones."""
+        kept = before >= 0
+        if previous is None or seen is None or not kept.any():
+            indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
+        else:
+            indptr, indices = seen.sources(previous, before[kept])
+        own = [node.sources for node in fresh]
+        sizes = np.zeros(len(before), np.int64)
+        sizes[kept], sizes[~kept] = np.diff(indptr), [len(each) for each in own]
+        borders = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = np.empty(int(borders[-1]), np.int64)
+        rows[ranges(borders[:-1][kept], sizes[kept])] = indices
+        rows[ranges(borders[:-1][~kept], sizes[~kept])] = [row for each in own for row in each]
+        return cls(before, fresh, borders, rows, previous)
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def read(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at some rows."""
+        kept = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
+        known: dict[int, Node] = {}
+        if self.previous is not None and kept:
+            nodes = self.previous.nodes(self.before[kept].tolist())
+            known = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
+        places = np.cumsum(self.before < 0) - 1
+        return [known[row] if row in known else self.fresh[places[row]] for row in rows]
+
+    def texts(self) -> list[str]:
+        """The texts of all nodes."""
+        kept = self.before[self.before >= 0].tolist()
+        known = iter(self.previous.texts(kept) if self.previous is not None and kept else [])
+        fresh = iter(self.fresh)
+        return [next(known) if row >= 0 else next(fresh).text for row in self.before.tolist()]
+
+    def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
+        """An array with a value for each node: the previous ones, and those given for what was made."""
+        found = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
+        kept = self.before >= 0
+        found[~kept] = fresh
+        if self.previous is not None and kept.any():
+            found[kept] = self.previous.arrays[name][self.before[kept]]
+        return found
+
+    def vectors(self, name: str, fresh: Vectors) -> Vectors:
+        """The vectors of all nodes, shape (nodes, dimension); those given, not a copy, if all were made."""
+        return fresh if (self.before < 0).all() else self.column(name, fresh)
+
+    def rows(self, name: str, fresh: Vectors, rows: Rows) -> Vectors:
+        """The vectors of some nodes, shape (rows, dimension)."""
+        before = self.before[rows]
+        found = np.empty((len(rows), fresh.shape[1]), np.float32)
+        kept = before >= 0
+        found[~kept] = fresh[(np.cumsum(self.before < 0) - 1)[rows[~kept]]]
+        if self.previous is not None and kept.any():
+            found[kept] = self.previous.arrays[name][before[kept]]
+        return found
+
+    def _placed(self, row: int, node: Node) -> Node:
+        sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
+        return Node(node.id, node.kind, node.level, node.text, sources, node.extra)
+
+
+def joined(parts: Sequence[KeptNodes]) -> Carried:
+    """The nodes of several parts, one after the other, to be stored."""
+    none = np.zeros(0, np.int64)
+    sizes = [np.diff(each.indptr) for each in parts]
+    return Carried(
+        np.concatenate([none, *(each.before for each in parts)]),
+        [node for each in parts for node in each.fresh],
+        np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
+        np.concatenate([none, *(each.indices for each in parts)]),
+    )
+
+
+def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:
+    """Vectors of nodes, so that those which an array of the previous index has are not stored again.
+
+    Parameters
+    ----------
+    before
+        The row there of each vector that is the same, or -1.
+    """
+    if previous is None or not (before >= 0).any():
+        return vectors
+    return cast(Vectors, CarriedVectors(previous.arrays[name], before, vectors[np.flatnonzero(before < 0)]))

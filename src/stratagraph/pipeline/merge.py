@@ -1,0 +1,364 @@
+"""From what chunks say to one graph of the corpus: names made one, fragments kept, provenance exact.
+
+Each entity and relation keeps the fragment that each chunk contributed; its description follows from the
+fragments. So the result depends on the set of (chunk, extraction) pairs alone: merging in another order
+or in parts gives the same graph, and leaving a chunk out gives what never having had it gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+from stratagraph.pipeline.names.index import canonical
+from stratagraph.records import Extraction
+
+K = TypeVar("K")
+LONGEST_NAME = 200
+"""Characters of the longest name; what is longer is a passage that was taken for one."""
+
+
+@dataclass(slots=True)
+class EntityFragments:
+    """What chunks say of one entity, of which there are as many as names: so all is kept in little.
+
+    Attributes
+    ----------
+    names, types
+        How often it is spelt and typed how.
+    texts
+        An ordered set of (chunk, description) pairs.
+    mentions
+        The chunks that name it, as `mention` has them; one may come twice.
+    """
+
+    names: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
+    texts: dict[tuple[int, str], None] = field(default_factory=dict)
+    mentions: list[int] = field(default_factory=list)
+
+    def update(self, other: EntityFragments) -> None:
+        """Add what other chunks say, or what is said under another name."""
+        _add(self.names, other.names)
+        _add(self.types, other.types)
+        self.texts.update(other.texts)
+        self.mentions += other.mentions
+
+    @property
+    def chunks(self) -> set[int]:
+        """The chunks that name it."""
+        return {each >> 1 for each in self.mentions}
+
+    @property
+    def certain(self) -> set[int]:
+        """Those that leave no doubt that it is a name (`EntityMention.doubtful`)."""
+        return {each >> 1 for each in self.mentions if each & 1}
+
+
+def mention(chunk: int, certain: bool) -> int:
+    """A chunk that names an entity, and whether it leaves no doubt, as one number."""
+    return 2 * chunk + certain
+
+
+def _add(counts: dict[str, int], others: Mapping[str, int]) -> None:
+    for name, count in others.items():
+        counts[name] = counts.get(name, 0) + count
+
+
+@dataclass(slots=True)
+class RelationFragments:
+    """What chunks say of one pair, as (chunk, source, target, description, strength).
+
+    A list of these takes a third of what a dictionary and a set would, and most pairs have one.
+    """
+
+    said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
+
+    def add(self, chunk: int, source: str, target: str, text: str, strength: float) -> None:
+        """Add a fragment; of one that is there already the larger strength holds."""
+        self.said.append((chunk, source, target, text, strength))
+
+    @property
+    def texts(self) -> dict[tuple[int, str, str, str], float]:
+        """The strength of each fragment (chunk, source, target, description)."""
+        found: dict[tuple[int, str, str, str], float] = {}
+        for *each, strength in self.said:
+            fragment = cast(tuple[int, str, str, str], tuple(each))
+            found[fragment] = max(strength, found.get(fragment, 0.0))
+        return found
+
+    @property
+    def chunks(self) -> set[int]:
+        """The chunks that say something."""
+        return {chunk for chunk, *_ in self.said}
+
+
+class Merge:
+    """Collects extractions, chunk by chunk, under canonical names.
+
+    Chunks are named by numbers that sort as the corpus does. Adding is commutative; `update` adds what
+    another merge collected, so that parts can be merged in any grouping.
+    """
+
+    def __init__(self) -> None:
+        self.entities: dict[str, EntityFragments] = {}
+        self.relations: dict[tuple[str, str], RelationFragments] = {}
+        self.units: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self.terms: dict[str, list[int]] = {}
+        self.notes: Counter[str] = Counter()
+        self._canonical: dict[str, str] = {}
+        self._spoken: set[str] = set()  # by the chunk that is being added
+        self._mention = 0  # of that chunk
+
+    def add(self, chunk: int, extraction: Extraction) -> None:
+        """Add what one chunk says.
+
+        Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
+        """
+        self._mention = mention(chunk, certain=False)
+        doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
+        doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
+        for entity in extraction.entities:
+            self._entity(chunk, entity.name, entity.type, entity.description)
+        for relation in extraction.relations:
+            self._relation(chunk, relation.source, relation.target, relation.description, relation.strength)
+        for unit in extraction.units:
+            keys = tuple(dict.fromkeys(key for name in unit.entities if (key := self._key(name))))
+            for name in unit.entities:
+                self._entity(chunk, name, "", "")
+            _append(self.units, (unit.text, keys), chunk)
+        for term in extraction.terms:
+            _append(self.terms, term, chunk)
+        certain = mention(chunk, certain=True)
+        for key in self._spoken - doubtful:
+            self.entities[key].mentions[-1] = certain
+        self._spoken.clear()
+
+    def update(self, other: Merge) -> None:
+        """Add all that another merge holds."""
+        for key, theirs in other.entities.items():
+            self.entities.setdefault(key, EntityFragments()).update(theirs)
+        for pair, their_relation in other.relations.items():
+            relation = self.relations.setdefault(pair, RelationFragments())
+            relation.said += their_relation.said
+        for unit, chunks in other.units.items():
+            self.units[unit] = _united(self.units.get(unit), chunks)
+        for term, chunks in other.terms.items():
+            self.terms[term] = _united(self.terms.get(term), chunks)
+        self.notes.update(other.notes)
+
+    def promote_terms(self, chosen: Collection[str]) -> None:
+        """Make entities of those candidate terms that the corpus supports."""
+        for term in chosen:
+            for chunk in self.terms.get(term, ()):
+                self._mention = mention(chunk, certain=False)
+                self._entity(chunk, term, "term", "")
+        self._spoken.clear()
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Let entities be none, by canonical names: what units say of them stays, without the link."""
+        for key in keys:
+            self.entities.pop(key, None)
+        there = self.entities
+        for pair in [pair for pair in self.relations if pair[0] not in there or pair[1] not in there]:
+            del self.relations[pair]
+        for unit in [unit for unit in self.units if any(key not in there for key in unit[1])]:
+            self._named_anew(unit, tuple(key for key in unit[1] if key in there))
+
+    def rename(self, aliases: Mapping[str, str]) -> None:
+        """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
+
+        Only the spellings to show stay those of the chunks. An alias may lead to another; a circle ends
+        at its smallest name.
+        """
+        ends = {key: resolved(key, aliases) for key in aliases if key in self.entities}
+        target = {key: end for key, end in ends.items() if end != key}
+        for key, end in target.items():
+            self.entities.setdefault(end, EntityFragments()).update(self.entities.pop(key))
+        for pair in [pair for pair in self.relations if pair[0] in target or pair[1] in target]:
+            relation = self.relations.pop(pair)
+            first, second = sorted(target.get(key, key) for key in pair)
+            if first == second:
+                self.notes["relations of an entity with its alias dropped"] += len(relation.texts)
+                continue
+            kept = self.relations.setdefault((first, second), RelationFragments())
+            for (chunk, source, end, text), strength in relation.texts.items():
+                kept.add(chunk, target.get(source, source), target.get(end, end), text, strength)
+        for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
+            self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
+
+    def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
+        """Let a unit name other entities."""
+        chunks, anew = self.units.pop(unit), (unit[0], keys)
+        self.units[anew] = _united(self.units.get(anew), chunks)
+
+    def _key(self, name: str) -> str:
+        key = self._canonical.get(name)
+        if key is None:
+            key = self._canonical[name] = canonical_name(name)
+        return key
+
+    def _entity(self, chunk: int, name: str, kind: str, description: str) -> str:
+        key = self._key(name)
+        if not key:
+            self.notes["names that are no names dropped"] += 1
+            return key
+        fragments = self.entities.get(key)
+        if fragments is None:  # a list that is made of one mention has no spare room
+            fragments = self.entities[key] = EntityFragments(mentions=[self._mention])
+        elif fragments.mentions[-1] >> 1 != chunk:
+            fragments.mentions.append(self._mention)
+        self._spoken.add(key)
+        fragments.names[name] = fragments.names.get(name, 0) + 1
+        if kind:
+            fragments.types[kind] = fragments.types.get(kind, 0) + 1
+        if description:
+            fragments.texts[chunk, description] = None
+        return key
+
+    def _relation(self, chunk: int, source: str, target: str, description: str, strength: float) -> None:
+        one, two = self._entity(chunk, source, "", ""), self._entity(chunk, target, "", "")
+        if not one or not two:
+            self.notes["relations without two names dropped"] += 1
+            return
+        if one == two:
+            self.notes["relations of an entity with itself dropped"] += 1
+            return
+        pair = (one, two) if one < two else (two, one)
+        relation = self.relations.get(pair)
+        if relation is None:  # a list that is made of one fragment has no spare room
+            self.relations[pair] = RelationFragments([(chunk, one, two, description, strength)])
+        else:
+            relation.add(chunk, one, two, description, strength)
+
+
+def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
+    """Add a chunk to those of a key, once while it is the last; most have one, and no spare room."""
+    if (known := lists.get(key)) is None:
+        lists[key] = [chunk]
+    elif known[-1] != chunk:
+        known.append(chunk)
+
+
+def _united(known: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
+    """The chunks of both lists, each once."""
+    return list(chunks) if known is None else list(dict.fromkeys([*known, *chunks]))
+
+
+def canonical_name(name: str) -> str:
+    """The canonical name under which a name is collected; empty if it is dropped (`Merge.add`)."""
+    return canonical(name) if len(name) <= LONGEST_NAME else ""
+
+
+def resolved(key: str, aliases: Mapping[str, str]) -> str:
+    """The end of a chain of aliases; a circle ends at its smallest name."""
+    seen = []
+    while key in aliases and key not in seen:
+        seen.append(key)
+        key = aliases[key]
+    return min(seen[seen.index(key) :]) if key in seen else key
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A merged entity. `fragments` are its distinct descriptions in the order of the corpus."""
+
+    key: str
+    name: str
+    type: str
+    fragments: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A merged relation between two entities, by canonical names.
+
+    The direction is that of most fragments; `opposite` are those that say something of the other one
+    (ERRATA N10), so that who founded and who was fired are told apart. `weight` is the sum of the strengths
+    of all.
+    """
+
+    source: str
+    target: str
+    fragments: tuple[str, ...]
+    opposite: tuple[str, ...]
+    weight: float
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A semantic unit and the canonical names of its entities."""
+
+    text: str
+    entities: tuple[str, ...]
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The graph of a corpus, sorted by name, pair and text."""
+
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...]
+    units: tuple[Unit, ...]
+    notes: Mapping[str, int]
+
+
+def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
+    """Collect the extractions of chunks."""
+    collected = Merge()
+    for chunk, extraction in extractions:
+        collected.add(chunk, extraction)
+    return collected
+
+
+def finish(collected: Merge, *, emptied: bool = False) -> Merged:
+    """The graph that was collected; if it is `emptied`, its relations and units are there once, not twice."""
+    take = collected.relations.pop if emptied else collected.relations.__getitem__
+    take_unit = collected.units.pop if emptied else collected.units.__getitem__
+    return Merged(
+        entities=tuple(finished_entity(key, collected.entities[key]) for key in sorted(collected.entities)),
+        relations=tuple(finished_relation(pair, take(pair)) for pair in sorted(collected.relations)),
+        units=tuple(Unit(*unit, tuple(sorted(set(take_unit(unit))))) for unit in sorted(collected.units)),
+        notes=dict(sorted(collected.notes.items())),
+    )
+
+
+def finished_entity(key: str, fragments: EntityFragments) -> Entity:
+    """The entity that was collected under a canonical name."""
+    texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
+    return Entity(
+        key, shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
+    )
+
+
+def shown(key: str, names: Mapping[str, int]) -> str:
+    """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
+    own = {name: count for name, count in names.items() if canonical(name) == key}
+    return _most(own or names)
+
+
+def _most(counts: Mapping[str, int]) -> str:
+    """The most frequent, of equals the longer, then the first in order; empty if there is none."""
+    return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
+
+
+def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
+    """The relation that was collected of a pair of canonical names."""
+    if len(fragments.said) == 1:  # as of most pairs
+        chunk, first, _, text, strength = fragments.said[0]
+        source, target = pair if first == pair[0] else pair[::-1]
+        return Relation(source, target, (text,) if text else (), (), max(float(strength), 0.0), (chunk,))
+    strengths = fragments.texts
+    ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
+    forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
+    source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
+    texts = dict.fromkeys(text for _, first, _, text in ordered if text and first == source)
+    others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
+    opposite = tuple(text for text in others if text not in texts)
+    weight = sum(strengths[fragment] for fragment in ordered)
+    return Relation(source, target, tuple(texts), opposite, float(weight), tuple(sorted(fragments.chunks)))

@@ -1,0 +1,300 @@
+"""Which names, relations and units a change of some chunks touches, and what these are now.
+
+What a chunk adds to the graph follows from its extraction and from what the corpus makes of its names and
+terms (`extraction.support`): which are names, which stand for others, which terms are things. So a changed
+chunk touches what it names, and what the chunks name whose names or terms are seen otherwise now. What these
+chunks added before is taken away, and what they add now is added; nothing else is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from stratagraph.pipeline.extraction.stage import extraction_of
+from stratagraph.pipeline.extraction.support import ADDRESSES, COMMON, alias_of, by_short, short_of
+from stratagraph.pipeline.extraction.terms import is_thing, most_common, parts_of
+from stratagraph.pipeline.extraction.uncased import has_uncased
+from stratagraph.pipeline.merge import EntityFragments, Merge, RelationFragments, canonical_name, resolved
+from stratagraph.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
+from stratagraph.pipeline.names.arrays import hash_words
+from stratagraph.protocols import Rows, Stored
+from stratagraph.records import Extraction
+
+MOST_SHARE = 0.1
+"""Beyond this share of all chunks, merging all of them anew costs no more."""
+Unit = tuple[str, tuple[str, ...]]
+Pair = tuple[str, str]
+
+
+@dataclass
+class Side:
+    """The extractions of a corpus, before or now, with what the corpus makes of names and terms."""
+
+    tables: Tables
+    stored: Stored
+    chunks: int
+    _extractions: dict[int, Extraction] = field(default_factory=dict)
+    _supported: dict[str, bool] = field(default_factory=dict)
+    _chosen: dict[str, bool] = field(default_factory=dict)
+
+    def read(self, rows: Iterable[int]) -> dict[int, Extraction]:
+        """The extractions of some chunks."""
+        wanted = sorted(set(rows))
+        missing = [row for row in wanted if row not in self._extractions]
+        for row, node in zip(missing, self.stored.nodes(missing), strict=True):
+            self._extractions[row] = extraction_of(node)
+        return {row: self._extractions[row] for row in wanted}
+
+    def rows_of_name(self, name: str) -> list[int]:
+        """The chunks that use a name."""
+        place = int(self.tables.names.places(key_of(name))[0])
+        return [] if place < 0 else self.tables.names.rows[self.tables.names.at(place)].tolist()
+
+    def rows_of_term(self, term: str) -> list[int]:
+        """The chunks that have a term."""
+        place = int(self.tables.terms.places(key_of(term))[0])
+        return [] if place < 0 else self.tables.terms.rows[self.tables.terms.at(place)].tolist()
+
+    def supported(self, name: str) -> bool:
+        """Whether the corpus has it that this is a name (`support.settle`)."""
+        if name not in self._supported:
+            self._support([name])
+        return self._supported[name]
+
+    def _support(self, names: Iterable[str]) -> None:
+        """Find out which of some names the corpus supports, all at once."""
+        new = [name for name in names if name not in self._supported]
+        keys = hash_words(new)
+        certain, times = self.tables.names.sums(keys), self.tables.lower.sums(keys)
+        self._supported |= zip(new, (certain >= np.maximum(1, COMMON * times)).tolist(), strict=True)
+
+    def target(self, name: str) -> str | None:
+        """The name under which one goes; None if it is no name."""
+        if not self.supported(name):
+            return None
+        aliases: dict[str, str] = {}
+        end: str | None = name
+        while end is not None and end not in aliases:
+            if (following := alias_of(end, self.supported, self._in_full)) is not None:
+                aliases[end] = following
+            end = following
+        return resolved(name, aliases)
+
+    def _in_full(self, short: str) -> list[str]:
+        """The names in full that a form of address with a last name may stand for."""
+        return [name for name in self._full.get(short, ()) if self.supported(name)]
+
+    @cached_property
+    def _full(self) -> dict[str, list[str]]:
+        return by_short(self.tables.addressed)
+
+    def chosen(self, term: str) -> bool:
+        """Whether the corpus makes an entity of a term (`terms.select_terms`)."""
+        if term not in self._chosen:
+            count = self._joins(term)
+            self._chosen[term] = count > 0 and not self._gives_way(term, count)
+        return self._chosen[term]
+
+    def _gives_way(self, term: str, count: int) -> bool:
+        """Whether a longer term that this is part of is in as many chunks."""
+        terms, wider = self.tables.terms, self.tables.wider
+        if wider is not None:
+            places = terms.places(wider.holding(key_of(term)))
+            places = places[places >= 0]
+            if (terms.starts[places + 1] - terms.starts[places] == count).any():
+                return True
+        return any(self._joins(longer) == count for longer in self._longer(term))
+
+    def _joins(self, term: str) -> int:
+        """In how many chunks a term is, if it tells these from others; else 0."""
+        count = len(self.rows_of_term(term))
+        return count if 2 <= count <= most_common(self.chunks) and is_thing(term) else 0
+
+    def _longer(self, term: str) -> list[str]:
+        """Terms that this is part of, in a chunk that has it: one in as many chunks is in the same ones."""
+        (found,) = self.read(self.rows_of_term(term)[:1]).values()
+        return [longer for longer in found.terms if term in parts_of(longer)]
+
+    def ends(self, names: Iterable[str]) -> dict[str, str]:
+        """The canonical name under which each name goes in the graph, empty if under none."""
+        keys = {name: canonical_name(name) for name in names}
+        found = {key for key in keys.values() if key}
+        self._support(found)
+        targets = {key: target for key in found if (target := self.target(key)) is not None}
+        aliases = {key: target for key, target in targets.items() if target != key}
+        return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
+
+    def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
+        """What some chunks add to the graph, with those of some terms that are things."""
+        found = collect(self.read(rows))
+        self._support(found.entities)
+        targets = {name: self.target(name) for name in found.entities}
+        found.drop([name for name, target in targets.items() if target is None])
+        if aliases := {name: target for name, target in targets.items() if target and target != name}:
+            found.rename(aliases)
+        found.promote_terms(sorted(term for term in terms if term in found.terms and self.chosen(term)))
+        return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a change touches.
+
+    Attributes
+    ----------
+    before, now
+        The two corpora.
+    gone, came
+        The rows of chunks whose share is taken away from the graph before, and of those whose share is added.
+    terms
+        The terms of changed chunks.
+    """
+
+    before: Side
+    now: Side
+    gone: Sequence[int]
+    came: Sequence[int]
+    terms: Collection[str]
+
+    @classmethod
+    def of(
+        cls, before: Side, now: Side, gone: Sequence[int], came: Sequence[int], rows: Rows
+    ) -> Change | None:
+        """The change, where some chunks went and some came.
+
+        Parameters
+        ----------
+        gone, came
+            Rows of the chunks that changed, before and now.
+        rows
+            The row now of each chunk there was, or -1.
+
+        Returns
+        -------
+        None if it touches so much, or in such a way, that all is better merged anew.
+        """
+        changed = [*before.read(gone).values(), *now.read(came).values()]
+        if not all(map(closed, changed)):
+            return None
+        terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
+        uncased = set(filter(has_uncased, terms))
+        if uncased and now.tables.wider is None:  # what they are part of may be in other chunks
+            return None
+        terms |= {part for term in uncased for part in parts_of(term) if part}
+        raw = [collect(before.read(gone)), collect(now.read(came))]
+        names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
+        seen = set(_seen_otherwise(before, now, names))
+        flipped = {row for name in seen for row in now.rows_of_name(name)}
+        for term in terms:
+            if before.rows_of_term(term) and before.chosen(term) != now.chosen(term):
+                flipped.update(now.rows_of_term(term))
+        flipped -= set(came)
+        if len(flipped) + len(came) + len(gone) > max(16, MOST_SHARE * now.chunks):
+            return None
+        back = np.full(now.chunks, -1, np.int64)
+        back[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+        again = back[sorted(flipped)].tolist()
+        return cls(before, now, sorted({*gone, *again}), sorted({*came, *flipped}), terms)
+
+    @cached_property
+    def taken(self) -> Merge:
+        """What those chunks added before."""
+        return self.before.collected(self.gone, self.terms)
+
+    @cached_property
+    def added(self) -> Merge:
+        """What they add now."""
+        return self.now.collected(self.came, self.terms)
+
+    @property
+    def entities(self) -> list[str]:
+        """The entities that are touched, by canonical names, sorted."""
+        return sorted({*self.taken.entities, *self.added.entities})
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The relations that are touched, sorted."""
+        return sorted({*self.taken.relations, *self.added.relations})
+
+    @property
+    def units(self) -> list[Unit]:
+        """The units that are touched, sorted."""
+        return sorted({*self.taken.units, *self.added.units})
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What counts change by."""
+        found = Counter(self.added.notes)
+        found.subtract(self.taken.notes)
+        return found
+
+    def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
+        """An entity's spellings and types, from those before; chunks and descriptions as in `added`."""
+        found = EntityFragments()
+        names, types = (Counter[str](), Counter[str]()) if counted is None else counted[:2]
+        if name in self.added.entities:
+            found.update(self.added.entities[name])
+            names, types = names + Counter(found.names), types + Counter(found.types)
+        if name in self.taken.entities:
+            taken = self.taken.entities[name]
+            names, types = names - Counter(taken.names), types - Counter(taken.types)
+        found.names, found.types = dict(names), dict(types)
+        return found
+
+    def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
+        """All that some chunks say now of some entities and between some pairs.
+
+        Of the entities there are the descriptions alone, which are derived from all of them.
+        """
+        extractions = self.now.read({*rows, *self.came})
+        ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
+        found = Merge()
+        for chunk, each in extractions.items():
+            for entity in each.entities:
+                if entity.description and (key := ends[entity.name]) in entities:
+                    found.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
+            for relation in each.relations:
+                one, two = ends[relation.source], ends[relation.target]
+                pair = (one, two) if one < two else (two, one)
+                if pair in pairs:
+                    fragments = found.relations.setdefault(pair, RelationFragments())
+                    fragments.add(chunk, one, two, relation.description, relation.strength)
+        return found
+
+
+def _named(extraction: Extraction) -> Iterator[str]:
+    """The names in an extraction of which it says something."""
+    yield from (entity.name for entity in extraction.entities if entity.description)
+    for relation in extraction.relations:
+        yield from (relation.source, relation.target)
+
+
+def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
+    """Terms in as many chunks as are too many before or now, but not both."""
+    least, most = sorted((most_common(before.chunks), most_common(now.chunks)))
+    for side in (before, now):
+        counts = np.diff(side.tables.terms.starts)
+        for place in np.flatnonzero((counts > least) & (counts <= most)).tolist():
+            row = int(side.tables.terms.rows[side.tables.terms.at(place)][0])
+            (found,) = side.read([row]).values()
+            key = int(side.tables.terms.keys[place])
+            yield from (term for term in found.terms if int(key_of(term)[0]) == key)
+
+
+def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
+    """Those of some names, and of names that stand for them, that are seen otherwise now."""
+    todo, known = set(names), set(names)
+    while todo:
+        short = {short_of(name) for name in todo}
+        todo = short | {f"{front} {name}" for name in todo if " " in name for front in ADDRESSES}
+        todo -= known
+        todo = {name for name in todo if before.rows_of_name(name) or now.rows_of_name(name)}
+        known |= todo
+    for name in known:
+        if before.rows_of_name(name) and before.target(name) != now.target(name):
+            yield name

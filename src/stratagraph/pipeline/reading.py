@@ -1,0 +1,44 @@
+"""Reading for many groups at once, and of many nodes as they lie in their part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from stratagraph.pipeline.carryover import Keys, keys_of
+from stratagraph.protocols import Rows, Stored
+
+T = TypeVar("T")
+_AT_ONCE = 4096  # nodes
+
+
+def read_lists(read: Callable[[Sequence[int]], Sequence[T]], lists: Sequence[Sequence[int]]) -> list[list[T]]:
+    """What `read` gives of each list of rows; it is asked once, for every row that is in any of them."""
+    rows = sorted(set(chain.from_iterable(lists)))
+    found = dict(zip(rows, read(rows), strict=True)) if rows else {}
+    return [[found[row] for row in own] for own in lists]
+
+
+def as_they_lie(stored: Stored, rows: Sequence[int]) -> Iterator[tuple[Rows, list[int]]]:
+    """Some rows of a part, many at a time: their places among those given, and the rows.
+
+    Nodes lie by the first chunk that they came from, and are compressed together: rows that are read in their
+    own order have the same bytes opened many times.
+    """
+    wanted, indices = np.asarray(rows, np.int64), stored.arrays["sources.indices"]
+    starts = stored.arrays["sources.indptr"][wanted]
+    order = np.argsort(np.append(indices, -1)[starts], kind="stable")
+    for start in range(0, len(order), _AT_ONCE):
+        places = order[start : start + _AT_ONCE]
+        yield places, wanted[places].tolist()
+
+
+def id_keys(kind: str, stored: Stored, rows: Sequence[int]) -> Keys:
+    """The keys of the ids of some rows of a part (`carryover.keys_of`)."""
+    found = np.empty(len(rows), np.uint64)
+    for places, batch in as_they_lie(stored, rows):
+        found[places] = keys_of(kind, stored.ids(batch))
+    return found

@@ -1,0 +1,217 @@
+"""Summaries of groups of texts: by the model where there is one, else from the texts' own sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.models.gate import CallItem, Gate, Prompt, Task
+from stratagraph.models.hashing import DIMENSION, HashingEmbedder
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import block
+from stratagraph.pipeline.headings import is_byline, statements
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.results import CountTokens, clip
+
+MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
+"""Who made a text, as it is kept in `extra["by"]`: `FAILED` is extractive too, since the model failed."""
+
+MEMBER_TOKENS = 8000
+"""Bound on what the members of one group may take of a prompt, shared among them."""
+REPEAT = 0.75
+"""Cosine similarity from which a sentence is held to repeat one that was chosen."""
+_CANDIDATES = 400
+_LONG = 2000  # characters of a text of which no more than its share is split
+_REMEMBERED = 1 << 14  # texts, and sentences
+_MEMORY = "sentences"
+_AT_ONCE = 32  # groups: some 10 ms of work
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one summary is made of. `sources` are ids of the chunks below it."""
+
+    item: str
+    texts: Sequence[str]
+    sources: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary and who made it: `MODEL`, `EXTRACTIVE`, or `FAILED` if the model should have and failed."""
+
+    text: str
+    by: str
+
+
+def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
+    """The model call that writes one summary of about `max_tokens`."""
+    return Task(
+        name=prompt.name,
+        prompt=prompt,
+        parse=plain_text,
+        expected_output_tokens=max_tokens,
+        placeholder=lambda values: _placeholder(values, max_tokens),
+    )
+
+
+def _placeholder(values: Mapping[str, str], max_tokens: int) -> str:
+    words = values["passages"].split()
+    return " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
+
+
+async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
+    """One summary per group, in order.
+
+    Without a model each is extractive (`extract`). Where the model fails for a group, its summary is
+    extractive too, and the failure is in the gate's list.
+    """
+    held = list(groups)
+    if not gate.has_llm:
+        texts = await extractive_summaries((group.texts for group in held), max_tokens, gate)
+        return [Summary(text, EXTRACTIVE) for text in texts]
+    task = summary_task(prompt, max_tokens)
+    answers = await gate.map(task, list(_items(held, gate.count_tokens, max_tokens)))
+    failed = [group.texts for group, answer in zip(held, answers, strict=True) if answer is None]
+    extracts = iter(await extractive_summaries(failed, max_tokens, gate))
+    return [
+        Summary(next(extracts), FAILED)
+        if answer is None
+        else Summary(clip(answer, 2 * max_tokens, gate.count_tokens), MODEL)
+        for answer in answers
+    ]
+
+
+async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:
+    """`extractive_summary` of each group of texts, in order, by the workers that there are."""
+    memory = gate.memory.setdefault(_MEMORY, SentenceMemory())
+    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens, memory=memory)
+    return await gate.compute(function, map(list, groups), batch=_AT_ONCE)
+
+
+class SentenceMemory:
+    """The sentences of texts, and the vectors that take long: what is said of an entity is in many groups.
+
+    It belongs to one index, which gives it up when it deletes something. A worker elsewhere gets none.
+    """
+
+    def __init__(self) -> None:
+        self._embedder = HashingEmbedder()
+        self.split = lru_cache(_REMEMBERED)(_all_sentences)
+        self._row = lru_cache(_REMEMBERED)(self._embedder.row)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _no_memory, ()
+
+    def vectors(self, sentences: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+        """Unit vectors, as `HashingEmbedder.sparse` gives them."""
+        return self._embedder.sparse(sentences, self._row)
+
+
+def _no_memory() -> None:
+    """What a memory is elsewhere."""
+
+
+def _summaries(
+    groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None
+) -> list[str]:
+    memory = memory or SentenceMemory()
+    return [extractive_summary(texts, max_tokens, count_tokens, memory) for texts in groups]
+
+
+def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
+    for group in groups:
+        share = MEMBER_TOKENS // max(1, len(group.texts))
+        passages = "\n\n".join(block("passage", clip(text, share, count_tokens)) for text in group.texts)
+        values = {"passages": passages, "words": str(max(10, max_tokens * 3 // 4))}
+        yield CallItem(values=values, item=group.item, sources=group.sources)
+
+
+def extractive_summary(
+    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None = None
+) -> str:
+    """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
+
+    Centrality is the cosine of a sentence's vector to the sum of all sentences' vectors (degree
+    centrality of LexRank, without its n x n matrix). The vectors are of hashed words: they cost
+    nothing, where the index's own embedder may be paid per sentence. A sentence whose similarity to
+    a chosen one reaches `REPEAT` is passed over. If no sentence fits, the most central one is cut.
+    """
+    memory = memory or SentenceMemory()
+    candidates = _sentences(texts, memory)
+    if not candidates:
+        return ""
+    vectors = _Sentences.of(candidates, memory)
+    centrality = vectors.products(vectors.sum())
+    alike = np.zeros(len(candidates))  # to the most similar of the chosen
+    chosen: list[int] = []
+    spent = 0
+    for index in np.argsort(-centrality, kind="stable").tolist():
+        if alike[index] >= REPEAT:
+            continue
+        cost = count_tokens(candidates[index]) + 1
+        if spent + cost > max_tokens:
+            continue
+        chosen.append(index)
+        spent += cost
+        alike = np.maximum(alike, vectors.products(vectors.dense(index)))
+    if not chosen:
+        return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
+    return "\n".join(candidates[index] for index in sorted(chosen))
+
+
+def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
+    """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
+    told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
+    share = max(1, _CANDIDATES // max(1, len(told)))
+    found = chain.from_iterable(
+        _split(text, share) if len(text) > _LONG else memory.split(text)[:share] for text in told
+    )
+    return list(dict.fromkeys(found))
+
+
+def _split(text: str, most: int | None) -> tuple[str, ...]:
+    """The first sentences of a text, each as one line."""
+    found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
+    return tuple(filter(None, found))
+
+
+def _all_sentences(text: str) -> tuple[str, ...]:
+    return _split(text, None)
+
+
+class _Sentences(NamedTuple):
+    """Unit vectors of sentences: the row, place and value of all that is not 0, and where each row begins.
+
+    They are too few and too short for what a sparse matrix costs to make.
+    """
+
+    starts: Rows
+    rows: Rows
+    places: Rows
+    values: Vectors
+
+    @classmethod
+    def of(cls, sentences: Sequence[str], memory: SentenceMemory) -> _Sentences:
+        starts, places, values = memory.vectors(sentences)
+        return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
+
+    def sum(self) -> NDArray[np.float64]:
+        """The sum of all vectors, shape (dimension,)."""
+        return np.bincount(self.places, self.values, DIMENSION).astype(np.float64, copy=False)
+
+    def dense(self, row: int) -> NDArray[np.float64]:
+        """The vector of one sentence, shape (dimension,)."""
+        own = slice(self.starts[row], self.starts[row + 1])
+        return np.bincount(self.places[own], self.values[own], DIMENSION).astype(np.float64, copy=False)
+
+    def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner product of each with a vector, shape (sentences,)."""
+        found = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
+        return found.astype(np.float64, copy=False)

@@ -1,0 +1,143 @@
+"""How far a build is, on one line; and nothing of it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from typing import TextIO
+
+from stratagraph._locks import Lock, after_fork
+from stratagraph.protocols import Progress
+
+OFTEN = 0.1
+"""Seconds between two states of the line on a terminal."""
+SELDOM = 10.0
+"""Seconds between two lines about one stage, where nobody looks at a terminal."""
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def start(self, stage: str, total: int | None) -> None:
+        """Do nothing."""
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Do nothing."""
+
+    def finish(self, stage: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProgress:
+    """Tells another one of stages under a name, where several operations run side by side."""
+
+    progress: Progress
+    name: str
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins."""
+        self.progress.start(f"{self.name}: {stage}", total)
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Units of a stage are done."""
+        self.progress.advance(f"{self.name}: {stage}", count)
+
+    def finish(self, stage: str) -> None:
+        """A stage has ended."""
+        self.progress.finish(f"{self.name}: {stage}")
+
+
+@dataclass(slots=True)
+class _Stage:
+    total: int | None
+    began: float
+    told: float
+    done: int = 0
+
+
+class LineProgress:
+    """One line that tells the stage, its share, rate and remaining time; on a terminal it is written over.
+
+    In a pipe or a log there are plain lines: one when a stage has ended, and one every ten seconds of a long
+    one. A stage that had nothing to do is not told of.
+
+    Parameters
+    ----------
+    file
+        Where it is written; None: standard error.
+    """
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
+        self._stages: dict[str, _Stage] = {}
+        self._lock = Lock()
+        after_fork(self._leave_to_parent)
+        self._shown = 0  # characters on the line that is written over
+
+    def _leave_to_parent(self) -> None:
+        """Stages that have begun are the parent's, which goes on to tell of them."""
+        self._stages = {}
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins."""
+        now = time.monotonic()
+        with self._lock:
+            self._stages[stage] = _Stage(total, now, now)
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Units of a stage are done."""
+        with self._lock:
+            if (state := self._stages.get(stage)) is None:
+                return
+            state.done += count
+            now = time.monotonic()
+            if now - state.told >= (OFTEN if self._is_terminal else SELDOM):
+                state.told = now
+                self._write(_told(stage, state, now), over=True)
+
+    def finish(self, stage: str) -> None:
+        """A stage has ended."""
+        with self._lock:
+            state = self._stages.pop(stage, None)
+            if state is not None and state.done:
+                seconds = time.monotonic() - state.began
+                self._write(f"{stage}: {state.done:,} in {_time(seconds)}", over=False)
+
+    @property
+    def _out(self) -> TextIO:
+        return self._file or sys.stderr
+
+    @property
+    def _is_terminal(self) -> bool:
+        return self._out.isatty()
+
+    def _write(self, line: str, *, over: bool) -> None:
+        """A line; on a terminal the next one replaces it if it is to be written `over`."""
+        if not self._is_terminal:
+            self._out.write(line + "\n")
+        else:
+            line = line[: shutil.get_terminal_size().columns - 1]
+            self._out.write("\r" + line.ljust(self._shown) + ("" if over else "\n"))
+            self._shown = len(line) if over else 0
+        self._out.flush()
+
+
+def _told(stage: str, state: _Stage, now: float) -> str:
+    """The stage, what is done of how much, how fast, and how long it takes yet."""
+    rate = state.done / max(now - state.began, 1e-9)
+    speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+    if not state.total:
+        return f"{stage}: {state.done:,}, {speed}"
+    share = min(100, 100 * state.done // state.total)
+    left = _time(max(0, state.total - state.done) / rate) if rate else "?"
+    return f"{stage}: {state.done:,} of {state.total:,} ({share} %), {speed}, {left} left"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,146 @@
+"""Documents in and out: each change is a job that one can watch."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, HTTPException, Request
+from pydantic import BaseModel, Field
+
+import stratagraph as sg
+from stratagraph.server.jobs import Job
+from stratagraph.server.state import State, state_of
+from stratagraph.server.views import GivenDocument
+
+UPLOADS = ("/api/documents", "/api/files/")
+"""Paths whose bodies may be as large as documents are."""
+router = APIRouter(tags=["changes"])
+Server = Annotated[State, Depends(state_of)]
+
+
+class JobView(BaseModel):
+    """A change; `state` is `waiting`, `running`, `done` or `failed`."""
+
+    id: int
+    kind: str
+    title: str
+    state: str
+    stage: str
+    done: int
+    total: int | None
+    seconds: float
+    skipped: dict[str, str]
+    warnings: dict[str, str]
+    report: dict[str, Any] | None
+    error: str | None
+
+    @classmethod
+    def of(cls, job: Job) -> JobView:
+        """A job as it is now."""
+        return cls(**{name: getattr(job, name) for name in cls.model_fields})
+
+
+class Removal(BaseModel):
+    """Ids of documents."""
+
+    ids: list[str] = Field(min_length=1, max_length=10_000)
+
+
+async def may_change(server: Server) -> State:
+    """The server, if documents may be changed through it now."""
+    if server.settings.read_only:
+        raise HTTPException(403, "this server was started with --read-only")
+    server.jobs.check_room()
+    return server
+
+
+Writable = Annotated[State, Depends(may_change)]
+
+
+@router.post("/documents", status_code=202)
+async def add(documents: Annotated[list[GivenDocument], Body(min_length=1)], server: Writable) -> JobView:
+    """Add documents; one whose id is there already is replaced."""
+    given = [sg.Document(each.id, each.text, each.metadata) for each in documents]
+    index = await server.library.current()
+    title = given[0].id if len(given) == 1 else f"{len(given)} documents"
+    return JobView.of(server.jobs.start("add", title, lambda job: index.insert(given)))
+
+
+@router.put("/files/{name:path}", status_code=202)
+async def add_file(name: str, request: Request, server: Writable) -> JobView:
+    """Add a file: the body is its bytes, the path its name, which becomes the document's id."""
+    kept = _plain_name(name)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="stratagraph-upload-"))
+    target = folder / f"upload{PurePosixPath(kept).suffix[:16].lower()}"
+    try:
+        with target.open("wb") as file:
+            async for block in request.stream():
+                file.write(block)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    index = await server.library.current()
+
+    def work(job: Job) -> sg.BuildReport:
+        return index.insert(list(_read(target, kept, job)))
+
+    def clear() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return JobView.of(server.jobs.start("add", kept, work, clear))
+
+
+@router.post("/documents/delete", status_code=202)
+async def delete(removal: Removal, server: Writable) -> JobView:
+    """Remove documents, and all that came from them alone."""
+    index = await server.library.current()
+    title = removal.ids[0] if len(removal.ids) == 1 else f"{len(removal.ids)} documents"
+    return JobView.of(server.jobs.start("delete", title, lambda job: index.delete(removal.ids)))
+
+
+@router.get("/jobs")
+async def jobs(server: Server) -> list[JobView]:
+    """The changes of this server, the latest first."""
+    return [JobView.of(job) for job in server.jobs.all()]
+
+
+@router.get("/jobs/{number}")
+async def job(number: int, server: Server) -> JobView:
+    """A change: how far it is, and what came of it."""
+    return JobView.of(server.jobs.get(number))
+
+
+def _plain_name(name: str) -> str:
+    """A file's name as an id: a relative path with forward slashes, without what leads upwards."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    kept = "/".join(parts).replace("\0", "")
+    if not kept or len(kept) > 1000:
+        raise HTTPException(422, f"a file needs a name of at most 1,000 characters, not {name[:80]!r}")
+    return kept
+
+
+def _read(path: Path, name: str, job: Job) -> Iterator[sg.Document | sg.StreamedDocument]:
+    """The documents of an uploaded file, under its own name."""
+    own = path.as_posix()
+
+    def named(text: str) -> str:
+        return text.replace(own, name)
+
+    documents = sg.read_documents(
+        path,
+        on_skip=lambda which, why: job.skipped.update({named(which): why}),
+        on_warning=lambda which, why: job.warnings.update({named(which): why}),
+    )
+    try:
+        for document in documents:
+            source = document.metadata.get("source")
+            renamed = {"source": named(source)} if isinstance(source, str) else {}
+            yield replace(document, id=named(document.id), metadata={**document.metadata, **renamed})
+    except ValueError as error:
+        raise ValueError(named(str(error))) from None

@@ -1,0 +1,145 @@
+"""Changes of an index, one after the other, with their progress."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from typing import Any, Literal
+
+import stratagraph as sg
+from stratagraph.server.costs import Costs
+
+State = Literal["waiting", "running", "done", "failed"]
+KEPT = 50
+"""Jobs that are remembered."""
+WAITING = 20
+"""Jobs that may wait at the same time."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A change: what it is, how far it is, and what came of it.
+
+    `stage`, `done` and `total` tell of the stage that is under way; `total` is None where nobody knows it.
+    """
+
+    id: int
+    kind: Literal["add", "delete"]
+    title: str
+    state: State = "waiting"
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    seconds: float = 0.0
+    skipped: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class TooMany(RuntimeError):
+    """More changes wait than are taken."""
+
+
+class JobProgress:
+    """The `Progress` of an index: whatever stage moved last is what the running job is at."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._stages: dict[str, tuple[int, int | None]] = {}
+        self._lock = threading.Lock()
+
+    def follow(self, job: Job | None) -> None:
+        """Tell this job from now on; None: nobody."""
+        with self._lock:
+            self._job, self._stages = job, {}
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins."""
+        self._set(stage, 0, total)
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Units of a stage are done."""
+        done, total = self._stages.get(stage, (0, None))
+        self._set(stage, done + count, total)
+
+    def finish(self, stage: str) -> None:
+        """A stage has ended."""
+        with self._lock:
+            self._stages.pop(stage, None)
+
+    def _set(self, stage: str, done: int, total: int | None) -> None:
+        with self._lock:
+            self._stages[stage] = done, total
+            if self._job is not None:
+                self._job.stage, self._job.done, self._job.total = stage, done, total
+
+
+class Jobs:
+    """Runs changes one at a time, in threads."""
+
+    def __init__(self, costs: Costs, progress: JobProgress) -> None:
+        self._costs = costs
+        self._progress = progress
+        self._jobs: dict[int, Job] = {}
+        self._numbers = count(1)
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def all(self) -> list[Job]:
+        """The jobs that are remembered, the latest first."""
+        return list(reversed(self._jobs.values()))
+
+    def get(self, number: int) -> Job:
+        """A job by its number; `KeyError` if it is not remembered."""
+        if number not in self._jobs:
+            raise KeyError(f"there is no job {number}")
+        return self._jobs[number]
+
+    def check_room(self) -> None:
+        """Raise `TooMany` if no further change is taken now."""
+        if sum(job.state == "waiting" for job in self._jobs.values()) >= WAITING:
+            raise TooMany(f"{WAITING} changes wait already; try again when some are done")
+
+    def start(
+        self,
+        kind: Literal["add", "delete"],
+        title: str,
+        work: Callable[[Job], sg.BuildReport],
+        after: Callable[[], None] = lambda: None,
+    ) -> Job:
+        """Take a change: `work` runs in a thread when its turn comes, `after` when it has ended."""
+        self.check_room()
+        job = Job(next(self._numbers), kind, title)
+        self._jobs[job.id] = job
+        ended = [number for number, each in self._jobs.items() if each.state in ("done", "failed")]
+        for number in ended[:-KEPT]:
+            del self._jobs[number]
+        task = asyncio.create_task(self._run(job, work, after))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    async def _run(self, job: Job, work: Callable[[Job], sg.BuildReport], after: Callable[[], None]) -> None:
+        async with self._turn:
+            began = time.monotonic()
+            self._progress.follow(job)
+            job.state = "running"
+            try:
+                report = await asyncio.to_thread(work, job)
+            except Exception as error:
+                said = error.args[0] if isinstance(error, KeyError) and error.args else error
+                job.error = f"{type(error).__name__}: {said}"
+                job.state = "failed"
+            else:
+                job.report = asdict(report)
+                job.state = "done"
+                self._costs.add(report.operation, report.usage, report.cost)
+            finally:
+                job.seconds = time.monotonic() - began
+                self._progress.follow(None)
+                after()

@@ -1,0 +1,271 @@
+"""Files of arrays, mapped into memory, never unpickled.
+
+    8 bytes     magic
+    8 bytes     length of the description, little-endian
+    ...         the description, JSON: a list of [name, type, shape, offset]
+    ...         the arrays, each at a multiple of 64 bytes, counted from the first one
+
+A file is checked before it is believed: types that are plain numbers or text, and offsets that follow one
+another and end where the file ends. Small files are read, so that they neither need a descriptor nor can be
+cut short under a reader.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import re
+import sys
+import tokenize
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from stratagraph.errors import Damaged
+from stratagraph.kernels.hamming import native_available
+from stratagraph.store.checksums import BLOCK, Digest, FileEntry
+from stratagraph.store.files import Directory
+
+if native_available():
+    from stratagraph.kernels import _native
+
+SUFFIX = ".arrays"
+READ = 1 << 16  # bytes up to which a file is read and not mapped
+_MAGIC = b"\x93SRARR\x01\n"
+_ALIGNED = 64
+_DESCRIPTION = 1 << 24  # bytes of the longest description that is believed
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TYPE = re.compile(r"[<|][biufUS][0-9]{1,9}")
+_NOT_NPY = (
+    ValueError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    tokenize.TokenError,
+)
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that is safe as a file name everywhere; `ValueError` otherwise."""
+    if not _NAME.fullmatch(name) or name.endswith("."):
+        raise ValueError(f"{what} {name!r} must consist of letters, digits, '_', '-' and '.'")
+    return name
+
+
+def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
+    """Write arrays to a new file (synced) and return its size and checksums.
+
+    Raises
+    ------
+    ValueError
+        If an array holds something else than numbers or text.
+    OSError
+        If the disk is full.
+    """
+    digest = Digest()
+    with directory.creator(file) as target:
+        for block in stored(arrays):
+            digest.write(target, block)
+    return digest.entry()
+
+
+def stored(arrays: Arrays) -> Iterator[bytes | memoryview]:
+    """The bytes of a file of arrays, one block after the other; `ValueError` as of `write_arrays`."""
+    plain = {name: as_plain(name, array) for name, array in arrays.items()}
+    head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
+    yield head
+    end = 0
+    for offset, array in zip(offsets, plain.values(), strict=True):
+        yield bytes(offset - end)
+        data = array.reshape(-1).view(np.uint8)
+        for start in range(0, data.size, BLOCK):
+            yield data[start : start + BLOCK].data
+        end = offset + data.size
+
+
+def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """An array as it is stored: in rows, little-endian; `ValueError` if it holds neither numbers nor text."""
+    array = np.asarray(array, order="C")
+    if array.dtype.hasobject:
+        raise ValueError(f"array {name!r} holds Python objects; only plain numbers and text are stored")
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if not _TYPE.fullmatch(array.dtype.str):
+        raise ValueError(f"array {name!r} is of type {array.dtype}; only plain numbers and text are stored")
+    return array
+
+
+def _laid_out(
+    kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
+) -> tuple[bytes, list[int], int]:
+    """The head of a file, where its arrays begin (counted from the head's end), and the size of all."""
+    described, offsets, end = [], [], 0
+    for name, (dtype, shape) in kinds.items():
+        begin = _up(end)
+        described.append([name, dtype.str, list(shape), begin])
+        offsets.append(begin)
+        end = begin + dtype.itemsize * math.prod(shape)
+    text = json.dumps(described, separators=(",", ":")).encode("ascii")
+    head = _MAGIC + len(text).to_bytes(8, "little") + text
+    head += b" " * (_up(len(head)) - len(head))
+    return head, offsets, len(head) + end
+
+
+def _up(position: int) -> int:
+    return -(-position // _ALIGNED) * _ALIGNED
+
+
+class Layers(Mapping[str, NDArray[Any]]):
+    """Arrays of several mappings under one, the first that has a name giving the array; none is read for it.
+
+    Names of `hidden` are left out.
+    """
+
+    def __init__(self, *layers: Arrays, hidden: Collection[str] = ()) -> None:
+        self._owners = {name: layer for layer in reversed(layers) for name in layer if name not in hidden}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._owners[name][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+
+class WritableArray:
+    """An array in a new file that is filled in place, zeroed, with its space on the disk reserved.
+
+    Without the reservation, a full disk would end the process with SIGBUS at some later assignment.
+    """
+
+    def __init__(
+        self, directory: Directory, file: str, name: str, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> None:
+        kind = np.dtype(dtype)
+        head, _, size = _laid_out({name: (kind, shape)})
+        with directory.creator(file) as target:
+            target.write(head)
+            target.flush()
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(target.fileno(), 0, size)
+            else:
+                for start in range(len(head), size, BLOCK):
+                    target.write(bytes(min(BLOCK, size - start)))
+                target.flush()
+            self._mapped = mmap.mmap(target.fileno(), size)
+        self.array: NDArray[Any] = np.ndarray(shape, kind, self._mapped, len(head))
+
+    def flush(self) -> None:
+        """Force what was assigned to the disk."""
+        self._mapped.flush()
+
+
+def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, NDArray[Any]]:
+    """The arrays in a file, read-only, by name.
+
+    Raises
+    ------
+    Damaged
+        If the file is none of ours.
+    """
+    return arrays_in(file_bytes(descriptor), directory.path, file)
+
+
+def arrays_in(buffer: NDArray[np.uint8], folder: Path, file: str) -> dict[str, NDArray[Any]]:
+    """The arrays in the bytes of a file; `Damaged` names it."""
+    size, begin = len(buffer), len(_MAGIC) + 8
+    length = int.from_bytes(bytes(buffer[len(_MAGIC) : begin]), "little")
+    if bytes(buffer[: len(_MAGIC)]) != _MAGIC or length > min(_DESCRIPTION, size - begin):
+        raise Damaged(f"{folder / file}: not a file of arrays")
+    try:
+        described = json.loads(bytes(buffer[begin : begin + length]))
+        return _arrays(described, buffer, _up(begin + length))
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise Damaged(f"{folder / file}: does not describe its arrays soundly ({error})") from error
+
+
+def file_bytes(descriptor: int) -> NDArray[np.uint8]:
+    """The bytes of a file: a mapping of it, or a copy in aligned memory where it is small."""
+    size = os.fstat(descriptor).st_size
+    if size > READ:
+        return _mapped(descriptor, size)
+    buffer = aligned_bytes(size)
+    content = os.pread(descriptor, size, 0) if hasattr(os, "pread") else _read(descriptor, size)
+    buffer[: len(content)] = np.frombuffer(content, np.uint8)
+    buffer.flags.writeable = False
+    return buffer
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """So many zeros, where arrays may lie."""
+    raw = np.zeros(size + _ALIGNED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNED
+    return raw[start : start + size]
+
+
+def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
+    """A mapping that keeps no descriptor: an index has hundreds of files, a process may have a thousand."""
+    if sys.version_info >= (3, 13):
+        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
+    if native_available() and hasattr(_native, "mapped"):
+        return _native.mapped(descriptor, size)
+    return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    end = begin
+    for name, kind, shape, offset in described:
+        if name in arrays or not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):
+            raise ValueError(f"no array may be called {name!r} and be of type {kind!r}")
+        if not all(type(length) is int and 0 <= length < 1 << 48 for length in shape) or len(shape) > 8:
+            raise ValueError(f"{name!r} cannot have the shape {shape}")
+        dtype = np.dtype(kind)
+        start = begin + offset
+        if type(offset) is not int or start != _up(end):
+            raise ValueError(f"{name!r} cannot begin at {offset}")
+        end = start + dtype.itemsize * math.prod(shape)
+        if end > len(buffer):
+            raise ValueError(f"{name!r} ends at byte {end} of {len(buffer)}")
+        arrays[name] = buffer[start:end].view(dtype).reshape(shape)
+    if end != len(buffer):
+        raise ValueError(f"the arrays end at byte {end} of {len(buffer)}")
+    return arrays
+
+
+def open_npy(directory: Directory, file: str, descriptor: int) -> NDArray[Any]:
+    """The array in a `.npy` file, as the first format had one for each array; errors as of `open_arrays`."""
+    path = directory.path / file
+    try:
+        with os.fdopen(os.dup(descriptor), "rb") as source:
+            source.seek(0)
+            version = np.lib.format.read_magic(source)
+            if version == (1, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(source)
+            else:
+                shape, fortran, dtype = np.lib.format.read_array_header_2_0(source)
+            begin = source.tell()
+        if fortran or not _TYPE.fullmatch(dtype.str):
+            raise ValueError(f"holds {dtype}, where plain numbers or text should be")
+        buffer = file_bytes(descriptor)
+        if begin + dtype.itemsize * math.prod(shape) != len(buffer) or min(shape, default=0) < 0:
+            raise ValueError(f"the shape {shape} does not fit its size")
+        return buffer[begin:].view(dtype).reshape(shape)
+    except _NOT_NPY as error:
+        raise Damaged(f"{path}: not an array ({error})") from error

@@ -1,0 +1,296 @@
+"""From arriving documents and the previous generation to the chunks and documents of the next one.
+
+Arrivals are streamed into a scratch file, and from there into segments, in canonical order: documents by
+their ids, chunks by document and ordinal. Of what the previous generation has, numbers alone are read: where
+each document stands, and which document each chunk is of.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.protocols import Rows
+from stratagraph.store import corpus
+from stratagraph.store.blocks import Block, Records, packed, write_segments
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.corpus import (
+    NAME_BOUNDS,
+    NAMES,
+    StoredCorpus,
+    chunk_record,
+    document_record,
+    halves,
+    ref_key,
+)
+from stratagraph.store.files import Directory
+from stratagraph.store.scratch import Scratch
+from stratagraph.store.segments import planned
+from stratagraph.store.view import Corpus
+
+_AT_ONCE = 256  # texts read at a time
+_Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Segments of chunks or of documents: files that were written, and names of those that stay.
+
+    `slots` say where in all of these the chunks or documents are.
+    """
+
+    files: dict[str, FileEntry]
+    kept: tuple[str, ...]
+    slots: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What the next generation's corpus is made of.
+
+    `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
+    `rows_before` are the chunks that the previous generation has too, ascending in `rows_now`; `arrived`
+    are those of documents that came, ascending.
+    """
+
+    chunks: Written
+    documents: Written
+    chunk_documents: NDArray[np.int32]
+    rows_now: Rows
+    rows_before: Rows
+    arrived: Rows
+
+
+def assemble(
+    directory: Directory,
+    generation: int,
+    scratch: Scratch,
+    before: Corpus | None,
+    of: NDArray[np.integer],
+    *,
+    removed: Collection[str],
+    compact: bool,
+) -> Assembled:
+    """Write the chunks and documents of the next generation that the previous one lacks.
+
+    Parameters
+    ----------
+    directory
+        Of the next generation.
+    scratch
+        Documents that come.
+    before, of
+        The corpus of the previous generation, and the document of each of its chunks.
+    removed
+        Ids of documents that go; they are there.
+    compact
+        Whether everything is written anew.
+    """
+    scratch.seal()
+    order = _ordered(scratch, before, of, removed)
+    chunk_slots = np.full(len(order.chunks), -1, np.int64)
+    document_slots = np.full(len(order.documents), -1, np.int64)
+    stored, chunk_base, document_base = None, None, None
+    earlier_chunks: _Read = _nothing
+    earlier_documents: _Read = _nothing
+    if isinstance(before, StoredCorpus):
+        stored, chunk_base, document_base = before, before.chunk_records, before.document_records
+        chunk_slots[order.chunks_kept] = before.chunk_slots[order.chunks[order.chunks_kept]]
+        document_slots[order.documents_kept] = before.document_slots[order.documents[order.documents_kept]]
+    elif before is not None:
+        before.require_sound()
+        earlier_chunks, earlier_documents = before.records, before.document_records
+    new = np.flatnonzero(chunk_slots < 0)
+    chunks = _Coming(order.chunks[new], order.chunks_kept[new], scratch.read_pieces, earlier_chunks)
+    new = np.flatnonzero(document_slots < 0)
+    documents = _Coming(
+        order.documents[new], order.documents_kept[new], scratch.read_arrived, earlier_documents
+    )
+    with directory.make(corpus.FOLDER) as above, above.make(corpus.CHUNKS) as folder:
+        made = partial(_chunk_segment, chunk_base, chunks)
+        written_chunks = _written(folder, generation, chunk_base, chunk_slots, made, compact)
+    with directory.make(corpus.FOLDER) as above, above.make(corpus.DOCUMENTS) as folder:
+        made = partial(_document_segment, stored, documents)
+        written_documents = _written(folder, generation, document_base, document_slots, made, compact)
+    now, then = _known(scratch, before, order)
+    came = np.flatnonzero(~order.chunks_kept)
+    return Assembled(written_chunks, written_documents, order.chunk_documents, now, then, came)
+
+
+def _nothing(numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+    """What tables of an earlier format have, where there are none."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The documents of the next generation in the order of their ids, and its chunks in theirs.
+
+    Of each its number in the previous generation, where it is `kept`, or in the scratch file.
+    """
+
+    documents: Rows
+    documents_kept: NDArray[np.bool_]
+    chunks: Rows
+    chunks_kept: NDArray[np.bool_]
+    chunk_documents: NDArray[np.int32]
+
+
+def _ordered(
+    scratch: Scratch, before: Corpus | None, of: NDArray[np.integer], removed: Collection[str]
+) -> _Order:
+    """Lay out the next generation; `of` is the document of each chunk of the previous one."""
+    arrived = scratch.arrived()
+    numbers = np.array([number for _, number in arrived], np.int64)
+    count, places, there = _found(before, [name for name, _ in arrived])
+    _, gone, known = _found(before, [each.encode("utf-8", "surrogatepass") for each in removed])
+    stays = np.ones(count, np.bool_)
+    stays[places[there]] = False
+    stays[gone[known]] = False
+    kept = np.flatnonzero(stays)
+    # What came stands before the document that it was found before, or in its place.
+    order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+
+    now = np.full(count, -1, np.int64)
+    now[kept] = place[: len(kept)]
+    arrivals = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    arrivals[numbers] = place[len(kept) :]
+    old = np.flatnonzero(stays[of])
+    pieces = scratch.pieces()
+    pieces = pieces[np.argsort(pieces["ordinal"], kind="stable")]
+    documents = np.concatenate([now[of[old]], arrivals[pieces["document"]]])
+    rows = np.argsort(documents, kind="stable")
+    return _Order(
+        np.concatenate([kept, numbers])[order],
+        order < len(kept),
+        np.concatenate([old, pieces["place"]])[rows],
+        rows < len(old),
+        documents[rows].astype(np.int32),
+    )
+
+
+def _found(before: Corpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
+    """How many documents there are, where some stand or would stand among them, and which are there."""
+    if isinstance(before, StoredCorpus):
+        return len(before.names), *before.names.search(names)
+    known = [] if before is None else [each.encode() for each in before.documents()]
+    places = [bisect_left(known, each) for each in names]
+    there = [known[at : at + 1] == [each] for at, each in zip(places, names, strict=True)]
+    return len(known), np.array(places, np.int64), np.array(there, np.bool_)
+
+
+def _known(scratch: Scratch, before: Corpus | None, order: _Order) -> tuple[Rows, Rows]:
+    """The chunks that the previous generation has too, ascending, and where it has them."""
+    rows = np.where(order.chunks_kept, order.chunks, -1)
+    came = np.flatnonzero(~order.chunks_kept)
+    if before is not None and len(came):
+        ids = scratch.piece_ids()
+        found = before.row_of(ids)
+        places = scratch.pieces()["place"]
+        at = np.searchsorted(places, order.chunks[came]).tolist()
+        rows[came] = [found.get(ids[each], -1) for each in at]
+    now = np.flatnonzero(rows >= 0)
+    return now, rows[now]
+
+
+class _Coming:
+    """What is written anew, by its number: from the scratch file, or from tables of an earlier format."""
+
+    def __init__(self, numbers: Rows, kept: NDArray[np.bool_], arrived: _Read, earlier: _Read) -> None:
+        self._numbers = numbers
+        self._kept = kept
+        self._arrived = arrived
+        self._earlier = earlier
+
+    def read(self, coming: Rows) -> Iterator[tuple[Any, ...]]:
+        """The fields of each, of few at a time."""
+        for start in range(0, len(coming), _AT_ONCE):
+            some = coming[start : start + _AT_ONCE]
+            numbers, kept = self._numbers[some], self._kept[some]
+            old, new = (iter(read(numbers[of].tolist())) for read, of in self._sources(kept))
+            yield from (next(old if known else new) for known in kept.tolist())
+
+    def _sources(self, kept: NDArray[np.bool_]) -> tuple[tuple[_Read, NDArray[np.bool_]], ...]:
+        return (self._earlier, kept), (self._arrived, ~kept)
+
+
+def _written(
+    directory: Directory,
+    generation: int,
+    base: Records | None,
+    slots: Rows,
+    arrays: Callable[[Rows, Rows], dict[str, NDArray[Any]]],
+    compact: bool,
+) -> Written:
+    """Write those whose slots in `base` are -1; `arrays` makes those of a segment."""
+    before = 0 if base is None else len(base)
+    coming = np.flatnonzero(slots < 0)
+    slots[coming] = before + np.arange(len(coming))
+    used = np.zeros(before + len(coming), np.bool_)
+    used[slots] = True
+    plan = planned(
+        [] if base is None else base.sizes,
+        used,
+        np.arange(len(coming)),
+        fewest=corpus.FEWEST,
+        compact=compact,
+    )
+    files = write_segments(directory, generation, plan, arrays, before)
+    kept = () if base is None else tuple(base.files[number] for number in plan.kept)
+    return Written(files, kept, plan.slots[slots].astype(np.uint32))
+
+
+def _chunk_segment(base: Records | None, coming: _Coming, old: Rows, new: Rows) -> dict[str, NDArray[Any]]:
+    """The arrays of a segment of chunks."""
+    ids: list[str] = []
+    refs: list[int] = []
+    noted: list[bool] = []
+
+    def content() -> Iterator[Block | bytes]:
+        if base is not None:
+            yield from base.content(old, corpus.BLOCK)
+        for identity, ordinal, start, end, text, metadata, ref in coming.read(new):
+            ids.append(identity)
+            refs.append(ref_key(ref))
+            noted.append(metadata != "{}")
+            yield chunk_record(text, ordinal, start, end, ref, metadata)
+
+    found = packed(content(), corpus.BLOCK)
+    heads, tails = halves(ids)
+    columns: dict[str, NDArray[Any]] = {
+        "ids": heads,
+        "tails": tails,
+        "refs": np.array(refs, np.uint64),
+        "noted": np.array(noted, np.bool_),
+    }
+    if base is not None:
+        columns = {name: np.concatenate([base.values(name, old), each]) for name, each in columns.items()}
+    return found | columns
+
+
+def _document_segment(
+    base: StoredCorpus | None, coming: _Coming, old: Rows, new: Rows
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a segment of documents."""
+    names = [] if base is None else base.names.of_slots(old)
+
+    def content() -> Iterator[Block | bytes]:
+        if base is not None:
+            yield from base.document_records.content(old, corpus.BLOCK)
+        for identity, digest, metadata in coming.read(new):
+            names.append(identity.encode())
+            yield document_record(digest, metadata)
+
+    found = packed(content(), corpus.BLOCK)
+    return found | {
+        NAMES: np.frombuffer(b"".join(names), np.uint8),
+        NAME_BOUNDS: np.cumsum([0, *map(len, names)], dtype=np.int64),
+    }

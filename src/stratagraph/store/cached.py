@@ -1,0 +1,162 @@
+"""An index behind a URL, served from a folder of its own on the local disk.
+
+The folder is an index folder like any other, but that its generations come from the URL. So all that reads a
+folder reads it; whoever would change it is refused by the file `origin`, which names the URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from stratagraph.errors import Damaged, Locked, NotAnIndex, StoreError
+from stratagraph.store.checksums import Check, as_check, problem
+from stratagraph.store.copying import keep_known_calls, take_over
+from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
+from stratagraph.store.layout import ORIGIN, Layout, made_layout
+from stratagraph.store.lock import WriterLock
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.remote import Remote, shown
+
+_RACES = 20  # how often a writer may replace the generation that is being fetched
+_WAIT = 600.0  # seconds that another process may take to fetch into the same folder
+
+
+class CachedFolder(IndexFolder):
+    """The cache of an index behind a URL; made by `at`."""
+
+    def __init__(self, remote: Remote, layout: Layout, *, private: bool, check: Check) -> None:
+        super().__init__(layout, private=private, check=check)
+        self._remote = remote
+
+    @classmethod
+    def at(cls, url: str, cache_dir: Path | None, check: Check = DEFAULT_CHECK) -> Self:
+        """Fetch what is published at a URL, unless the cache has it, and open that.
+
+        Parameters
+        ----------
+        cache_dir
+            A folder for caches, of this URL and of others; None: a private temporary one, gone when the
+            object is closed or forgotten.
+
+        Raises
+        ------
+        NotAnIndex, FormatTooNew, Damaged
+            If the URL holds no index that this version can read, or what arrived is not what was written.
+        RemoteError
+            If the storage refuses, or does not answer.
+        """
+        as_check(check)
+        remote = Remote.at(url)
+        remote.current()  # before a folder is made for it
+        private = cache_dir is None
+        name = hashlib.sha256(url.rstrip("/").encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        path = Path(tempfile.mkdtemp(prefix="stratagraph-")) if cache_dir is None else cache_dir / name
+        folder = cls(remote, made_layout(path), private=private, check=check)
+        try:
+            folder._mark(shown(url))
+            folder.refresh()
+        except BaseException:
+            folder.close()
+            raise
+        return folder._opened()
+
+    @property
+    def url(self) -> str:
+        """The URL, without a password."""
+        return self._remote.url
+
+    def refresh(self) -> None:
+        """Fetch what is published now, unless the cache has it already.
+
+        Raises
+        ------
+        Damaged
+            If what arrives is not what was written; what was fetched before stays.
+        RemoteError
+            If the storage refuses, or does not answer.
+        """
+        self._require_open()
+        for _ in range(_RACES):
+            number = self._remote.current()
+            try:
+                manifest = self._remote.manifest(number)
+                if not self._holds(manifest):
+                    self._fetch(manifest)
+                return
+            except FileNotFoundError as error:
+                if self._remote.current() == number:
+                    raise Damaged(f"{self.url}: {error} is missing; copy the index there again") from error
+            except Damaged as error:
+                if self._remote.current() == number:
+                    raise Damaged(
+                        f"{self.url}: {error}; if it is so again, copy the index there anew"
+                    ) from error
+        raise StoreError(f"{self.url}: generations are replaced faster than they can be fetched")
+
+    def publish_to(self, url: str) -> None:
+        """As of any folder; onto itself, nothing is copied."""
+        if Remote.at(url).url != self.url:
+            super().publish_to(url)
+
+    def _mark(self, url: str) -> None:
+        root = self._layout.root
+        if root.holds_file(ORIGIN):
+            return
+        if self._layout.current():
+            raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
+        root.write_once(ORIGIN, f"{url}\n".encode())
+
+    def _holds(self, manifest: Manifest) -> bool:
+        """Whether the cache has a generation, and its files as far as they are looked at."""
+        number = self._layout.current()
+        if number == 0:
+            return False
+        try:
+            with self._layout.generation(number) as directory:
+                own = Manifest.read(directory, number)
+                if replace(own, generation=manifest.generation).to_json() != manifest.to_json():
+                    return False
+                for name, entry in own.files.items():
+                    with directory.holding(name) as (holder, file), holder.reader(file) as opened:
+                        if problem(opened.fileno(), entry, self._check):
+                            return False
+        except (FileNotFoundError, Damaged):
+            return False
+        return True
+
+    def _fetch(self, manifest: Manifest) -> None:
+        with self._writing():
+            if self._holds(manifest):  # another process has fetched it meanwhile
+                return
+            self._layout.sweep()
+            take_over(
+                self._layout,
+                manifest,
+                self._remote.files(manifest),
+                lambda partial: keep_known_calls(partial, manifest, self._layout),
+            )
+            self._layout.sweep()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The lock of the folder; whoever else fetches into it is waited for."""
+        deadline = time.monotonic() + _WAIT
+        lock = WriterLock(self._layout.root, "fetch")
+        while True:
+            try:
+                lock.__enter__()
+                break
+            except Locked:
+                if time.monotonic() > deadline:
+                    raise
+        try:
+            yield
+        finally:
+            lock.__exit__(None, None, None)

@@ -1,0 +1,349 @@
+"""The cache of model calls: answers by the content of the question, with the chunks they were made from."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import sqlite3
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from stratagraph._locks import Lock
+from stratagraph.errors import FormatTooNew, StoreError
+from stratagraph.store.database import (
+    Database,
+    batches,
+    connect_frozen,
+    connect_shared,
+    marks,
+    named_errors,
+    remove_database,
+    require_plain,
+    require_schema,
+    require_sound,
+    schema_of,
+)
+from stratagraph.store.files import Directory
+from stratagraph.store.layout import CALLS
+from stratagraph.store.lock import now
+
+APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
+VERSION = 2
+PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, answer TEXT NOT NULL,
+    task TEXT NOT NULL, model TEXT NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS call_sources (
+    number INTEGER NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (number, chunk)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS calls_by_chunk ON call_sources (chunk);
+CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
+"""
+_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (number INTEGER PRIMARY KEY, checksum BLOB NOT NULL);"
+_EXPECTED = {1: schema_of(_SCHEMA), 2: schema_of(_SCHEMA + _CHECKSUMS)}
+"""The tables of each version; the first kept no checksums."""
+_GET = "SELECT answer FROM calls WHERE key = ?"
+_GET_CHECKED = "SELECT answer, checksum FROM calls LEFT JOIN checksums USING (number) WHERE key = ?"
+_PUT = """
+INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
+RETURNING number
+"""
+
+
+class SqliteCalls:
+    """Answers of models, kept in one SQLite file that threads and processes may share.
+
+    The file is made by the first `put`, and opened by the first `get` that finds it. An answer is safe
+    from a killed process as soon as `put` returns. Where the file cannot be written (a read-only
+    folder) what it holds is used and nothing is added; one warning says so.
+
+    Each answer has a checksum. One that is not as it was stored counts as not there, so that the model is
+    asked again; a warning says so once. What the first version of the file holds has none, and is believed.
+
+    Parameters
+    ----------
+    path
+        The file; its folder is created if need be.
+    folder
+        The index folder whose own cache this is. Then the file must be a plain one that only this folder
+        has, and the folder must be where it was.
+
+    Raises
+    ------
+    StoreError
+        On first use, if the file is something else than a cache of calls.
+    OSError
+        From `put`, on a full disk.
+    """
+
+    def __init__(self, path: Path | str, *, folder: Directory | None = None) -> None:
+        self.path = Path(path)
+        self._folder = folder
+        self._database: Database | None = None
+        self._read_only = False
+        self._has_checksums = False
+        self._warned = False
+        self._opening = Lock()
+
+    @classmethod
+    def of(cls, folder: Directory) -> SqliteCalls:
+        """The cache of an index folder."""
+        return cls(folder.path / CALLS, folder=folder)
+
+    def exists(self) -> bool:
+        """Whether anything was ever stored."""
+        return self.path.exists() if self._folder is None else self._folder.status(CALLS) is not None
+
+    def get(self, key: str) -> str | None:
+        """The answer stored under the key, if it is as it was stored."""
+        database = self._open(create=False)
+        if database is None:
+            return None
+        found = database.rows(_GET_CHECKED if self._has_checksums else _GET, (key,))
+        if not found:
+            return None
+        answer, checksum = (*found[0], None)[:2]
+        if checksum is not None and checksum != _checksum(key, answer):
+            self._warn_of_damage()
+            return None
+        return str(answer)
+
+    def _warn_of_damage(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self.path}: a stored answer is not as it was written, and is asked for again; verify() "
+                "lists all of them",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
+        """Store an answer. `sources` are the chunks whose text went into the question.
+
+        An answer that is stored twice is replaced, and keeps the sources of both.
+        """
+        database = self._open(create=True)
+        if database is None:
+            return
+        with database.transaction() as connection:
+            number = connection.execute(_PUT, (key, answer, task, model, now())).fetchone()[0]
+            connection.execute(
+                "INSERT OR REPLACE INTO checksums VALUES (?, ?)", (number, _checksum(key, answer))
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO call_sources VALUES (?, ?)", ((number, chunk) for chunk in sources)
+            )
+
+    def purge(self, chunks: Iterable[str]) -> int:
+        """Remove every call that one of these chunks went into, without a trace in the file.
+
+        `secure_delete` alone is not enough: when SQLite splits and merges pages it leaves stale copies
+        of records in their unused parts. So the file is rewritten too, and its log emptied.
+
+        Returns
+        -------
+        Number of calls removed.
+
+        Raises
+        ------
+        StoreError, OSError
+            If another process is reading, or the disk is full: what is left can be done by calling again.
+        """
+        database = self._open(create=False)
+        if database is None:
+            return 0
+        if self._read_only:
+            raise StoreError(f"{self.path}: deleted chunks cannot be purged from a file opened read-only")
+        with database.use() as connection:
+            require_sound(connection, self.path)
+        removed = 0
+        for batch in batches(chunks):
+            with database.transaction() as connection:
+                removed += _remove(connection, batch)
+        self._rewrite(database)
+        return removed
+
+    def _rewrite(self, database: Database) -> None:
+        """Leave nothing of what was deleted; `unswept` makes sure that a crash does not skip this."""
+        with database.use() as connection:
+            usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+            connection.execute(f"PRAGMA busy_timeout = {int(PURGE_PATIENCE * 1000)}")
+            try:
+                if connection.execute("SELECT 1 FROM unswept").fetchone():
+                    connection.execute("VACUUM")
+                    connection.execute("DELETE FROM unswept")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {usual}")
+        if busy:
+            raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
+
+    def chunks(self) -> list[str]:
+        """The chunks that went into any call."""
+        database = self._open(create=False)
+        if database is None:
+            return []
+        with database.use() as connection:
+            require_sound(connection, self.path)
+        return [row[0] for row in database.rows("SELECT DISTINCT chunk FROM call_sources")]
+
+    def copy_to(self, folder: Directory) -> None:
+        """Make the cache of another folder hold what this one holds now, whoever uses either meanwhile.
+
+        Raises
+        ------
+        StoreError
+            If the other file is something else than a cache of calls, or is kept busy.
+        OSError
+            On a full disk; what the other file held stays.
+        """
+        own = SqliteCalls(self.path, folder=self._folder)  # nobody who uses this object waits for the copy
+        try:
+            database = own._open(create=False)
+            if database is None:
+                remove_database(folder, CALLS)
+                return
+            path = folder.path / CALLS
+            require_plain(folder, CALLS)
+            with (
+                database.use() as source,
+                named_errors(path),
+                closing(_connect_writable(path)) as target,
+            ):
+                source.backup(target)
+        finally:
+            own.close()
+
+    def check(self) -> list[str]:
+        """What is wrong: by SQLite's own integrity check, and answers that are not as they were stored."""
+        try:
+            database = self._open(create=False)
+            if database is None:
+                return []
+            found = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
+            if not found and self._has_checksums:
+                found = list(_altered(database))
+        except (StoreError, OSError) as error:
+            return [str(error)]
+        return [f"{self.path.name}: {problem}" for problem in found]
+
+    def close(self) -> None:
+        """Close the file; using it again opens it again."""
+        with self._opening:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _open(self, *, create: bool) -> Database | None:
+        database = self._database
+        if database is None:
+            with self._opening:
+                if self._database is None and (create or self.exists()):
+                    self._database = self._connect()
+                database = self._database
+        return None if create and self._read_only else database
+
+    def _connect(self) -> Database | None:
+        if self._folder is not None:
+            require_plain(self._folder, CALLS)
+        try:
+            if self._folder is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            database = Database(self.path, partial(_connect_writable, self.path), reopen=True)
+            self._has_checksums = True
+            return database
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+        self._read_only = True
+        warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
+        if not self.exists():
+            return None
+        database = Database(self.path, partial(_connect_frozen, self.path), reopen=False)
+        self._has_checksums = database.rows("PRAGMA user_version")[0][0] > 1
+        return database
+
+
+def _connect_frozen(path: Path) -> sqlite3.Connection:
+    connection = connect_frozen(path)
+    try:
+        with named_errors(path):
+            _require_cache(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect_writable(path: Path) -> sqlite3.Connection:
+    """Open the cache and make its tables, unless the file is something else (then it stays as it is)."""
+    if path.exists():
+        with named_errors(path), closing(sqlite3.connect(path)) as probe:
+            _require_cache(probe, path)
+    connection = connect_shared(path)
+    with named_errors(path):
+        try:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            if (
+                application != APPLICATION
+                or connection.execute("PRAGMA user_version").fetchone()[0] < VERSION
+            ):
+                connection.executescript(
+                    f"BEGIN IMMEDIATE; {_SCHEMA} {_CHECKSUMS} PRAGMA application_id = {APPLICATION};"
+                    f"PRAGMA user_version = {VERSION}; COMMIT;"
+                )
+            require_schema(connection, path, _EXPECTED[VERSION])
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
+    application = probe.execute("PRAGMA application_id").fetchone()[0]
+    tables = probe.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION and (application or tables):
+        raise StoreError(f"{path} is an SQLite file of something else, not a cache of model calls")
+    version = probe.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise FormatTooNew(f"{path}: a cache of format {version}; this version reads up to {VERSION}")
+    if application == APPLICATION:
+        require_schema(probe, path, _EXPECTED.get(version, _EXPECTED[VERSION]))
+
+
+def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
+    numbers = [
+        row[0]
+        for row in connection.execute(
+            f"SELECT DISTINCT number FROM call_sources WHERE chunk IN ({marks(len(chunks))})", chunks
+        )
+    ]
+    for batch in batches(numbers):
+        connection.execute(f"DELETE FROM calls WHERE number IN ({marks(len(batch))})", batch)
+        connection.execute(f"DELETE FROM call_sources WHERE number IN ({marks(len(batch))})", batch)
+        connection.execute(f"DELETE FROM checksums WHERE number IN ({marks(len(batch))})", batch)
+    if numbers:
+        connection.execute("INSERT OR IGNORE INTO unswept VALUES (1)")
+    return len(numbers)
+
+
+def _checksum(key: str, answer: str) -> bytes:
+    """Of an answer and the question that it belongs to: a damaged index may lead to another question's."""
+    return hashlib.blake2b(f"{key}\0{answer}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _altered(database: Database) -> Iterator[str]:
+    """The answers that are not as they were stored, in a line each."""
+    with database.use() as connection:
+        sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
+        for number, task, key, answer, checksum in connection.execute(sql):
+            if checksum != _checksum(str(key), str(answer)):
+                yield f"answer {number} (of {task}) is not as it was stored; it will be asked for again"

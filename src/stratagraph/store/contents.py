@@ -1,0 +1,482 @@
+"""The files of a generation: which arrays are in them, opening them, and what their numbers must obey."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged
+from stratagraph.store import corpus, node_records, pool
+from stratagraph.store.arrays import SUFFIX, Arrays, Layers, open_arrays, open_npy
+from stratagraph.store.blocks import Columns, Records, misfit
+from stratagraph.store.checksums import Check, problem
+from stratagraph.store.corpus import (
+    CHUNK_COLUMNS,
+    CHUNK_SLOTS,
+    DOCUMENT_COLUMNS,
+    DOCUMENT_SLOTS,
+    StoredCorpus,
+)
+from stratagraph.store.external import ExternalPool
+from stratagraph.store.files import Directory, naming
+from stratagraph.store.layout import CORPUS
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.patches import Patched
+from stratagraph.store.pieces import Pieces, of_files
+from stratagraph.store.pool import Pool
+from stratagraph.store.rows import TableRows
+from stratagraph.store.segments import segment_order
+from stratagraph.store.view import INDICES, INDPTR
+
+CHUNK_ARRAYS = "chunks.arrays"
+DOCUMENTS = "documents"
+"""Name of the array with the place of each chunk's document in the sorted document ids."""
+VECTOR_ARRAYS = "vectors.arrays"
+VECTORS = "vectors"
+PARTS = "parts"
+NUMBERS = "numbers"
+"""Folder of arrays of numbers of rows, and of measures: nothing of what a row says; others are in `PARTS`."""
+PATCHES = "patches"
+"""Folder of what makes the arrays of a part of those of an earlier generation."""
+SLOTS = "slots"
+VECTOR_SLOTS = "vectors.slots"
+"""Name of the array with the slot of each chunk's vector."""
+
+LOOKED_INTO = 32
+"""Segments of a folder that are held against their checksums where not everything is."""
+PIECES_LOOKED_INTO = 8
+"""Likewise of pieces: they are larger."""
+_ROWS = 1 << 16  # vectors looked at at a time
+_LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
+_PART = re.compile(rf"(?:({PATCHES})/)?({PARTS}|{NUMBERS})/([^/]+){re.escape(SUFFIX)}")
+_PIECE = re.compile(rf"{PARTS}/([^/]+)/([^/]+\.piece)")
+_OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?)(?:{re.escape(SUFFIX)}|/[^/]+)?")
+_SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
+_VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
+_NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
+_TEXTS = re.compile(rf"{corpus.FOLDER}/({corpus.CHUNKS}|{corpus.DOCUMENTS})/([^/]+)")
+_CORPUS_COLUMNS = {corpus.CHUNKS: CHUNK_COLUMNS, corpus.DOCUMENTS: DOCUMENT_COLUMNS}
+# The first format had a file for each array.
+_NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
+_NPY_CORPUS = {"arrays/vectors.npy": VECTORS, "arrays/chunk_documents.npy": DOCUMENTS}
+
+
+def part_file(part: str, folder: str = PARTS) -> str:
+    """Path of a part's arrays in its generation: of those in `PARTS`, or in `NUMBERS`."""
+    return f"{folder}/{part}{SUFFIX}"
+
+
+def patch_file(part: str, folder: str) -> str:
+    """Path of the patch of these arrays."""
+    return f"{PATCHES}/{part_file(part, folder)}"
+
+
+def slots_file(part: str) -> str:
+    """Path of the slots of a part's vectors in its generation."""
+    return f"{SLOTS}/{part}{SUFFIX}"
+
+
+def pieces_folder(part: str) -> str:
+    """The folder of the pieces of a part's arrays in `PARTS`, where these are large."""
+    return f"{PARTS}/{part}"
+
+
+def part_of(file: str) -> str:
+    """The part of which a file has arrays, whose files are understood together; else the file itself."""
+    return found[1] if (found := _OF_PART.fullmatch(file)) else file
+
+
+Named = dict[str, NDArray[Any]]
+Group = tuple[str, str]
+"""A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""
+
+
+class Opened(NamedTuple):
+    """The arrays of a file, and what tells it from others: device, number, size and time of writing."""
+
+    arrays: Named
+    identity: tuple[int, ...]
+
+
+@dataclass
+class Contents:
+    """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
+
+    `slots` are those of a part's vectors; `vectors`, `nodes` and `texts` (of chunks and of documents) the
+    segments by their files' names; `groups` the arrays of parts as they are in their files, `pieces` those
+    files that are in pieces, `patched` the patches. `opened` are the files of segments by their paths; those
+    that are `known` to be open already, since a generation before has them too, are not opened again.
+    """
+
+    corpus: Named = field(default_factory=dict)
+    parts: defaultdict[str, Arrays] = field(default_factory=lambda: defaultdict(dict))
+    groups: dict[Group, Arrays] = field(default_factory=dict)
+    patched: dict[Group, Named] = field(default_factory=dict)
+    slots: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
+    vectors: dict[str, Named] = field(default_factory=dict)
+    nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
+    texts: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
+    files: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    opened: dict[str, Opened] = field(default_factory=dict)
+    known: Mapping[str, Opened] = field(default_factory=dict)
+    pieces: Mapping[str, Pieces] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Manifest, known: Mapping[str, Opened] = MappingProxyType({})) -> Contents:
+        """Before files are taken."""
+        sizes = {file: entry.bytes for file, entry in manifest.files.items()}
+        return cls(pieces=of_files(sizes, _PIECE), known=known)
+
+    def took_known(self, holder: Directory, file: str) -> bool:
+        """Take the arrays of a file that is open already, if that is what lies in its directory."""
+        if file not in self.known:
+            return False
+        found = holder.status(file.rpartition("/")[2])
+        if found is None or _identity(found) != self.known[file].identity:
+            return False
+        self.opened[file] = self.known[file]
+        return self._took_segment(file, lambda: self.known[file].arrays)
+
+    def take(self, directory: Directory, file: str, descriptor: int) -> None:
+        """Open the arrays in a file of the generation; `settle` comes when all are open."""
+        if file.endswith(SUFFIX) and self._took_segment(
+            file, lambda: self._open(directory, file, descriptor)
+        ):
+            return
+        if found := _NPY_PART.fullmatch(file):
+            part, name = found.groups()
+            self._add((part, PARTS), {name: open_npy(directory, file, descriptor)}, file)
+        elif file in _NPY_CORPUS:
+            self._take_corpus({_NPY_CORPUS[file]: open_npy(directory, file, descriptor)}, file)
+        elif found := _PIECE.fullmatch(file):
+            self.pieces[found[1]].put(found[2], descriptor)
+        elif found := _PART.fullmatch(file):
+            patch, folder, part = found.groups()
+            arrays = open_arrays(directory, file, descriptor)
+            if patch:
+                self.patched[part, folder] = arrays
+            else:
+                self._add((part, folder), arrays, file)
+        elif file.endswith(SUFFIX):
+            self._take_corpus(open_arrays(directory, file, descriptor), file)
+
+    def _open(self, directory: Directory, file: str, descriptor: int) -> Named:
+        arrays = open_arrays(directory, file, descriptor)
+        self.opened[file] = Opened(arrays, _identity(os.fstat(descriptor)))
+        return arrays
+
+    def _take_corpus(self, arrays: Named, file: str) -> None:
+        self.corpus.update(arrays)
+        self.files.update({(None, name): file for name in arrays})
+
+    def _add(self, group: Group, arrays: Named, file: str) -> None:
+        self.groups[group] = {**self.groups.get(group, {}), **arrays}
+        self.files.update({(group[0], name): file for name in arrays})
+
+    def settle(self) -> Iterator[str]:
+        """Put together the arrays of each part; what is wrong with pieces and patches, their names first."""
+        for part, pieces in self.pieces.items():
+            if pieces.wrong is not None:
+                yield f"{pieces_folder(part)}: {pieces.wrong}"
+            elif (part, PARTS) in self.groups:
+                yield f"{pieces_folder(part)}: there is {part_file(part)} beside these pieces"
+            elif pieces.complete:
+                yield from self._take_pieces(part, pieces)
+        layers: defaultdict[str, list[Arrays]] = defaultdict(list)
+        for group, before in self.groups.items():
+            part, folder = group
+            arrays = before
+            if group in self.patched:
+                file = patch_file(part, folder)
+                try:
+                    arrays = Patched(before, self.patched[group])
+                except (ValueError, TypeError, LookupError, RecursionError) as error:
+                    yield f"{file}: cannot be applied to {part_file(part, folder)} ({error})"
+                    continue
+                self.files.update({(part, name): file for name in arrays})
+            layers[part].append(arrays)
+        for part, folder in self.patched.keys() - self.groups.keys():
+            yield f"{patch_file(part, folder)}: there is no {part_file(part, folder)}"
+        for part, found in layers.items():
+            self.parts[part] = found[0] if len(found) == 1 else Layers(*found)
+
+    def _take_pieces(self, part: str, pieces: Pieces) -> Iterator[str]:
+        try:
+            arrays = pieces.arrays(Path(pieces_folder(part)))
+        except Damaged as error:
+            yield str(error)
+            return
+        self._add((part, PARTS), arrays, pieces_folder(part))
+
+    def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
+        """Take the file if it is a segment, or has the slots of a part."""
+        if found := _VECTORS.fullmatch(file):
+            self.vectors[found[1]] = arrays()
+        elif found := _NODES.fullmatch(file):
+            self.nodes[found[1]][found[2]] = arrays()
+        elif found := _TEXTS.fullmatch(file):
+            self.texts[found[1]][found[2]] = arrays()
+        elif found := _SLOTS.fullmatch(file):
+            self.slots[found[1]] = arrays()
+        else:
+            return False
+        return True
+
+    def pool(self, dimension: int, rows: TableRows | None) -> Pool | None:
+        """The vectors, in `rows` if they are not in the folder; None in a folder of an earlier format."""
+        if VECTOR_SLOTS not in self.corpus:
+            return None
+        files = sorted(self.vectors, key=segment_order)
+        if rows is not None:
+            return ExternalPool(files, [self.vectors[file] for file in files], rows)
+        return Pool(files, [self.vectors[file] for file in files], dimension)
+
+    def records(self, part: str) -> Records | None:
+        """The records of a part; None in a folder of an earlier format."""
+        if node_records.SLOTS not in self.parts[part]:
+            return None
+        return _records(node_records.label(part), self.nodes[part], node_records.COLUMNS)
+
+    def stored_corpus(self, path: Path) -> StoredCorpus | None:
+        """Chunks and documents; None in a folder of an earlier format. `path` is that of the generation."""
+        if CHUNK_SLOTS not in self.corpus or DOCUMENT_SLOTS not in self.corpus:
+            return None
+        chunks, documents = (
+            _records(str(path / corpus.FOLDER / folder), self.texts[folder], columns)
+            for folder, columns in _CORPUS_COLUMNS.items()
+        )
+        slots = self.corpus[CHUNK_SLOTS], self.corpus[DOCUMENT_SLOTS]
+        return StoredCorpus(path, chunks, slots[0], documents, slots[1], self.corpus[DOCUMENTS])
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _records(name: str, segments: Mapping[str, Named], columns: Columns) -> Records:
+    files = sorted(segments, key=segment_order)
+    return Records(name, files, [segments[file] for file in files], columns)
+
+
+@contextmanager
+def opened(directory: Directory, file: str) -> Iterator[int]:
+    """The descriptor of a file of a generation, by its path in it."""
+    with directory.holding(file) as (holder, name):
+        descriptor = holder.descriptor(name)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
+    """Opens the directory that a file of a generation is in, each of them once."""
+    with ExitStack() as held:
+        folders: dict[str, Directory] = {"": directory}
+
+        def folder(path: str) -> Directory:
+            if path not in folders:
+                above, _, name = path.rpartition("/")
+                folders[path] = held.enter_context(folder(above).directory(name))
+            return folders[path]
+
+        yield lambda file: folder(file.rpartition("/")[0])
+
+
+def _looked_into(files: Iterable[str]) -> set[str]:
+    """The files that a check of less than everything looks into: of many segments in a folder, some."""
+    folders: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        several = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS, _PIECE))
+        folders[file.rpartition("/")[0] if several else ""].append(file)
+    found: set[str] = set()
+    for folder, within in folders.items():
+        most = PIECES_LOOKED_INTO if _PIECE.fullmatch(within[0]) else LOOKED_INTO
+        found.update(random.sample(within, most) if folder and len(within) > most else within)
+    return found
+
+
+def open_contents(
+    directory: Directory, manifest: Manifest, check: Check, known: Mapping[str, Opened] = MappingProxyType({})
+) -> Contents:
+    """Check the files of a generation as far as `check` says, and open their arrays.
+
+    Segments that are `known`, by their paths, were checked when they were opened in a generation before.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing.
+    Damaged
+        If one is not as it was written, or holds numbers that cannot be.
+    """
+    contents = Contents.of(manifest, {} if check == "full" else known)
+    looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
+    with _folders(directory) as folder:
+        for file, entry in manifest.files.items():
+            holder = folder(file)
+            if contents.took_known(holder, file):
+                continue
+            descriptor = holder.descriptor(file.rpartition("/")[2])
+            try:
+                if wrong := problem(descriptor, entry, check if file in looked_into else None):
+                    raise Damaged(f"{directory.path / file}: {wrong}")
+                with naming(directory.path, file):  # a mapping holds a descriptor
+                    contents.take(directory, file, descriptor)
+            finally:
+                os.close(descriptor)
+    for wrong in chain(contents.settle(), meanings(contents, manifest)):
+        raise Damaged(f"{directory.path / wrong}")
+    return contents
+
+
+def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
+    """What is wrong with the arrays that the store itself reads, each with its file's name first."""
+    folders = Counter(file.rpartition("/")[0] for file in manifest.files)
+    yield from _segments(contents, manifest, folders)
+    yield from _texts(contents, manifest, folders)
+    yield from _corpus(contents, manifest, folders)
+    for name, nodes in manifest.nodes.items():
+        yield from _sources(contents, name, nodes, manifest.chunks)
+
+
+def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
+    """What is wrong with segments, and with what says where in them something is."""
+    for file, arrays in contents.vectors.items():
+        halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
+        if manifest.vectors:
+            if hashes is None or hashes.dtype != np.uint64 or hashes.ndim != 1 or halves is not None:
+                yield f"{pool.FOLDER}/{file}: does not hold hashes of vectors, and nothing else"
+        elif halves is None or halves.dtype != np.float16 or halves.shape[1:] != (manifest.dimension,):
+            yield f"{pool.FOLDER}/{file}: holds no vectors of {manifest.dimension} float16"
+        elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
+            yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"
+        yield from _order(f"{pool.FOLDER}/{file}", file)
+    vectors = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
+    for part, slots in contents.slots.items():
+        for name, array in slots.items():
+            if array.dtype != np.uint32 or array.ndim != 1 or not _within(array, vectors):
+                yield f"{slots_file(part)}: {name} points at vectors beyond the {vectors} that exist"
+    for part, nodes in manifest.nodes.items():
+        for file, arrays in contents.nodes[part].items():
+            if wrong := misfit(arrays, node_records.COLUMNS):
+                yield f"{node_records.FOLDER}/{part}/{file}: {wrong}"
+            yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
+        records = _count(contents.nodes[part], "lengths", folders[f"{node_records.FOLDER}/{part}"])
+        places = contents.parts[part].get(node_records.SLOTS)
+        if places is not None and (
+            places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
+        ):
+            file = contents.files[part, node_records.SLOTS]
+            yield f"{file}: does not say which of {records} records its {nodes} nodes are"
+
+
+def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
+    """What is wrong with the texts of chunks and documents, and with what says where they are."""
+    own = {
+        corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
+        corpus.DOCUMENTS: (contents.corpus.get(DOCUMENT_SLOTS), manifest.documents),
+    }
+    if CORPUS in manifest.files and all(slots is None for slots, _ in own.values()):
+        return  # an earlier format
+    for kind, (slots, size) in own.items():
+        folder = f"{corpus.FOLDER}/{kind}"
+        for file, arrays in contents.texts[kind].items():
+            wrong = misfit(arrays, _CORPUS_COLUMNS[kind])
+            if wrong is None and kind == corpus.DOCUMENTS:
+                wrong = corpus.names_misfit(arrays)
+            if wrong is not None:
+                yield f"{folder}/{file}: {wrong}"
+            yield from _order(f"{folder}/{file}", file)
+        count = _count(contents.texts[kind], "lengths", folders[folder])
+        if slots is None or slots.dtype != np.uint32 or slots.shape != (size,) or not _within(slots, count):
+            yield f"{CHUNK_ARRAYS}: does not say which of {count} records its {size} {kind} are"
+
+
+def _count(segments: Mapping[str, Named], array: str, files: int) -> int:
+    """How many things are in the segments of a folder with so many files.
+
+    As many as can be if some could not be opened.
+    """
+    if files != len(segments):
+        return 1 << 32
+    return sum(len(arrays.get(array, ())) for arrays in segments.values())
+
+
+def _order(path: str, file: str) -> Iterator[str]:
+    try:
+        segment_order(file)
+    except ValueError as error:
+        yield f"{path}: {error}"
+
+
+def _corpus(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
+    vectors, documents = contents.corpus.get(VECTORS), contents.corpus.get(DOCUMENTS)
+    shape = (manifest.chunks, manifest.dimension)
+    slots = contents.corpus.get(VECTOR_SLOTS)
+    if slots is not None:
+        count = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
+        if slots.dtype != np.uint32 or slots.shape != shape[:1] or not _within(slots, count):
+            yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
+    elif vectors is None:
+        file = VECTOR_ARRAYS if VECTOR_ARRAYS in manifest.files else CHUNK_ARRAYS
+        yield f"{file}: holds no {VECTORS}"
+    elif vectors.shape != shape or vectors.dtype != np.float32:
+        file = contents.files[None, VECTORS]
+        yield f"{file}: shape {vectors.shape} of {vectors.dtype}, not {shape} of float32"
+    if documents is None:
+        yield f"{CHUNK_ARRAYS}: holds no {DOCUMENTS}"
+    elif (
+        documents.shape != shape[:1]
+        or documents.dtype != np.int32
+        or not _within(documents, manifest.documents)
+    ):
+        file = contents.files[None, DOCUMENTS]
+        yield f"{file}: does not give each chunk one of {manifest.documents} documents"
+
+
+def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator[str]:
+    arrays = contents.parts[part]
+    indptr, indices = arrays.get(INDPTR), arrays.get(INDICES)
+    if indptr is None or indices is None:
+        yield f"{part_file(part)}: holds no sources of its nodes"
+        return
+    if (
+        indptr.shape != (nodes + 1,)
+        or indptr.dtype != np.int64
+        or int(indptr[0]) != 0
+        or indices.shape != (int(indptr[-1]),)
+        or (indptr[1:] < indptr[:-1]).any()  # a difference may overflow
+    ):
+        yield f"{contents.files[part, INDPTR]}: does not divide the sources among {nodes} nodes"
+    if indices.dtype not in (np.int32, np.int64) or not _within(indices, chunks):
+        yield f"{contents.files[part, INDICES]}: points at chunks beyond the {chunks} that exist"
+
+
+def infinite(arrays: Arrays) -> Iterator[str]:
+    """Names of arrays of vectors that hold something else than numbers, or what no unit vector holds."""
+    for name in arrays:
+        if name.endswith(VECTORS) and arrays[name].dtype.kind == "f" and not _finite(arrays[name]):
+            yield name
+
+
+def _finite(array: NDArray[Any]) -> bool:
+    parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
+    return all(bool((np.abs(part) <= _LARGEST).all()) for part in parts)  # false of NaN too
+
+
+def _within(rows: NDArray[Any], size: int) -> bool:
+    return not rows.size or (int(rows.min()) >= 0 and int(rows.max()) < size)

@@ -1,0 +1,190 @@
+"""A copy of an index folder that is an index of its own."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged, Locked, NotAnIndex, StoreError
+from stratagraph.store.arrays import file_bytes
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.checksums import BLOCK, Digest, FileEntry
+from stratagraph.store.contents import open_contents, opened
+from stratagraph.store.files import Directory, naming
+from stratagraph.store.journal import Journal
+from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
+from stratagraph.store.lock import LOCK, WriterLock
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import opened_corpus
+
+_RACES = 20  # how often a writer may replace the generation whose files are being opened
+
+
+def copy_index(source: Layout, path: Path) -> None:
+    """Copy what is published in a folder, and its cache of calls; see `IndexFolder.copy_to`.
+
+    The copy is published as the next generation of the folder, which is made if need be. So readers of an
+    earlier copy keep what they have opened, and a crash leaves the earlier copy, or an unfinished one
+    that the next try clears.
+    """
+    source.root.require_in_place()
+    source.require()
+    path, own = path.resolve(), source.path.resolve()
+    if path == own:
+        return
+    if own in path.parents:
+        raise ValueError(f"{path} lies inside of the index itself; copy it to another place")
+    made = not path.exists()
+    target = made_layout(path)
+    try:
+        journal = Journal(target.root)
+        if target.current() == 0 and journal.exists():
+            raise NotAnIndex(
+                f"{target.path} holds a build that was never finished; nothing was copied there: "
+                "run the same build again, or give another folder"
+            )
+        with WriterLock(target.root, "copy"):
+            target.sweep()
+            _copy(source, target)
+            target.sweep()
+            journal.remove()  # what was begun in the earlier copy has no base any more
+    except BaseException as error:
+        if made and not isinstance(error, Locked):
+            unclaim(target)
+            with suppress(OSError):
+                path.rmdir()
+        raise
+    finally:
+        target.root.close()
+
+
+def unclaim(layout: Layout) -> None:
+    """Remove what is ours from a folder in which nothing was published."""
+    if layout.current():
+        return
+    remove_ours(layout.root, GENERATIONS)
+    for name in (MARKER, LOCK):
+        layout.root.unlink(name)
+
+
+def _copy(source: Layout, target: Layout) -> None:
+    def with_calls(partial: Directory) -> None:
+        SqliteCalls.of(source.root).copy_to(target.root)
+        keep_known_calls(partial, manifest, target)
+
+    with opened_files(source) as (manifest, files):
+        take_over(target, manifest, files.items(), with_calls)
+
+
+def take_over(
+    target: Layout,
+    manifest: Manifest,
+    files: Iterable[tuple[str, BinaryIO]],
+    finish: Callable[[Directory], None],
+) -> None:
+    """Publish the files of a generation as the next one of a folder, if they are as the manifest says.
+
+    `finish` sees the new generation just before that.
+    """
+    number = max(manifest.generation, target.next_number())
+    try:
+        with target.make_partial(number) as partial:
+            _write(files, replace(manifest, generation=number), partial)
+            finish(partial)
+    except BaseException:
+        target.remove_partial(number)
+        raise
+    target.adopt(number)
+
+
+@contextmanager
+def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
+    """The files of the generation in use, opened at once: a writer may remove their names at any time."""
+    for _ in range(_RACES):
+        number = source.current()
+        with ExitStack() as stack:
+            try:
+                with source.generation(number) as directory:
+                    manifest = Manifest.read(directory, number)
+                    files = {name: stack.enter_context(_reader(directory, name)) for name in manifest.files}
+            except FileNotFoundError as error:
+                if source.current() == number:
+                    raise Damaged(f"{error.filename}: missing") from error
+                continue
+            yield manifest, files
+            return
+    raise StoreError(f"{source.path}: generations are replaced faster than they can be opened")
+
+
+def _reader(directory: Directory, name: str) -> BinaryIO:
+    """A file that is mapped, and not open: a process may have fewer open files than an index has files."""
+    with opened(directory, name) as descriptor, naming(directory.path, name):
+        return io.BufferedReader(_Mapped(file_bytes(descriptor)))
+
+
+class _Mapped(io.RawIOBase):
+    """The bytes of a file, read one after the other."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._left = content
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        count = min(len(target), len(self._left))
+        target[:count] = self._left[:count].data
+        self._left = self._left[count:]
+        return count
+
+
+def _write(files: Iterable[tuple[str, BinaryIO]], manifest: Manifest, directory: Directory) -> None:
+    for name, file in files:
+        _copy_file(file, directory, name, manifest.files[name])
+    directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
+    directory.sync_all()
+
+
+def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:
+    *folders, file = name.split("/")
+    with ExitStack() as stack:
+        holder = directory
+        for folder in folders:
+            holder = stack.enter_context(holder.make(folder))
+        with holder.creator(file) as target:
+            copy_bytes(source, target, name, entry)
+        holder.sync()
+
+
+def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) -> None:
+    """Copy a file; `Damaged`, and no more read, where it is not what its entry says."""
+    digest = Digest()
+    while digest.size <= entry.bytes and (data := source.read(BLOCK)):
+        digest.write(target, data)
+    if digest.size != entry.bytes or digest.entry().sha256 != entry.sha256:
+        raise Damaged(f"{name}: altered since it was written; verify() says what else is")
+
+
+def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) -> None:
+    """Leave in the cache no call that went into a chunk which is not in the corpus copied.
+
+    Such a chunk is deleted and its calls are about to be purged, or is not published yet.
+    """
+    calls = SqliteCalls.of(target.root)
+    if not calls.exists():
+        return
+    try:
+        mentioned = calls.chunks()
+        corpus = opened_corpus(generation, manifest, open_contents(generation, manifest, "sizes"))
+        known = corpus.row_of(mentioned)
+        corpus.close()
+        calls.purge(chunk for chunk in mentioned if chunk not in known)
+    finally:
+        calls.close()

@@ -1,0 +1,313 @@
+"""SQLite connections: to files that were checked, with errors that name the file, and across forks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from stratagraph.errors import ClosedIndex, Damaged, StoreError
+from stratagraph.store.files import Directory
+from stratagraph.store.forks import inside_sqlite
+
+SIDE_FILES = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
+PARAMETERS = 500  # SQLite accepts 999 in its oldest builds; below that, more gains nothing
+
+_SYSTEM_ERRORS = {
+    sqlite3.SQLITE_FULL: (errno.ENOSPC, "no space left to write (disk full or quota reached)"),
+    sqlite3.SQLITE_IOERR: (errno.EIO, "reading or writing failed (disk error, or a limit on file size)"),
+    sqlite3.SQLITE_READONLY: (errno.EROFS, "the file or its folder is read-only"),
+    sqlite3.SQLITE_CANTOPEN: (errno.EACCES, "the file cannot be opened"),
+}
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into `OSError`, `Damaged` or `StoreError` with the file in the message."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise  # a constraint of ours: whoever inserts knows what it means
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path}: holds what is not text ({error})") from error
+    except sqlite3.DatabaseError as error:
+        raise _translated(error, path) from error
+
+
+def _translated(error: sqlite3.DatabaseError, path: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in _SYSTEM_ERRORS:
+        number, meaning = _SYSTEM_ERRORS[primary]
+        return OSError(number, f"{meaning}; SQLite says: {error}", str(path))
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Damaged(f"{path}: not a sound SQLite file ({error})")
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(f"{path}: another process keeps the file busy; try again")
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+        return ClosedIndex(f"{path} was closed; open the index again")
+    if isinstance(error, sqlite3.ProgrammingError) or "interrupted" in str(error):
+        return error
+    return Damaged(f"{path}: cannot be read ({error})")
+
+
+Schema = frozenset[tuple[Any, ...]]
+
+
+def schema_of(script: str) -> Schema:
+    """What `sqlite_master` holds after a script of ours."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script)
+        return _schema(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> Schema:
+    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset(islice(found, 1000))
+
+
+def require_schema(
+    connection: sqlite3.Connection, path: Path, expected: Schema, *earlier: Schema, begun: bool = False
+) -> None:
+    """Refuse tables that are not as we make them, or as `earlier` formats had them, and whatever could run.
+
+    Views and triggers are never among them. Where making them may have been interrupted (`begun`), some
+    may be missing.
+
+    Raises
+    ------
+    Damaged
+        Naming what does not belong there.
+    """
+    with named_errors(path):
+        found = _schema(connection)
+    if found in earlier:
+        return
+    strange = found - expected if begun else found ^ expected
+    if strange:
+        names = sorted({f"{kind} {name}" for kind, name, _, _ in strange})
+        raise Damaged(f"{path}: its tables are not as stratagraph makes them ({', '.join(names[:5])})")
+
+
+def require_plain(folder: Directory, name: str) -> None:
+    """Make sure that SQLite, which opens files by their names, touches nothing but this folder's own.
+
+    Raises
+    ------
+    NotAnIndex
+        If the folder is not where it was.
+    Damaged
+        If the file, or one that SQLite keeps beside it, is a link, no plain file, or shared with another
+        folder; or if it tells SQLite to remove another file.
+    """
+    folder.require_in_place()
+    for each in (name, *(name + suffix for suffix in SIDE_FILES)):
+        found = folder.plain_status(each)  # to open and close it would drop SQLite's own locks on it
+        if found is None:
+            continue
+        if found.st_nlink > 1:
+            raise Damaged(
+                f"{folder.path / each}: has a second name elsewhere (a hard link), which would be written to "
+                "as well; copy the index with copy_to, or copy this file and put the copy in its place"
+            )
+    if folder.status(f"{name}-journal") is not None:
+        _require_own_journal(folder, f"{name}-journal")
+
+
+def _require_own_journal(folder: Directory, name: str) -> None:
+    with folder.reader(name) as file:
+        file.seek(-min(len(_NAMES_ANOTHER), file.seek(0, os.SEEK_END)), os.SEEK_END)
+        if file.read() == _NAMES_ANOTHER:
+            raise Damaged(f"{folder.path / name}: names another file to be removed by SQLite; remove it")
+
+
+# The last bytes of a rollback journal that names a "super-journal", which SQLite removes in the end.
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+
+
+def frozen_uri(path: Path) -> str:
+    """The address by which SQLite opens a file that never changes: no lock, no side file, no write."""
+    return path.absolute().as_uri() + "?mode=ro&immutable=1"
+
+
+def connect_frozen(path: Path) -> sqlite3.Connection:
+    """Open a published file. The file descriptor is taken at once, so unlinking it later does no harm."""
+    with named_errors(path):
+        connection = sqlite3.connect(
+            frozen_uri(path), uri=True, isolation_level=None, check_same_thread=False
+        )
+        _distrust(connection)
+        # No value is longer than the file: a damaged length must not ask for gigabytes.
+        longest = min(max(path.stat().st_size, 1 << 16), 1 << 30)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        return connection
+
+
+def _distrust(connection: sqlite3.Connection) -> None:
+    """Let SQLite check what it reads, and run nothing that a file says."""
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+
+
+def connect_private(path: Path) -> sqlite3.Connection:
+    """Open a file that only this writer sees and that is thrown away after a crash: no syncs needed."""
+    with named_errors(path):
+        connection = sqlite3.connect(
+            path.absolute().as_uri(), uri=True, isolation_level=None, check_same_thread=False
+        )
+        for pragma in ("journal_mode=MEMORY", "synchronous=OFF", "cache_size=-32000"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+
+def connect_shared(path: Path, *, busy_timeout: float = 30.0) -> sqlite3.Connection:
+    """Open a file that survives a killed process and is written by several (seconds to wait for them)."""
+    with named_errors(path):
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=busy_timeout
+        )
+        _distrust(connection)
+        _switch_to_wal(connection, busy_timeout)
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA secure_delete=ON")
+        return connection
+
+
+def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
+    """SQLite does not wait for others when it changes this mode, so wait here (seconds)."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                connection.close()
+                raise
+            time.sleep(0.01)
+
+
+def remove_database(folder: Directory, name: str) -> None:
+    """Remove a file and what SQLite keeps beside it, the log first: it must never outlive its file."""
+    for suffix in (*SIDE_FILES, ""):
+        folder.unlink(name + suffix)
+
+
+def require_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the structure of a file; `Damaged` says what is wrong.
+
+    Done before all of it is read.
+
+    Pages that point at one another would otherwise keep a query busy for ever.
+    """
+    with named_errors(path):
+        for (found,) in connection.execute("PRAGMA quick_check(1)"):
+            if found != "ok":
+                raise Damaged(f"{path}: not a sound SQLite file ({found})")
+
+
+def batches(items: Iterable[Any], size: int = PARAMETERS) -> Iterator[list[Any]]:
+    """Lists of at most `size` items."""
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def marks(count: int) -> str:
+    """The question marks of an `IN (...)`."""
+    return ",".join("?" * count)
+
+
+_abandoned: list[sqlite3.Connection] = []  # inherited by a fork; to close them would disturb the parent
+
+
+class Database:
+    """A connection that threads take turns with.
+
+    One connection behind a lock, not one per thread: a reader must hold everything of its generation
+    from the start, and a connection that a later thread opens would find the file already removed.
+
+    Parameters
+    ----------
+    path
+        Named in errors.
+    connect
+        Opens the connection; called at once, and again in a forked child if `reopen` says so.
+    reopen
+        Whether a forked child needs a connection of its own. One that takes file locks does; one on an
+        immutable file does not, and could not get one.
+    """
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], *, reopen: bool) -> None:
+        self.path = path
+        self._connect = connect
+        self._reopen = reopen
+        with inside_sqlite():
+            self._connection = connect()
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+
+    @contextmanager
+    def use(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone while the block lasts."""
+        if self._pid != os.getpid():
+            self._after_fork()
+        with self._lock, inside_sqlite(), named_errors(self.path):
+            yield self._connection
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()  # the parent's may have been held by a thread that is not here
+        if self._reopen:
+            _abandoned.append(self._connection)
+            with inside_sqlite():
+                self._connection = self._connect()
+        self._pid = os.getpid()
+
+    def rows(
+        self, sql: str, parameters: Sequence[Any] = (), *, most: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a query; `Damaged` if there are more than `most`, which a sound file cannot have."""
+        with self.use() as connection:
+            found = connection.execute(sql, parameters)
+            if most is None:
+                return found.fetchall()
+            rows = found.fetchmany(most + 1)
+        if len(rows) > most:
+            raise Damaged(f"{self.path}: holds more than {most} rows, although no more were written")
+        return rows
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block is written, or nothing of it."""
+        with self.use() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # after some errors SQLite has rolled back by itself
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the connection; harmless when closed already."""
+        if self._pid == os.getpid():
+            with self._lock, inside_sqlite():
+                self._connection.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pid", None) == os.getpid():
+            with inside_sqlite():
+                self._connection.close()

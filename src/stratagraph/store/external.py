@@ -1,0 +1,369 @@
+"""Vectors that lie in a vector store, and are searched there, in the place of a folder's own segments.
+
+What a search finds there is scored again by the vectors that were written, as a scan of the folder's own
+would: a store's scores mean different things, and are not looked at. What was read is kept in memory, up to a
+bound.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._locks import Lock, cached_property
+from stratagraph.errors import VectorStoreError, VectorStoreStale
+from stratagraph.kernels.halves import Halves as HalfVectors
+from stratagraph.kernels.topk import TopK, top_k
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import DOCUMENT_FIELD, KIND_FIELD
+from stratagraph.store.pool import HALVES, HASHES, Halves, Pool, PooledVectors, hashes_of, read_pairs
+from stratagraph.store.rows import BATCH, Fields, TableRows
+from stratagraph.store.segments import KeyIndex, Keys
+
+HELD = 1 << 28
+"""Bytes of vectors that are kept in memory once they were read."""
+SPARE = 16
+"""Rows that are asked for beside those wanted: a store may round, or miss some."""
+MOST_ASKED = 10_000
+"""Rows that a store is asked for at most; many refuse more."""
+MOST_READ = 20_000
+"""Vectors that are read one by one at most, where a search does not find enough of them."""
+MOST_DOCUMENTS = 512
+"""Documents that are named to a store at most, to have it look at their passages alone."""
+_GROWTH = 4
+_TIES = 2  # times that more is asked for, to have all equals of the last
+_ROUNDING = 1e-6
+
+
+class ExternalPool(Pool):
+    """The vectors of a generation by slot, in a vector store; the folder has a hash of each.
+
+    Attributes
+    ----------
+    rows
+        Where they are.
+    """
+
+    def __init__(
+        self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], rows: TableRows
+    ) -> None:
+        self.files = tuple(files)
+        self.hashes = [each[HASHES] for each in segments]
+        self.dimension = rows.dimension
+        self.starts = np.cumsum([0, *map(len, self.hashes)])
+        self.segments = []
+        self.rows = rows
+        self._fields: Fields | None = None
+        self._local: Halves | None = None
+        self._memory = _Memory(len(self), rows.dimension)
+        self._zero = hashes_of(np.zeros((1, rows.dimension), np.float16))[0]
+        self._told = False
+
+    def describe(self, fields: Fields) -> None:
+        """Say what stands in the rows; without it none can be found."""
+        self._fields = fields
+
+    @property
+    def fields(self) -> Fields:
+        """What stands in the rows beside the vectors."""
+        if self._fields is None:
+            raise RuntimeError("call describe() first")
+        return self._fields
+
+    @cached_property
+    def all_hashes(self) -> Keys:
+        """Of the vectors, shape (slots,)."""
+        return np.concatenate([np.zeros(0, np.uint64), *self.hashes])
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Of the rows, shape (slots,). A zero vector has none, but a key."""
+        return self.fields.keys(self.all_hashes)
+
+    @property
+    def stored(self) -> NDArray[np.bool_]:
+        """Which slots have a row, shape (slots,): all but zero vectors, which no measure of angles takes."""
+        return np.asarray(self.all_hashes != self._zero)
+
+    @cached_property
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self.keys)
+
+    def slots_of(self, keys: Sequence[int]) -> Rows:
+        """The slot of each row, -1 for rows of other generations."""
+        return self._index.find(np.array(keys, np.uint64))
+
+    def halves(self, slots: NDArray[np.integer]) -> Halves:
+        """The vectors at some slots, shape (slots, dimension); what is not in memory is read.
+
+        Raises
+        ------
+        VectorStoreStale
+            If a row is not there, or is not what was written.
+        """
+        if self._local is not None:
+            return cast(Halves, self._local[slots])
+        if len(slots) and not 0 <= int(slots.min()) <= int(slots.max()) < len(self):
+            raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
+        needed, places = np.unique(slots, return_inverse=True)
+        found, missing = self._memory.get(needed)
+        if missing.size:
+            found[missing] = self._read(needed[missing])
+            self._memory.put(needed[missing], found[missing])
+        return found[places]
+
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
+        """The same as float32."""
+        return self.halves(slots).astype(np.float32)
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of the vectors at some slots with those at as many others."""
+        return read_pairs(self, one, two)
+
+    def _read(self, slots: Rows) -> Halves:
+        found, wrong = self.read(slots)
+        if wrong:
+            raise VectorStoreStale(
+                f"{self.rows.table.name} lacks {wrong} of {len(slots)} rows of the index, or holds others in "
+                "their places. If another process has changed the index, reload() turns to its newest "
+                "generation; otherwise verify(repair=True) puts back what is missing"
+            )
+        return found
+
+    def require(self, slots: Rows) -> None:
+        """Make sure that rows are there, whatever is in memory; `VectorStoreStale` if not."""
+        self._read(slots)
+
+    def read(self, slots: Rows) -> tuple[Halves, int]:
+        """The vectors at some slots from the store, and how many were not there as they were written."""
+        found = np.zeros((len(slots), self.dimension), np.float16)
+        places = np.flatnonzero(self.stored[slots])
+        keys = self.keys[slots[places]].tolist()
+        read = self.rows.get(keys)
+        for place, key in zip(places.tolist(), keys, strict=True):
+            if len(vector := read.get(key, ())):
+                found[place] = vector
+        right = hashes_of(found[places]) == self.all_hashes[slots[places]]
+        return found, int(np.count_nonzero(~right))
+
+    def wrong_rows(self) -> int:
+        """How many rows are not there as they were written; all are read."""
+        starts = range(0, len(self), BATCH)
+        return sum(self.read(np.arange(start, min(start + BATCH, len(self))))[1] for start in starts)
+
+    def keep(self, found: Sequence[tuple[int, Halves]]) -> Rows:
+        """Keep in memory what a search returned, and give the slots of it that are of this generation.
+
+        What is not what was written is left to be read again, and told of then.
+        """
+        slots = self.slots_of([key for key, _ in found])
+        whole = [
+            place
+            for place, (slot, (_, vector)) in enumerate(zip(slots.tolist(), found, strict=True))
+            if slot >= 0 and len(vector)
+        ]
+        if whole:
+            halves = np.stack([found[place][1] for place in whole])
+            right = hashes_of(halves) == self.all_hashes[slots[whole]]
+            self._memory.put(slots[whole][right], halves[right])
+        return slots[slots >= 0]
+
+    def download(self, folder: Path) -> None:
+        """Read all vectors into a nameless file in a folder, for an update, which needs all of them."""
+        if self._local is not None:
+            return
+        with tempfile.TemporaryFile(dir=folder) as file:
+            shape = (max(len(self), 1), self.dimension)
+            local: Halves = np.memmap(file, np.float16, "w+", shape=shape)
+        for start in range(0, len(self), BATCH):
+            slots = np.arange(start, min(start + BATCH, len(self)))
+            local[slots] = self._read(slots)
+        self._local = local[: len(self)]
+        self.segments = [self._local]
+
+    def release(self) -> None:
+        """Let go of what was downloaded."""
+        self._local, self.segments = None, []
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all vectors are here for now."""
+        return self._local is not None
+
+    def told_of_limit(self, given: int, asked: int) -> None:
+        """Say once that the store finds less than it is asked for."""
+        if not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.rows.table.name} gave {given} rows where {asked} were asked for and written: its "
+                "index limits searches (of pgvector by hnsw.ef_search or ivfflat.probes), or rows are gone, "
+                "as verify() tells. Vectors are read one by one instead, which is slower",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class ExternalVectors(PooledVectors):
+    """An array of vectors in a vector store.
+
+    Parameters
+    ----------
+    name
+        By which `Fields` knows it.
+    """
+
+    pool: ExternalPool
+
+    def __init__(self, pool: ExternalPool, slots: NDArray[np.integer], name: str) -> None:
+        super().__init__(pool, slots)
+        self.name = name
+
+    def __getitem__(self, rows: Any) -> Any:
+        if isinstance(rows, slice) and not self.pool.is_local:
+            return ExternalVectors(self.pool, self.slots[rows], self.name)
+        return super().__getitem__(rows)
+
+    def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
+        """Inner products of a query with chosen rows."""
+        halves = self.pool.halves(self.slots[rows])
+        return HalfVectors([halves.view(np.uint16)], self.pool.dimension).products(
+            query, np.arange(len(rows))
+        )
+
+    def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
+        """The admitted rows of largest inner product, searched for in the store, scored here.
+
+        Raises
+        ------
+        VectorStoreError
+            If the store does not answer, or finds too few.
+        """
+        admitted = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
+        rows = self._candidates(query, k, admitted)
+        halves = self.pool.halves(self.slots[rows])
+        near = Pool(("",), ({HALVES: halves, HASHES: np.zeros(0, np.uint64)},), self.pool.dimension)
+        near.starts = np.array([0, len(rows)])
+        places, scores = top_k(cast(Vectors, PooledVectors(near, np.arange(len(rows)))), query, k)
+        return rows[places], scores
+
+    def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
+        """Rows, ascending, among which the best k are."""
+        wanted = k + SPARE
+        if len(admitted) <= wanted or self.pool.is_local:
+            return admitted
+        where, share = self._where(admitted)
+        asked, ties = min(int(wanted / share) + 1, MOST_ASKED), 0
+        while True:
+            found, given = self.pool.rows.search(query, asked, where)
+            near = self._rows_of(self.pool.keep(found))
+            rows = near[np.isin(near, admitted, assume_unique=True)]
+            last = given < asked or asked == MOST_ASKED
+            if len(rows) >= k:
+                if last or ties == _TIES or self._worse_follow(query, k, near, rows):
+                    return rows
+                ties += 1
+            if last:
+                break
+            asked = min(asked * _GROWTH, MOST_ASKED)
+        if len(admitted) > MOST_READ:
+            raise VectorStoreError(
+                f"{self.pool.rows.table.name} found {len(rows)} of the {k} vectors that are wanted among "
+                f"{len(admitted)}, asked for {asked}: raise what its index finds at most, or have it filter "
+                f"by {', '.join(where)}"
+            )
+        if given < asked:
+            some = admitted[:: max(1, len(admitted) // SPARE)]
+            self.pool.require(self.slots[some].astype(np.int64))
+            self.pool.told_of_limit(given, asked)
+        return admitted
+
+    def _worse_follow(self, query: Vectors, k: int, near: Rows, rows: Rows) -> bool:
+        """Whether what was not found is worse than the best k; of equals a store gives any."""
+        kth = np.sort(self.products(query, rows))[-k]
+        return bool(self.products(query, near).min() < kth - _ROUNDING)
+
+    def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:
+        """What rows must have, and which share of those that do is admitted.
+
+        A filter is put to the store as the documents that it admits, whatever it asks for: that every
+        store can tell, and what it admits in truth is held against what is found.
+        """
+        fields = self.pool.fields
+        if not self.pool.rows.table.filters:
+            return {}, len(admitted) / len(self.pool)
+        members = fields.members[self.name]
+        where = {KIND_FIELD: [fields.kinds[place] for place in members.tolist()]}
+        slots = fields.document[self.slots]
+        documents = np.unique(slots[admitted])
+        if len(documents) <= MOST_DOCUMENTS and len(documents) < len(np.unique(slots)):
+            where[DOCUMENT_FIELD] = [fields.documents[place] for place in documents.tolist()]
+            return where, len(admitted) / np.count_nonzero(np.isin(slots, documents))
+        return where, len(admitted) / self._alike
+
+    def _rows_of(self, slots: Rows) -> Rows:
+        """The rows of this array that have some slots, ascending; several may have the same."""
+        order, ordered = self._by_slot
+        first, last = np.searchsorted(ordered, slots, "left"), np.searchsorted(ordered, slots, "right")
+        parts = [order[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+
+    @cached_property
+    def _alike(self) -> int:
+        """How many rows are of the kinds that this array's are, whether they are in it or not."""
+        fields = self.pool.fields
+        return int(np.count_nonzero(np.isin(fields.kind, fields.members[self.name])))
+
+    @cached_property
+    def _by_slot(self) -> tuple[Rows, NDArray[np.integer]]:
+        order = np.argsort(self.slots, kind="stable")
+        return order, self.slots[order]
+
+
+class _Memory:
+    """Vectors by slot, up to a bound; when it is reached, all are forgotten."""
+
+    def __init__(self, count: int, dimension: int) -> None:
+        self._places = np.full(count, -1, np.int32)
+        self._most = max(HELD // (2 * max(dimension, 1)), 1)
+        self._held = np.zeros((0, dimension), np.float16)
+        self._count = 0
+        self._lock = Lock()
+
+    def get(self, slots: Rows) -> tuple[Halves, Rows]:
+        """The vectors, zero where there is none, and the places of these."""
+        with self._lock:
+            places = self._places[slots]
+            found = np.zeros((len(slots), self._held.shape[1]), np.float16)
+            known = places >= 0
+            found[known] = self._held[places[known]]
+            return found, np.flatnonzero(~known)
+
+    def put(self, slots: Rows, halves: Halves) -> None:
+        """Keep vectors, each slot once."""
+        with self._lock:
+            slots, first = np.unique(slots, return_index=True)
+            new = self._places[slots] < 0
+            slots, halves = slots[new], halves[first[new]]
+            if self._count + len(slots) > self._most:
+                self._places[:] = -1
+                self._count = 0
+                slots, halves = slots[: self._most], halves[: self._most]
+            end = self._count + len(slots)
+            if end > len(self._held):
+                grown = np.zeros((min(max(2 * end, 1024), self._most), halves.shape[1]), np.float16)
+                grown[: self._count] = self._held[: self._count]
+                self._held = grown
+            self._held[self._count : end] = halves
+            self._places[slots] = np.arange(self._count, end)
+            self._count = end
+
+
+def external(pool: ExternalPool, slots: NDArray[np.integer], name: str) -> Vectors:
+    """An array of vectors in a vector store, which passes for one of numpy."""
+    return cast(Vectors, ExternalVectors(pool, slots, name))

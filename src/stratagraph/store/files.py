@@ -1,0 +1,388 @@
+"""Files of an index folder, reached through the descriptor of their directory and never through a link.
+
+Whatever lies in a folder that someone else made (links, pipes, devices, directories in the place of files)
+is told by a named error before it is touched: nothing outside of the folder is read, written or removed,
+and nothing hangs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stratagraph.errors import Damaged, NotAnIndex, StoreError
+
+_RELATIVE = os.open in os.supports_dir_fd  # Windows has no such calls: there, paths are checked before use
+_SAFE = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFREG: "a file",
+}
+
+
+def is_begun(entry: str, name: str) -> bool:
+    """Whether a file is what `write_once` of a name leaves where the process is killed."""
+    return re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{16}}\.tmp", entry) is not None
+
+
+@contextmanager
+def naming(folder: Path, name: str = "") -> Iterator[None]:
+    """Put the file's full name into errors that lack it, as those of a full disk and of `dir_fd` calls do.
+
+    That the process may open no more files becomes a `StoreError`: an index holds two, also each of shards.
+    """
+    try:
+        yield
+    except OSError as error:
+        path = folder / name
+        if error.errno == errno.EMFILE:
+            raise StoreError(
+                f"{path}: this process may not open more files. An open index holds two, one of shards two "
+                "for each shard; raise the limit (ulimit -n) and open it again"
+            ) from error
+        if error.errno is None or (error.filename is not None and os.path.isabs(error.filename)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+class Directory:
+    """A directory of an index, held by its descriptor.
+
+    It stays the same directory when the process changes its working directory, and when its name is given
+    to another one meanwhile.
+
+    Attributes
+    ----------
+    path
+        Its absolute path when it was opened; for messages, and for SQLite.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._closing = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def open(cls, path: Path) -> Directory:
+        """Open the directory at a path that the user gave; the path itself may be a link.
+
+        Raises
+        ------
+        FileNotFoundError, NotADirectoryError
+            If there is none.
+        """
+        path = Path(os.path.abspath(path))
+        if not _RELATIVE:
+            if not path.is_dir():
+                raise (NotADirectoryError if path.exists() else FileNotFoundError)(
+                    errno.ENOENT, "no directory", str(path)
+                )
+            return cls(path, None)
+        with naming(path):
+            return cls(path, os.open(path, _DIRECTORY))
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory; harmless when done before."""
+        if self._closing is not None:
+            self._closing()
+            self._descriptor = -1  # whoever uses it now gets an error and not another file's descriptor
+
+    def require_in_place(self) -> None:
+        """Make sure that the path still leads to this directory.
+
+        Raises
+        ------
+        NotAnIndex
+            If the folder was removed, moved or replaced.
+        """
+        if self._descriptor is None:
+            here = self.path.is_dir()
+        else:
+            try:
+                here = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
+            except OSError:
+                here = False
+        if not here:
+            raise NotAnIndex(
+                f"{self.path} was removed, moved or replaced since the index was opened, and nothing was "
+                "written; open the index again, where it is now"
+            )
+
+    # What is there
+
+    def _at(self, name: str) -> dict[str, Any]:
+        if self._descriptor is None:
+            return {"path": self.path / name}
+        return {"path": name, "dir_fd": self._descriptor}
+
+    def names(self) -> list[str]:
+        """The names in the directory, sorted."""
+        return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
+
+    def status(self, name: str) -> os.stat_result | None:
+        """What lies under a name, the link itself where it is one; None if nothing does."""
+        try:
+            return os.stat(**self._at(name), follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def holds_file(self, name: str) -> bool:
+        """Whether there is a plain file of this name."""
+        found = self.status(name)
+        return found is not None and stat.S_ISREG(found.st_mode)
+
+    def holds_directory(self, name: str) -> bool:
+        """Whether there is a real directory of this name."""
+        found = self.status(name)
+        return found is not None and _is_directory(found)
+
+    # Files
+
+    def descriptor(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """Open a plain file, and return its descriptor.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        Damaged
+            If it is no plain file.
+        """
+        self.plain_status(name)
+        with naming(self.path, name):
+            descriptor = os.open(**self._at(name), flags=flags | _SAFE, mode=0o666)
+        try:
+            self._require_file(name, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def plain_status(self, name: str) -> os.stat_result | None:
+        """The status of a plain file; None if there is none, `Damaged` if it is something else."""
+        found = self.status(name)
+        if found is not None:
+            self._require_file(name, found)
+        return found
+
+    def _require_file(self, name: str, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            raise Damaged(f"{self.path / name}: {kind_of(found)}, where a file of the index should be")
+
+    def reader(self, name: str) -> BinaryIO:
+        """Open a plain file for reading; errors as of `descriptor`."""
+        return os.fdopen(self.descriptor(name), "rb")
+
+    def read(self, name: str, *, most: int) -> bytes:
+        """The content of a file of at most `most` bytes; a larger one is `Damaged`."""
+        with self.reader(name) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise Damaged(f"{self.path / name}: more than {most} bytes, which no such file has")
+        return content
+
+    @contextmanager
+    def creator(self, name: str) -> Iterator[BinaryIO]:
+        """A new file, on the disk when the block ends and gone if it fails; nothing may have the name yet."""
+        with naming(self.path, name):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
+            descriptor = os.open(**self._at(name), flags=flags, mode=0o666)
+            try:
+                with os.fdopen(descriptor, "r+b") as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+            except BaseException:
+                with suppress(OSError):
+                    self.unlink(name)
+                raise
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file through to the disk, and put it in its place in one step."""
+        self.unlink(f"{name}.tmp")
+        self._write(name, content, f"{name}.tmp")
+
+    def write_once(self, name: str, content: bytes) -> None:
+        """`write` of a file that all processes fill alike, in a folder that none of them has locked yet.
+
+        Whoever comes second finds it there. What a killed process leaves is a file that `is_begun` tells.
+        """
+        try:
+            self._write(name, content, f"{name}.{secrets.token_hex(8)}.tmp")  # of this call alone
+        except OSError:
+            if not self.holds_file(name):
+                raise
+
+    def _write(self, name: str, content: bytes, temporary: str) -> None:
+        with self.creator(temporary) as file:
+            file.write(content)
+        try:
+            self.rename(temporary, name)
+        except OSError:
+            self.unlink(temporary)
+            raise
+
+    def link(self, source: Directory, name: str) -> None:
+        """Give a file of another directory the same name here too; a copy, where the disk has no links.
+
+        Raises
+        ------
+        FileNotFoundError
+            If nothing has the name there.
+        Damaged
+            If it is no plain file.
+        """
+        if source.plain_status(name) is None:
+            raise FileNotFoundError(errno.ENOENT, "missing", str(source.path / name))
+        with suppress(OSError):
+            if self._descriptor is None or source._descriptor is None:
+                os.link(source.path / name, self.path / name)
+            else:
+                os.link(
+                    name,
+                    name,
+                    src_dir_fd=source._descriptor,
+                    dst_dir_fd=self._descriptor,
+                    follow_symlinks=False,
+                )
+            return
+        with source.reader(name) as content, self.creator(name) as target:
+            shutil.copyfileobj(content, target, 1 << 20)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an entry another name, replacing a file that has it."""
+        with naming(self.path, new):
+            if self._descriptor is None:
+                os.replace(self.path / old, self.path / new)
+            else:
+                os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file, or a link and not what it leads to; nothing happens if there is none.
+
+        Raises
+        ------
+        Damaged
+            If it is a directory.
+        """
+        try:
+            with suppress(FileNotFoundError), naming(self.path, name):
+                os.unlink(**self._at(name))
+        except OSError:
+            if self.holds_directory(name):
+                raise Damaged(
+                    f"{self.path / name}: a directory, where a file of the index should be"
+                ) from None
+            raise
+
+    # Directories
+
+    def directory(self, name: str) -> Directory:
+        """Open a directory in this one.
+
+        Raises
+        ------
+        FileNotFoundError
+            If nothing has the name.
+        Damaged
+            If it is no real directory.
+        """
+        path = self.path / name
+        found = self.status(name)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "missing", str(path))
+        if not _is_directory(found):
+            raise Damaged(f"{path}: {kind_of(found)}, where a directory of the index should be")
+        if self._descriptor is None:
+            return Directory(path, None)
+        with naming(path):
+            return Directory(path, os.open(**self._at(name), flags=_DIRECTORY | _SAFE))
+
+    def make(self, name: str) -> Directory:
+        """Open a directory in this one, and make it first if need be."""
+        with suppress(FileExistsError), naming(self.path, name):
+            os.mkdir(**self._at(name))
+        return self.directory(name)
+
+    @contextmanager
+    def holding(self, file: str) -> Iterator[tuple[Directory, str]]:
+        """The directory that a relative path `a/b/c` leads to, and the last name in it."""
+        *folders, name = file.split("/")
+        current = self
+        try:
+            for folder in folders:
+                following = current.directory(folder)
+                if current is not self:
+                    current.close()
+                current = following
+            yield current, name
+        finally:
+            if current is not self:
+                current.close()
+
+    def rmdir(self, name: str) -> None:
+        """Remove an empty directory; `OSError` if it is not empty."""
+        with naming(self.path, name):
+            os.rmdir(**self._at(name))
+
+    def sync_all(self) -> None:
+        """Force the names in this directory, and in all those below it, to the disk."""
+        for name in self.names():
+            if self.holds_directory(name):
+                with self.directory(name) as below:
+                    below.sync_all()
+        self.sync()
+
+    def sync(self) -> None:
+        """Force the names in this directory to the disk (Windows has no such call, and does it by itself)."""
+        if self._descriptor is not None:
+            with naming(self.path):
+                os.fsync(self._descriptor)
+
+
+def _is_directory(found: os.stat_result) -> bool:
+    reparse = getattr(found, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_ISDIR(found.st_mode) and not reparse
+
+
+def kind_of(found: os.stat_result) -> str:
+    """What something is, in words."""
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and the folders above it, such that a power cut cannot take them away again."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        with Directory.open(each.parent) as parent:
+            parent.sync()

@@ -1,0 +1,187 @@
+"""Generations of several folders read as one corpus: rows of the first, then those of the second ..."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._locks import cached_property
+from stratagraph.kernels.parts import Parts
+from stratagraph.records import Chunk, Metadata
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import Snapshot
+
+Rows = NDArray[np.int64]
+
+
+class JoinedPart:
+    """The nodes of a part in several generations."""
+
+    def __init__(self, name: str, snapshots: Sequence[Snapshot]) -> None:
+        self._parts = [snapshot.part(name) for snapshot in snapshots]
+        self.rows_of = Parts([part.size for part in self._parts])
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.rows_of.size
+
+    def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """Kind and level of the nodes at these rows."""
+        return self.rows_of.read(rows, lambda part, own: self._parts[part].levels(own))
+
+
+class JoinedVectors:
+    """The vectors of several corpora, gathered when they are asked for."""
+
+    def __init__(self, snapshots: Sequence[Snapshot], rows_of: Parts) -> None:
+        self._snapshots = snapshots
+        self._rows_of = rows_of
+        self.shape = rows_of.size, snapshots[0].manifest.dimension
+
+    def __getitem__(self, rows: Rows) -> NDArray[np.float32]:
+        found = np.zeros((len(rows), self.shape[1]), np.float32)
+        for part, places, own in self._rows_of.split(rows):
+            found[places] = self._snapshots[part].vectors[own]
+        return found
+
+
+class JoinedSnapshot:
+    """Published generations of several folders, read as that of one.
+
+    Attributes
+    ----------
+    path
+        The folder that holds the others.
+    parts
+        The generations.
+    numbers, names
+        The place of each among the shards, and what it is called in messages.
+    missing
+        The names of those that are not there.
+    rows_of
+        Where the chunks of each begin.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        numbers: Sequence[int],
+        names: Sequence[str],
+        parts: Sequence[Snapshot],
+        missing: Sequence[str] = (),
+        *,
+        methods: Sequence[str],
+    ) -> None:
+        self.path = path
+        self.numbers = tuple(numbers)
+        self.names = tuple(names)
+        self.parts = tuple(parts)
+        self.missing = tuple(missing)
+        self.manifest = replace(_manifest([part.manifest for part in parts]), methods=tuple(methods))
+        self.rows_of = Parts([part.size for part in parts])
+        self._documents_of = Parts([part.document_count for part in parts])
+        self._joined: dict[str, JoinedPart] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return self.rows_of.size
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents."""
+        return self._documents_of.size
+
+    @cached_property
+    def vectors(self) -> Any:
+        """Unit vectors of the chunks, gathered by rows."""
+        return JoinedVectors(self.parts, self.rows_of)
+
+    @cached_property
+    def _chunk_documents(self) -> NDArray[np.int32]:
+        numbered = zip(self.parts, self._documents_of.starts[:-1].tolist(), strict=True)
+        return np.concatenate([part.chunk_documents() + np.int32(start) for part, start in numbered])
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The number of each chunk's document; four bytes for each are held in memory."""
+        return self._chunk_documents
+
+    def part(self, name: str) -> JoinedPart:
+        """The nodes of a part."""
+        if name not in self._joined:
+            self._joined[name] = JoinedPart(name, self.parts)
+        return self._joined[name]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].ids(own))
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].texts(own))
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        """Whole chunks, with the document's metadata merged under their own."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].chunks(own))
+
+    def row_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by chunk id; ids that are not there are left out."""
+        found: dict[str, int] = {}
+        for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
+            left = [each for each in ids if each not in found]
+            found.update((name, start + row) for name, row in part.row_of(left).items())
+        return found
+
+    def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
+        """Rows by the caller's own ids of passages; those not there are left out."""
+        found: dict[str, list[int]] = {}
+        for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
+            for name, rows in part.refs(refs).items():
+                found.setdefault(name, []).extend(start + row for row in rows)
+        return found
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        """Document ids by their numbers, as `chunk_documents` has them."""
+        return self._documents_of.read(numbers, lambda part, own: self.parts[part].document_ids(own))
+
+    def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
+        """Metadata by document id; of all documents if `ids` is None."""
+        found: dict[str, Metadata] = {}
+        for part in self.parts:
+            found |= part.document_metadata(ids)
+        return found
+
+    def chunk_metadata(self) -> list[Metadata]:
+        """Each chunk's metadata, in row order."""
+        return [each for part in self.parts for each in part.chunk_metadata()]
+
+
+def _manifest(manifests: Sequence[Manifest]) -> Manifest:
+    """The manifest of the first, with the counts of all; its generation moves on with any of theirs."""
+    spent: dict[str, Counter[str]] = {}
+    for each in manifests:
+        for model, counted in each.spent.items():
+            spent.setdefault(model, Counter()).update(counted)
+    return replace(
+        manifests[0],
+        generation=sum(each.generation for each in manifests),
+        documents=sum(each.documents for each in manifests),
+        chunks=sum(each.chunks for each in manifests),
+        nodes=_summed(each.nodes for each in manifests),
+        spent={model: dict(counted) for model, counted in spent.items()},
+        files={},
+    )
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)

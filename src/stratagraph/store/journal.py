@@ -1,0 +1,314 @@
+"""What an operation has done before it is published: so that a killed one is resumed, and finished.
+
+It remembers the operation, the vectors that were computed, what models were paid for, and which chunks'
+calls must be purged once the new generation is in place; of one whose calls are answered in batches, also
+what it was given and which calls failed. The file exists only while there is something to remember.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._locks import Lock
+from stratagraph.errors import Damaged
+from stratagraph.protocols import Vectors
+from stratagraph.records import Usage
+from stratagraph.store.database import (
+    Database,
+    batches,
+    connect_shared,
+    marks,
+    named_errors,
+    remove_database,
+    require_plain,
+    require_schema,
+    require_sound,
+    schema_of,
+)
+from stratagraph.store.files import Directory
+from stratagraph.store.layout import JOURNAL
+from stratagraph.store.lock import now
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS operation (
+    one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT, started TEXT, generation INTEGER
+);
+CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inputs (position INTEGER PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS outcomes (
+    key TEXT PRIMARY KEY, answer TEXT, reason TEXT NOT NULL, usable INTEGER NOT NULL, final INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (
+    model TEXT PRIMARY KEY, calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS touched (
+    identity TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (identity, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS purges (chunk TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_EXPECTED = schema_of(_SCHEMA)
+_CHECKSUM = 4  # bytes of CRC-32 behind each vector
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation that was begun, when, and the generation that it is to publish."""
+
+    name: str
+    started: str
+    generation: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, begun {self.started}"
+
+
+class Journal:
+    """The journal of an index folder. Written by the holder of the lock, read by anyone.
+
+    What was put survives a killed process. Keys of vectors are the caller's: they must name the text
+    and the embedder.
+    """
+
+    def __init__(self, folder: Directory, name: str = JOURNAL) -> None:
+        self.path = folder.path / name
+        self._folder = folder
+        self._name = name
+        self._database: Database | None = None
+        self._opening = Lock()
+
+    def exists(self) -> bool:
+        """Whether anything is unfinished."""
+        return self._folder.status(self._name) is not None
+
+    def begin(self, operation: Operation) -> None:
+        """Record the operation that is under way."""
+        sql = "INSERT OR REPLACE INTO operation VALUES (1, ?, ?, ?)"
+        self._write([(sql, operation.name, operation.started, operation.generation)])
+
+    def operation(self) -> Operation | None:
+        """The unfinished operation, if there is one."""
+        found = self._read("SELECT name, started, generation FROM operation")
+        if found and type(found[0][2]) is not int:
+            raise Damaged(f"{self.path}: holds no number of a generation but {found[0][2]!r}")
+        return Operation(*found[0]) if found else None
+
+    def get(self, keys: Sequence[str]) -> dict[str, Vectors]:
+        """The vectors that are there, each of shape (dimension,)."""
+        found: dict[str, Vectors] = {}
+        for batch in batches(keys):
+            sql = f"SELECT key, vector FROM vectors WHERE key IN ({marks(len(batch))})"
+            for key, stored in self._read(sql, batch):
+                if (vector := _vector(stored)) is not None:  # else it is damaged, and made again
+                    found[key] = vector
+        return found
+
+    def put(self, keys: Sequence[str], vectors: Vectors) -> None:
+        """Store one row of `vectors` per key; kept when it returns.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many rows as keys.
+        OSError
+            On a full disk.
+        """
+        if len(keys) != len(vectors):
+            raise ValueError(f"{len(keys)} keys, but {len(vectors)} vectors")
+        rows = np.ascontiguousarray(vectors, dtype=np.dtype("<f4"))
+        with self._open().transaction() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
+                (
+                    (key, data + _checksum(data))
+                    for key, row in zip(keys, rows, strict=True)
+                    for data in [row.tobytes()]
+                ),
+            )
+
+    def spend(self, model: str, usage: Usage) -> None:
+        """Add to what a model did for the operation under way, if it still is; kept when it returns."""
+        if not self.exists():  # an answer that nobody waited for came after the end
+            return
+        sql = (
+            "INSERT INTO spent VALUES (?, ?, ?, ?) ON CONFLICT (model) DO UPDATE SET "
+            "calls = calls + excluded.calls, input_tokens = input_tokens + excluded.input_tokens, "
+            "output_tokens = output_tokens + excluded.output_tokens"
+        )
+        self._write([(sql, model, usage.calls, usage.input_tokens, usage.output_tokens)])
+
+    def spent(self) -> dict[str, Usage]:
+        """What each model did for operations that were not published."""
+        rows = self._read("SELECT model, calls, input_tokens, output_tokens FROM spent ORDER BY model")
+        if any(type(count) is not int or count < 0 for _, *counts in rows for count in counts):
+            raise Damaged(f"{self.path}: what it holds of spent tokens is no number")
+        return {model: Usage(calls, 0, tokens_in, out) for model, calls, tokens_in, out in rows}
+
+    def holds_work(self) -> bool:
+        """Whether something that was computed or paid for is kept for the next try."""
+        kept = (self._read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("vectors", "touched"))
+        return any(kept) or bool(self.spent())
+
+    def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
+        """Keep what an operation was given; without `documents` those that are kept stay."""
+        with self._open().transaction() as connection:
+            if documents is not None:
+                connection.execute("DELETE FROM inputs")
+                connection.executemany(
+                    "INSERT INTO inputs VALUES (?, ?)", ((at, text) for at, text in enumerate(documents, 1))
+                )
+            connection.execute("INSERT OR REPLACE INTO inputs VALUES (0, ?)", (settings,))
+
+    def inputs(self) -> list[str]:
+        """What the unfinished operation was given, settings first; empty if nothing was kept."""
+        return [str(row[0]) for row in self._read("SELECT value FROM inputs ORDER BY position")]
+
+    def keep_outcome(self, key: str, answer: str | None, reason: str, usable: bool, final: bool) -> None:
+        """Keep what became of a call whose answer is not cached (see `models.batching.Outcome`)."""
+        sql = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)"
+        self._write([(sql, key, answer, reason, usable, final)])
+
+    def outcome(self, key: str) -> tuple[str | None, str, bool, bool] | None:
+        """What became of a call; None if nothing was kept."""
+        found = self._read("SELECT answer, reason, usable, final FROM outcomes WHERE key = ?", (key,))
+        if not found:
+            return None
+        answer, reason, usable, final = found[0]
+        return answer, str(reason), bool(usable), bool(final)
+
+    def forget_outcomes(self) -> None:
+        """Let all calls be made that failed."""
+        self._write([("DELETE FROM outcomes",)])
+
+    def plan_purge(self, generation: int, chunks: Iterable[str]) -> None:
+        """Record that calls of these chunks must go as soon as this generation is the current one.
+
+        It is on the disk when this returns: a power cut after the publishing must not make one forget it.
+        """
+        database = self._open()
+        with database.use() as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            try:
+                with database.transaction():
+                    connection.execute("DELETE FROM purges WHERE generation >= ?", (generation,))
+                    connection.executemany(
+                        "INSERT OR REPLACE INTO purges VALUES (?, ?)",
+                        ((chunk, generation) for chunk in chunks),
+                    )
+            finally:
+                connection.execute("PRAGMA synchronous=NORMAL")
+        self._folder.sync()
+
+    def due(self, generation: int) -> list[str]:
+        """The chunks whose calls must go now that this generation is the current one."""
+        return [row[0] for row in self._read("SELECT chunk FROM purges WHERE generation <= ?", (generation,))]
+
+    def touch(self, rows: Mapping[str, NDArray[np.uint64]]) -> None:
+        """Record which rows of a vector store come or go, by identity of the index; kept when it returns."""
+        with self._open().transaction() as connection:
+            for identity, keys in rows.items():
+                connection.executemany(
+                    "INSERT OR IGNORE INTO touched VALUES (?, ?)",
+                    ((identity, key) for key in keys.view(np.int64).tolist()),
+                )
+
+    def touched(self) -> dict[str, NDArray[np.uint64]]:
+        """The rows that came or went, and so may be there though they should not, by identity."""
+        found: dict[str, list[int]] = {}
+        for identity, key in self._read("SELECT identity, key FROM touched"):
+            if not isinstance(identity, str) or type(key) is not int:
+                raise Damaged(f"{self.path}: {identity!r}, {key!r} is no row of a vector store")
+            found.setdefault(identity, []).append(key)
+        return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in found.items()}
+
+    def settle(self, *, purged: bool, finished: bool, rows: bool) -> None:
+        """Forget what is done, and remove the file when nothing is left in it."""
+        done = {"purges": purged, "touched": rows}
+        statements: list[tuple[Any, ...]] = [(f"DELETE FROM {table}",) for table in done if done[table]]
+        if finished:
+            finished_with = ("operation", "vectors", "spent", "inputs", "outcomes")
+            statements += [(f"DELETE FROM {table}",) for table in finished_with]
+        self._write(statements)
+        if self.operation() is None and not any(self._read(f"SELECT 1 FROM {each} LIMIT 1") for each in done):
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.close()
+        remove_database(self._folder, self._name)
+
+    def close(self) -> None:
+        """Close the file; using it again opens it again."""
+        with self._opening:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if self._database is None and not self.exists():
+            return []
+        return self._open().rows(sql, parameters)
+
+    def _write(self, statements: Sequence[tuple[Any, ...]]) -> None:
+        with self._open().transaction() as connection:
+            for sql, *parameters in statements:
+                connection.execute(sql, parameters)
+
+    def _open(self) -> Database:
+        with self._opening:
+            if self._database is not None and not self.exists():
+                self._database.close()  # another process finished the operation and removed the file
+                self._database = None
+            if self._database is None:
+                self._database = Database(self.path, partial(_connect, self._folder, self._name), reopen=True)
+            return self._database
+
+
+def _checksum(vector: bytes) -> bytes:
+    return zlib.crc32(vector).to_bytes(_CHECKSUM, "little")
+
+
+def _vector(stored: Any) -> Vectors | None:
+    """The vector in a row of the journal, if it is one and as it was written."""
+    if (
+        not isinstance(stored, bytes)
+        or len(stored) % 4
+        or _checksum(stored[:-_CHECKSUM]) != stored[-_CHECKSUM:]
+    ):
+        return None
+    vector = np.frombuffer(stored[:-_CHECKSUM], dtype=np.dtype("<f4")).astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
+
+
+def begun(name: str, generation: int) -> Operation:
+    """An operation that begins now."""
+    return Operation(name, now(), generation)
+
+
+def _connect(folder: Directory, name: str) -> sqlite3.Connection:
+    path = folder.path / name
+    known = folder.status(name) is not None
+    if not known:
+        remove_database(folder, name)
+    require_plain(folder, name)
+    connection = connect_shared(path)
+    with named_errors(path):
+        try:
+            if known:
+                require_schema(connection, path, _EXPECTED, begun=True)
+                require_sound(connection, path)
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+            raise
+    return connection

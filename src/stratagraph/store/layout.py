@@ -1,0 +1,238 @@
+"""Where things lie in an index folder, and the few steps that must be atomic or survive a power cut."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from stratagraph.errors import Damaged, NotAnIndex
+from stratagraph.store.files import Directory, is_begun, make_folder
+
+CORPUS = "corpus.sqlite"
+MANIFEST = "manifest.json"
+SCRATCH = "scratch.sqlite"
+SCRATCH_VECTORS = "scratch.arrays"
+CALLS = "calls.sqlite"
+JOURNAL = "journal.sqlite"
+CURRENT = "CURRENT"
+GENERATIONS = "generations"
+MARKER = "stratagraph-index"
+SHARDS = "shards.json"
+"""In a folder of shards: their list (`store.shards`)."""
+ORIGIN = "origin"
+"""In a folder that is a cache: the URL that it is a cache of."""
+MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the generation in use; do not edit.\n"
+
+GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
+SHARD = re.compile(r"shard-\d{4,}")
+OURS = re.compile(
+    rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays|piece)"
+)
+
+
+def of_shards(names: Sequence[str]) -> str | None:
+    """What to do about a folder with these names in it, if it is one of shards, or was."""
+    if SHARDS in names:
+        return (
+            "it is a folder of shards: use build_shards (in frameworks shards=, as a command --shards), or "
+            "open it and insert"
+        )
+    if any(SHARD.fullmatch(name) for name in names):
+        return (
+            f"it holds shards, and their list, {SHARDS}, is lost: bring that file back from a copy of the "
+            "folder, or open each shard by itself, since each is an index"
+        )
+    return None
+
+
+def remove_ours(parent: Directory, name: str) -> None:
+    """Remove a generation's files and its directories, leaving whatever we did not put there.
+
+    A link is left alone, and so is what it leads to. What cannot be removed now (Windows keeps files that
+    are open) is left for the next writer.
+    """
+    if not parent.holds_directory(name):
+        return
+    with suppress(FileNotFoundError), parent.directory(name) as directory:
+        for entry in directory.names():
+            if directory.holds_directory(entry):
+                remove_ours(directory, entry)
+            elif OURS.fullmatch(entry):
+                with suppress(FileNotFoundError, PermissionError):
+                    directory.unlink(entry)
+    with suppress(OSError):
+        parent.rmdir(name)
+
+
+class Layout:
+    """The names in an index folder, which must exist.
+
+    Attributes
+    ----------
+    root
+        The folder itself.
+    """
+
+    def __init__(self, root: Directory) -> None:
+        self.root = root
+        self.path = root.path
+
+    def generations(self) -> Directory:
+        """The directory of generations; `FileNotFoundError` before the first."""
+        return self.root.directory(GENERATIONS)
+
+    def generation(self, number: int) -> Directory:
+        """The directory of a published generation; `FileNotFoundError` if it is not there."""
+        with self.generations() as generations:
+            return generations.directory(str(number))
+
+    def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
+        """Take files in a folder of a published generation into a directory, which shares them then."""
+        with ExitStack() as stack:
+            source = stack.enter_context(self.generation(number))
+            for name in folder.split("/"):
+                source = stack.enter_context(source.directory(name))
+            for file in files:
+                directory.link(source, file)
+        directory.sync()
+
+    def make_partial(self, number: int) -> Directory:
+        """A new directory for a generation while it is written."""
+        with self.root.make(GENERATIONS) as generations:
+            self.root.sync()
+            return generations.make(f"{number}.partial")
+
+    def remove_partial(self, number: int) -> None:
+        """Remove what was written of a generation that is not published."""
+        with suppress(FileNotFoundError), self.generations() as generations:
+            remove_ours(generations, f"{number}.partial")
+
+    def current(self) -> int:
+        """The number in CURRENT; 0 before the first generation is published."""
+        path = self.path / CURRENT
+        try:
+            text = self.root.read(CURRENT, most=100).decode("ascii").strip()
+        except FileNotFoundError:
+            return self._never_published()
+        except UnicodeDecodeError:
+            text = "binary data"
+        if not (match := GENERATION.fullmatch(text)) or match[2]:
+            raise Damaged(f"{path}: holds {text[:40]!r}, not the number of a generation")
+        return int(text)
+
+    def _never_published(self) -> int:
+        """A first build leaves at most generation 1 behind; more than that means that CURRENT was lost."""
+        later = [number for number, partial in self._numbers() if number > 1]
+        if later:
+            raise Damaged(f"{self.path / CURRENT}: missing, although generation {max(later)} exists")
+        return 0
+
+    def _numbers(self) -> Iterator[tuple[int, bool]]:
+        """Numbers that are taken, by whatever it is, and whether they are those of partial generations."""
+        if self.root.status(GENERATIONS) is None:
+            return
+        with self.generations() as generations:
+            names = generations.names()
+        for name in names:
+            if match := GENERATION.fullmatch(name):
+                yield int(match[1]), bool(match[2])
+
+    def next_number(self) -> int:
+        """A number that no generation had, not even one that could not be removed."""
+        return 1 + max([self.current(), *(number for number, _ in self._numbers())])
+
+    def adopt(self, number: int) -> None:
+        """Make a finished partial generation the current one. The rename of CURRENT is the moment."""
+        with self.generations() as generations:
+            generations.rename(f"{number}.partial", str(number))
+            generations.sync()
+        self.root.sync()  # whatever was made beside the generations, the journal above all, comes first
+        self.root.require_in_place()
+        self.root.write(CURRENT, f"{number}\n".encode("ascii"))
+        self.root.sync()
+
+    def sweep(self) -> None:
+        """Remove what crashed writers left and generations that are past. Only while holding the lock."""
+        current = self.current()
+        past = [(number, partial) for number, partial in self._numbers() if partial or number != current]
+        if past:
+            with self.generations() as generations:
+                for number, partial in past:
+                    remove_ours(generations, f"{number}.partial" if partial else str(number))
+                generations.sync()
+        begun = [name for name in self.root.names() if is_begun(name, MARKER) or is_begun(name, ORIGIN)]
+        for name in (f"{CURRENT}.tmp", "lock.json.tmp", *begun):
+            if not self.root.holds_directory(name):
+                self.root.unlink(name)
+
+    def is_ours(self) -> bool:
+        """Whether the folder is an index, finished or not."""
+        root = self.root
+        return root.holds_file(MARKER) or (root.holds_file(CURRENT) and root.holds_directory(GENERATIONS))
+
+    def claim(self) -> None:
+        """Make the folder ours, or find that it is; see `IndexFolder.create`."""
+        if self.is_ours():
+            return
+        found = [name for name in self.root.names() if not self._begun_marker(name)]
+        if found and not self.is_ours():  # nor claimed by another process in between
+            some = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+            raise NotAnIndex(
+                f"{self.path} is not empty and not an index (it holds {some}); nothing was written: "
+                f"{of_shards(found) or 'give an empty or a new folder'}"
+            )
+        self.root.write_once(MARKER, MARKER_TEXT.encode("ascii"))
+        self.root.sync()
+
+    def _begun_marker(self, name: str) -> bool:
+        """Whether a file is what a process left that was killed while it claimed the folder."""
+        if not is_begun(name, MARKER) or not self.root.holds_file(name):
+            return False
+        with suppress(FileNotFoundError):  # another process claims the folder just now
+            return MARKER_TEXT.encode("ascii").startswith(self.root.read(name, most=1000))
+        return True
+
+    def require(self) -> None:
+        """Refuse a folder that holds no finished index, saying what is there."""
+        if not self.is_ours():
+            names = self.root.names()
+            held = ", ".join(names[:5]) or "nothing"
+            advice = of_shards(names) or "give the folder that was the path of build_index"
+            raise NotAnIndex(f"{self.path} is not an index (it holds {held}); {advice}")
+        if self.current() == 0:
+            raise NotAnIndex(
+                f"{self.path} holds a build or a copy that was never finished; do the same again"
+            )
+
+
+def made_layout(path: Path) -> Layout:
+    """The layout of a folder that is ours, or is made and marked as ours now.
+
+    Raises
+    ------
+    NotAnIndex
+        If it is a file, or a folder that holds something else.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not path.is_dir():
+        raise NotAnIndex(f"{path} is a file; give a folder for the index")
+    make_folder(path)
+    layout = Layout(Directory.open(path))
+    layout.claim()
+    return layout
+
+
+def found_layout(path: Path) -> Layout:
+    """The layout of a folder with a finished index; `NotAnIndex` says what is there instead."""
+    path = Path(os.path.abspath(path))
+    try:
+        layout = Layout(Directory.open(path))
+    except FileNotFoundError:
+        raise NotAnIndex(f"{path} does not exist; build an index there first") from None
+    except NotADirectoryError:
+        raise NotAnIndex(f"{path} is a file; an index is a folder") from None
+    layout.require()
+    return layout

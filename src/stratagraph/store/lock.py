@@ -1,0 +1,158 @@
+"""One writer at a time. The operating system frees the lock of a process that dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+import time
+import weakref
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+
+from stratagraph.errors import Locked, StoreError
+from stratagraph.store.files import Directory
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+# Long enough to outlast another object that only looks whether the lock is free.
+PATIENCE = 0.25  # seconds
+LOCK, NOTE = "lock", "lock.json"
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+_UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+def now() -> str:
+    """The time, UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lock; written beside it, for people and for the message of `Locked`."""
+
+    pid: int
+    host: str
+    since: str
+    operation: str
+
+    def __str__(self) -> str:
+        here = self.pid == os.getpid() and self.host == socket.gethostname()
+        who = "this process" if here else f"process {self.pid} on {self.host}"
+        return f"{who} ({self.operation}, since {self.since})"
+
+
+class WriterLock:
+    """The right to write in an index folder, as a context manager. Without an operation: to look around.
+
+    Excludes other processes and other objects of this process alike. It may be taken in one thread
+    and given back in another, as happens under an event loop.
+
+    Raises
+    ------
+    Locked
+        On entering, if someone else is writing; the message says who.
+    StoreError
+        If the file system knows no locks.
+    OSError
+        If the folder cannot be written to.
+    """
+
+    def __init__(self, folder: Directory, operation: str | None) -> None:
+        self._folder = folder
+        self._operation = operation
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> WriterLock:
+        self._folder.require_in_place()
+        deadline = time.monotonic() + PATIENCE
+        while not self._take():
+            if time.monotonic() > deadline:
+                raise Locked(
+                    f"{self._folder.path} is being written by {self.holder() or 'another process'}; "
+                    "wait until it has finished, or stop it"
+                )
+            time.sleep(0.01)
+        if self._operation is not None:
+            holder = Holder(os.getpid(), socket.gethostname(), now(), self._operation)
+            with suppress(OSError, StoreError):  # without its name, as on a full disk, the lock holds as well
+                self._folder.write(NOTE, json.dumps(asdict(holder)).encode("utf-8"))
+        return self
+
+    def _take(self) -> bool:
+        descriptor = self._folder.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            found = self._folder.status(LOCK) if _locked(descriptor) else None
+            # Someone who undid a failed first build may have removed the file while we waited for it.
+            if found is not None and os.path.samestat(found, os.fstat(descriptor)):
+                self._descriptor = descriptor
+                _held.add(self)
+                return True
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            raise StoreError(
+                f"{self._folder.path}: the file system has no locks ({error.strerror}), so two writers could "
+                "not be kept apart; put the index on a local disk"
+            ) from error
+        finally:
+            if self._descriptor is None:
+                os.close(descriptor)
+        return False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor is None:
+            return  # a forked child, whose parent goes on writing
+        if self._operation is not None:
+            with suppress(OSError, StoreError):
+                self._folder.unlink(NOTE)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        _held.discard(self)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def holder(self) -> Holder | None:
+        """Who wrote the note, if it can be read (the holder may be writing it just now)."""
+        try:
+            return Holder(**json.loads(self._folder.read(NOTE, most=10_000)))
+        except (OSError, ValueError, TypeError, StoreError, RecursionError):
+            return None
+
+
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _locked(descriptor: int) -> bool:
+    """Try to lock the file; it is free again when its last descriptor is closed."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True
+
+
+def _leave_to_parent() -> None:
+    """A forked child gives back nothing, and holds nothing when its parent has given back."""
+    for lock in list(_held):
+        lock._let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,251 @@
+"""What a generation is made of: the format's version, how it was built, and a checksum of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.store.arrays import check_name
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.files import Directory
+from stratagraph.store.layout import MANIFEST
+
+FORMAT = 6
+LONGEST = 1 << 26
+"""Bytes of the longest manifest that is believed."""
+_IDENTITY = re.compile(r"[0-9a-f]{16}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # a path inside
+_MOST = 1 << 48  # more than anything can be counted
+
+
+def _name_parts(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 listed all parts as methods; those that are none had one of two names."""
+    parts = content["methods"]
+    methods = [name for name in parts if name not in ("extraction", "graph")]
+    return {**content, "format": 2, "parts": parts, "methods": methods}
+
+
+def _nothing_renamed(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 had nodes in the tables and whole arrays of vectors: what is there is seen from the files."""
+    return {**content, "format": 3}
+
+
+def _less_stored(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 had more arrays, of what follows from others: what is there is seen from their names."""
+    return {**content, "format": 4}
+
+
+def _by_changes(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 had the corpus in tables, and no patches of arrays: what is there is seen from the files."""
+    return {**content, "format": 5}
+
+
+def _in_pieces(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 5 had no pieces: what is there is seen from the files."""
+    return {**content, "format": 6}
+
+
+# MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
+    _name_parts,
+    _nothing_renamed,
+    _less_stored,
+    _by_changes,
+    _in_pieces,
+)
+
+
+def _version() -> str:
+    try:
+        return version("stratagraph")
+    except PackageNotFoundError:  # imported from a source tree that was never installed
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The description of one generation, written last and read first.
+
+    Parameters
+    ----------
+    parts
+        Settings of each part of the generation (the extraction, the graph, the methods), by name.
+    methods
+        Names of those parts that are methods, the default one first.
+    embedder, dimension
+        Fingerprint of the embedder, and the length of its vectors.
+    tokenizer
+        What counted the tokens of chunks.
+    config
+        Configuration of the corpus: chunking, extraction, models.
+    prompts
+        Fingerprints of the prompts, by name.
+    complete
+        For each part, whether a model made all that a model can make of it.
+    spent
+        Calls and tokens of each chat model, by its name, in all operations that led to this generation.
+    stratagraph
+        Version of the package that wrote it.
+    generation, documents, chunks, nodes
+        Number of the generation, and counts (nodes: per part). Filled on publishing.
+    vectors
+        Where the vectors are, if not in the folder: the `identity` of the index's rows, and the name of the
+        `store`. Filled on publishing.
+    files
+        Every file of the generation by its path in it. Filled on publishing.
+    """
+
+    parts: Mapping[str, Mapping[str, Any]]
+    methods: Sequence[str]
+    embedder: str
+    dimension: int
+    tokenizer: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    complete: Mapping[str, bool] = field(default_factory=dict)
+    spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    stratagraph: str = field(default_factory=_version)
+    generation: int = 0
+    documents: int = 0
+    chunks: int = 0
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    vectors: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """The text of `manifest.json`; `checksum` covers everything else in it."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "files"}
+        content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
+        content["files"] = {name: entry.fields() for name, entry in self.files.items()}
+        content["checksum"] = _checksum(content)
+        return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, path: str | Path) -> Manifest:
+        """Read a manifest of this or an earlier format.
+
+        Raises
+        ------
+        FormatTooNew
+            If a later version of stratagraph wrote it.
+        Damaged
+            If it is not a manifest, was altered, or names a file outside of its generation.
+        """
+        try:
+            content = json.loads(text)
+            number = int(content["format"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            raise Damaged(f"{path}: not a manifest ({error!r})") from error
+        if number < 1:
+            raise Damaged(f"{path}: format {number} does not exist")
+        if number > FORMAT:
+            raise FormatTooNew(
+                f"{path}: format {number}, written by stratagraph {content.get('stratagraph', '(unknown)')}; "
+                f"this version reads up to format {FORMAT}: upgrade stratagraph"
+            )
+        try:
+            if content.pop("checksum", None) != _checksum(content):
+                raise ValueError("the content does not agree with its checksum")
+            for migrate in MIGRATIONS[number - 1 :]:
+                content = migrate(content)
+            return cls._from_content(content)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise Damaged(f"{path}: {error}") from error
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Manifest:
+        files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
+        for name in files:
+            check_inside(name)
+        known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+        manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files, "format": FORMAT})
+        manifest._check()
+        return manifest
+
+    def _check(self) -> None:
+        """Refuse what no writer of ours wrote, before anything is done with it."""
+        for name in ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"):
+            if not isinstance(value := getattr(self, name), dict):
+                raise ValueError(f"{name} must be a mapping, not {value!r}")
+        if self.vectors and not _IDENTITY.fullmatch(str(self.vectors.get("identity"))):
+            raise ValueError(f"the rows of its vectors cannot be those of {self.vectors!r}")
+        for name in ("embedder", "tokenizer", "stratagraph"):
+            if not isinstance(value := getattr(self, name), str):
+                raise ValueError(f"{name} must be text, not {value!r}")
+        counts = {name: getattr(self, name) for name in ("generation", "dimension", "documents", "chunks")}
+        for name, count in [*counts.items(), *self.nodes.items()]:
+            most = _MOST // 2 if name == "generation" else _MOST  # others will follow that generation
+            if type(count) is not int or not 0 <= count < most:
+                raise ValueError(f"the count of {name!r} cannot be {count!r}")
+        for model, counted in self.spent.items():
+            strange = counted.keys() - {"calls", "input_tokens", "output_tokens"}
+            if strange or not all(type(count) is int and 0 <= count < _MOST for count in counted.values()):
+                raise ValueError(f"what {model!r} was asked cannot be {counted!r}")
+        if self.nodes.keys() != self.parts.keys():
+            raise ValueError(
+                f"counts the nodes of {sorted(self.nodes)}, but the parts are {sorted(self.parts)}"
+            )
+        for name in self.parts:
+            check_name(name, "part")
+        if unknown := [name for name in self.methods if name not in self.parts]:
+            raise ValueError(f"names a method {unknown[0]!r} that is none of the parts")
+
+    @classmethod
+    def read(cls, directory: Directory, number: int) -> Manifest:
+        """The manifest of a generation, which must be its own."""
+        path = directory.path / MANIFEST
+        try:
+            text = directory.read(MANIFEST, most=LONGEST).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Damaged(f"{path}: not a manifest ({error})") from error
+        manifest = cls.from_json(text, path=path)
+        if manifest.generation != number:
+            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
+        return manifest
+
+
+def _lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of an object as lines, a line for each file among them: it is diffed and read by people."""
+    for name, value in content.items():
+        if name == "files" and value:
+            files = ",\n".join(f"  {json.dumps(file)}: {json.dumps(entry)}" for file, entry in value.items())
+            yield f' "files": {{\n{files}\n }}'
+        else:
+            yield f" {json.dumps(name)}: {json.dumps(value)}"
+
+
+def check_inside(name: str) -> None:
+    """Refuse a file name that is absolute, climbs with `..`, or means different things on other systems.
+
+    Raises
+    ------
+    ValueError
+        If the path could leave the folder.
+    """
+    if _PLAIN.fullmatch(name):
+        return
+    if name.encode("utf-8", "replace").decode("utf-8") != name:
+        raise ValueError(f"the path {name!r} is not valid Unicode")
+    parts = PurePosixPath(name).parts
+    if (
+        not parts
+        or PurePosixPath(name).is_absolute()
+        or PureWindowsPath(name).anchor
+        or ".." in parts
+        or "\\" in name
+        or "\0" in name
+    ):
+        raise ValueError(f"the path {name!r} leaves the index folder")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))  # ASCII, whatever it holds
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

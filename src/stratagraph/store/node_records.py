@@ -1,0 +1,213 @@
+"""The nodes of a part, in segments: compressed in blocks, each record read by itself.
+
+A record is JSON: id, kind, level, text, extra. Records lie in the order of the first chunk that they came
+from, so that what a chunk says stands together: its sentences, which are units, relations and descriptions at
+once, are compressed to one, and the deletion of a document touches few segments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged
+from stratagraph.protocols import Rows
+from stratagraph.records import MadeLate, Node
+from stratagraph.store.blocks import Records, encode, fields, leading, packed, write_segments
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.files import Directory
+from stratagraph.store.segments import KeyIndex, Keys, key_of, keys_of_ids, planned
+from stratagraph.store.tables import ADVICE, Extra, NodeFields, NoSuchRow, from_json, to_json
+
+SLOTS = "nodes.slots"
+"""Array of a part: the slot of each node."""
+FOLDER = "nodes"
+COLUMNS = {"hashes": np.uint64, "ids": np.uint64}
+"""Of each record 64 bits that stand for its JSON, and 64 that stand for its id."""
+FEWEST = 256
+"""Nodes in a new segment, where there are as many."""
+
+
+def label(part: str) -> str:
+    """What the nodes of a part are called in errors."""
+    return f"part '{part}'"
+
+
+def encoded(node: Node) -> bytes:
+    """The record of a node; `ValueError` names metadata that have no JSON form."""
+    extra = node.extra
+    try:
+        if not extra:
+            return encode([node.id, node.kind, int(node.level), node.text, {}]).encode("utf-8")
+        if all(type(key) is str for key in extra):
+            return encode([node.id, node.kind, int(node.level), node.text, dict(extra)]).encode("utf-8")
+    except (TypeError, ValueError):
+        pass  # to_json says what is wrong, or mends it
+    head = encode([node.id, node.kind, int(node.level), node.text])
+    return f"{head[:-1]},{to_json(extra, f'node {node.id!r}')}]".encode()
+
+
+def decoded(raw: bytes, owner: str) -> NodeFields:
+    """The fields of a record: id, kind, level, text, extra; `Damaged` if it is none."""
+    found = fields(raw, owner)
+    try:
+        identity, kind, level, text, extra = found
+        if not (type(identity) is type(kind) is type(text) is str and type(level) is int):
+            raise TypeError(f"fields of other types in {raw[:60]!r}")
+        if b"\\ud" in raw or not isinstance(extra, dict):
+            extra = from_json(json.dumps(extra))
+        return identity, kind, level, text, Extra(f"{owner}: node {identity[:80]!r}", extra)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Damaged(f"{owner}: a node that is none ({error})") from error
+
+
+class NodeRecords:
+    """The nodes of a part: its rows are records, in an order of their own."""
+
+    def __init__(self, records: Records, slots: NDArray[np.integer]) -> None:
+        self.records = records
+        self.slots = slots
+        self._index: KeyIndex | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def read(self, rows: Sequence[int]) -> list[NodeFields]:
+        """The fields of some rows; `IndexError` if there is no such row."""
+        return [decoded(raw, self.records.name) for raw in self._raw(rows)]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        return [leading(raw, self.records.name, 0) for raw in self._raw(rows)]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
+
+    def keys(self, rows: Sequence[int]) -> Keys:
+        """64 bits for each of some rows, which stand for its id."""
+        keys: Keys = self.records.column("ids")[self.slots[np.asarray(rows, np.int64)]]
+        return keys
+
+    def marks(self, rows: Sequence[int]) -> Keys:
+        """64 bits for each of some rows, which stand for all of its fields."""
+        hashes: Keys = self.records.column("hashes")[self.slots[np.asarray(rows, np.int64)]]
+        return hashes
+
+    def _raw(self, rows: Sequence[int]) -> list[bytes]:
+        wanted = np.asarray(rows, np.int64)
+        if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= len(self)):
+            bad = int(wanted[(wanted < 0) | (wanted >= len(self))][0])
+            raise NoSuchRow(f"{self.records.name}: row {bad} does not exist; there are {len(self)}{ADVICE}")
+        return self.records.raw(np.asarray(self.slots[wanted]))
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by id; ids that are not there are left out."""
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return {}
+        if self._index is None:
+            self._index = KeyIndex(self.records.column("ids")[self.slots])
+        found = self._index.find(keys_of_ids(wanted)).tolist()
+        return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
+
+
+def written(
+    directory: Directory,
+    generation: int,
+    name: str,
+    nodes: Sequence[Node],
+    order: Rows,
+    base: Records | None,
+    *,
+    kept: Rows | None = None,
+    compact: bool = False,
+) -> tuple[dict[str, FileEntry], tuple[str, ...], NDArray[np.uint32]]:
+    """Write the nodes of a part, but for those that the previous generation has.
+
+    Parameters
+    ----------
+    nodes
+        Those that may be new, in order.
+    order
+        Sorts new records: those of the same place lie together, shape (all nodes of the part,).
+    base
+        The records of the previous generation.
+    kept
+        The slots in `base` of the nodes that are known to be there, -1 for each of `nodes`; None if all are
+        given.
+
+    Returns
+    -------
+    The files written, the segments of `base` that are kept, and the slot of each node.
+
+    Raises
+    ------
+    ValueError
+        If two nodes have the same id, or metadata have no JSON form.
+    """
+    ids = keys_of_ids(_ids(nodes))
+    before = 0 if base is None else len(base)
+    found = _known(nodes, base)
+    fresh = np.flatnonzero(found < 0)
+    found[fresh] = before + np.arange(len(fresh))
+    slots = np.full(len(order), -1, np.int64) if kept is None else kept.astype(np.int64)
+    places = np.flatnonzero(slots < 0)
+    slots[places] = found
+    _require_distinct(name, nodes, np.concatenate([_column(base, "ids", slots[slots < before]), ids[fresh]]))
+    used = np.zeros(before + len(fresh), np.bool_)
+    used[slots] = True
+    sizes = [] if base is None else base.sizes
+    coming = np.argsort(order[places[fresh]], kind="stable")
+    plan = planned(sizes, used, coming, fewest=FEWEST, compact=compact)
+
+    def arrays(old: Rows, coming: Rows) -> dict[str, NDArray[Any]]:
+        rows = fresh[coming]
+        records = [encoded(nodes[row]) for row in rows.tolist()]
+        content = [*(base.content(old) if base is not None else ()), *records]
+        columns = {"hashes": _hashes(records), "ids": ids[rows]}
+        return packed(content) | {
+            key: np.concatenate([_column(base, key, old), new]) for key, new in columns.items()
+        }
+
+    files = write_segments(directory, generation, plan, arrays, before)
+    stay = () if base is None else tuple(base.files[number] for number in plan.kept)
+    return files, stay, plan.slots[slots].astype(np.uint32)
+
+
+def _known(nodes: Sequence[Node], base: Records | None) -> Rows:
+    """The slots in `base` of nodes, -1 for those that it lacks.
+
+    A record is made to be looked up, and made again to be written: those of all nodes are never held at once.
+    """
+    if base is None:
+        return np.full(len(nodes), -1, np.int64)
+    return KeyIndex(base.column("hashes")).find(_hashes(map(encoded, nodes)))
+
+
+def _hashes(records: Iterable[bytes]) -> Keys:
+    return np.fromiter((key_of(each) for each in records), np.uint64)
+
+
+def _column(base: Records | None, name: str, slots: Rows) -> Keys:
+    return np.zeros(0, np.uint64) if base is None else base.values(name, slots)
+
+
+def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
+    """Whether ids differ, by the keys of all nodes; where one comes twice, those given are looked at."""
+    ordered = np.sort(keys)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return
+    seen: set[str] = set()
+    for identity in _ids(nodes):
+        if identity in seen:
+            raise ValueError(f"two nodes of {name!r} have the same id {identity!r}")
+        seen.add(identity)
+
+
+def _ids(nodes: Sequence[Node]) -> Iterable[str]:
+    return nodes.ids() if isinstance(nodes, MadeLate) else (node.id for node in nodes)

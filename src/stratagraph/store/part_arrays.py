@@ -1,0 +1,190 @@
+"""Writing the arrays of a part: numbers and measures of rows, and what rows say, each by what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from stratagraph.store.arrays import Arrays, Layers, as_plain, open_arrays, write_arrays
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.contents import NUMBERS, PARTS, Group, opened, part_file, patch_file, pieces_folder
+from stratagraph.store.files import Directory
+from stratagraph.store.layout import Layout
+from stratagraph.store.node_records import SLOTS
+from stratagraph.store.patches import are_numbers, patch, unused
+from stratagraph.store.pieces import LEAST, Pieces, piece_file, write_piece, write_pieces
+
+if TYPE_CHECKING:
+    from stratagraph.store.snapshot import Snapshot
+
+MEASURES = frozenset(
+    {
+        "alive",
+        "bounds",
+        "by_model",
+        "condensed",
+        "counts",
+        "data",
+        "describing",
+        "gram_counts",
+        "kinds",
+        "lengths",
+        "levels",
+        "norms",
+        "scales",
+        "values",
+        "weights",
+    }
+)
+"""Last words in names of arrays that hold how many, how much or of which kind, with no word, key or vector.
+
+They are kept as numbers of rows are: nothing of them is erased. Only arrays of one dimension are, whose items
+take no more than four bytes, so that no key is among them.
+"""
+_ANEW = 2
+"""If a patch and the pieces that it needs come to one part in so many of all, all is written anew."""
+
+
+class ArrayWriter:
+    """Writes the arrays of the parts of a new generation.
+
+    Parameters
+    ----------
+    directory, generation
+        Of the new generation.
+    base
+        The generation before, whose files may be shared; None if they may not.
+    loses
+        Whether chunks of that generation are gone: then nothing that says something of rows, and that no row
+        has now, stays in a shared file.
+    layout
+        Of the index folder.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        generation: int,
+        base: Snapshot | None,
+        *,
+        loses: bool,
+        layout: Layout,
+    ) -> None:
+        self._directory = directory
+        self._generation = generation
+        self._base = base
+        self._loses = loses
+        self._layout = layout
+        self.files: dict[str, FileEntry] = {}
+
+    def put(self, part: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+        """Write the arrays of a part; those that are given are returned, or those that were written."""
+        plain = {name: as_plain(name, array) for name, array in arrays.items()}
+        numbers = {name: array for name, array in plain.items() if tells_nothing(name, array)}
+        contents = {name: array for name, array in plain.items() if name not in numbers}
+        return Layers(self._put_contents(part, contents), self._put_numbers(part, numbers))
+
+    def _put_numbers(self, part: str, arrays: Arrays) -> Arrays:
+        before = self._before((part, NUMBERS))
+        made = None if before is None else patch(before, arrays, numbers=True)
+        if made is None:
+            return self._written(part_file(part, NUMBERS), arrays)
+        self._kept(NUMBERS, [part_file(part, NUMBERS)])
+        self._written(patch_file(part, NUMBERS), made)
+        return arrays
+
+    def _put_contents(self, part: str, arrays: Arrays) -> Arrays:
+        before = self._before((part, PARTS))
+        made = None if before is None else patch(before, arrays, numbers=False, apart=self._loses)
+        if before is None or made is None or not self._kept_contents(part, before, made):
+            return self._written_contents(part, arrays)
+        self._written(patch_file(part, PARTS), made)
+        return arrays
+
+    def _before(self, group: Group) -> Arrays | None:
+        """The arrays that can be patched: of a generation that has both kinds in files of their own."""
+        if self._base is None:
+            return None
+        numbers = self._base.groups.get((group[0], NUMBERS), {})
+        divided = bool(numbers) and all(tells_nothing(name, array) for name, array in numbers.items())
+        return self._base.groups.get(group) if divided else None
+
+    def _kept_contents(self, part: str, before: Arrays, made: Arrays) -> bool:
+        """Share the files that are patched, without what no row has now; whether that was worth it."""
+        assert self._base is not None
+        pieces, folder = self._base.pieces.get(part), pieces_folder(part)
+        if pieces is None:
+            if not self._loses:
+                self._kept(PARTS, [part_file(part)])
+            return not self._loses
+        erased = pieces.erased(_ranges(pieces, before, made)) if self._loses else {}
+        written = sum(array.nbytes for array in (*made.values(), *erased.values()))
+        if written * _ANEW > len(pieces.bytes()):
+            return False
+        kept = [file for place, file in enumerate(pieces.files) if place not in erased]
+        with self._made(folder) as directory:
+            self._link(folder, directory, kept)
+            for place, content in erased.items():
+                file = piece_file(place, self._generation)
+                self.files[f"{folder}/{file}"] = write_piece(directory, file, content.data)
+            directory.sync()
+        return True
+
+    def _kept(self, folder: str, files: Sequence[str]) -> None:
+        with self._made(folder) as directory:
+            self._link(folder, directory, [file.removeprefix(f"{folder}/") for file in files])
+
+    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
+        assert self._base is not None
+        before = self._base.manifest
+        self._layout.link(before.generation, folder, directory, files)
+        self.files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
+
+    def _written_contents(self, part: str, arrays: Arrays) -> Arrays:
+        if sum(array.nbytes for array in arrays.values()) <= 2 * LEAST:
+            return self._written(part_file(part), arrays)
+        folder = pieces_folder(part)
+        with self._made(folder) as directory:
+            files = write_pieces(directory, self._generation, arrays)
+            directory.sync()
+            self.files |= {f"{folder}/{file}": entry for file, entry in files.items()}
+            pieces = Pieces({file: entry.bytes for file, entry in files.items()})
+            for file in files:
+                with opened(directory, file) as descriptor:
+                    pieces.put(file, descriptor)
+            return pieces.arrays(directory.path)
+
+    def _written(self, path: str, arrays: Arrays) -> Arrays:
+        """Write arrays to a file of this generation, and open them there."""
+        folder, _, file = path.rpartition("/")
+        with self._made(folder) as directory:
+            self.files[path] = write_arrays(directory, file, arrays)
+            directory.sync()
+        with opened(self._directory, path) as descriptor:
+            return open_arrays(self._directory, path, descriptor)
+
+    def _made(self, folder: str) -> Directory:
+        """A folder of this generation, made with those above it."""
+        with ExitStack() as held:
+            directory = self._directory
+            *above, last = folder.split("/")
+            for each in above:
+                directory = held.enter_context(directory.make(each))
+            return directory.make(last)
+
+
+def tells_nothing(name: str, array: NDArray[Any]) -> bool:
+    """Whether an array holds numbers of rows, or measures, and nothing of what any row says."""
+    if name == SLOTS or are_numbers(array.dtype):
+        return True
+    return array.ndim == 1 and array.itemsize <= 4 and name.rpartition(".")[2] in MEASURES
+
+
+def _ranges(pieces: Pieces, before: Arrays, made: Arrays) -> list[tuple[int, int]]:
+    """The bytes of all pieces that nobody needs now."""
+    start = pieces.bytes().ctypes.data
+    places = {name: array.ctypes.data - start for name, array in before.items()}
+    return [(places[name] + begin, places[name] + end) for name, begin, end in unused(before, made)]

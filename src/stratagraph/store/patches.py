@@ -1,0 +1,334 @@
+"""Patches: the arrays of a group as they follow from those of an earlier generation.
+
+Rows are kept in canonical order, so that what one document brings shifts the numbers of all rows behind it,
+and nearly every array with them. Written as what it has in common with the array before, and what is new, it
+takes some thousandth of the bytes. A patch file holds a list of the group's arrays, and for the i-th:
+
+    i          the array, if it is stored whole
+    i.spans    runs of the array before with as many new items behind each (`kernels.alignment.Spans`)
+    i.items    the new items, one after the other
+    i.moves    pairs, ascending: from which value on numbers moved, and by how much
+
+What is common is found by trying, and what a patch gives is the array itself, bit for bit, whatever was
+tried. An array is put together when it is first read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.kernels.alignment import Spans, aligned, shifts
+from stratagraph.kernels.ranges import ranges
+from stratagraph.store.arrays import Arrays, check_name
+
+LIST = "list"
+SHARE = 8
+"""A patch is at most one part in so many of what it patches; with more, all is written anew."""
+LEAST = 1 << 16
+"""Bytes of a group of arrays, below which it is always written as it is."""
+SMALL = 1 << 12
+"""Bytes up to which an array of numbers that changed is stored whole: a patch costs more than it saves."""
+_FEW = 256  # items of an array that may be new however short it is
+_NEW = 8  # at most this fraction of an array's items may be new
+_NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
+_ENOUGH = 50  # a description by so many times less is not improved on
+_MARGIN = 64  # bytes at the ends of runs that are not taken where `patch` is to keep them apart
+_WIDE = 8  # bytes
+_TABLE = 1 << 22  # values up to which, and up to four times the items, moves are laid out as a table
+
+How = Literal["same", "whole", "spliced", "lengths"]
+"""As it was; stored; spliced from the array before; borders of lists, whose lengths are spliced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """How an array follows from the one before: runs of it, after its numbers moved, and new items."""
+
+    spans: Spans
+    items: NDArray[Any]
+    moves: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, before: NDArray[Any], now: NDArray[Any], spans: Spans, moves: NDArray[np.int64]) -> Splice:
+        """From the runs that two flat arrays share, the first with its numbers moved."""
+        added = spans[:, 2]
+        return cls(spans, now[ranges(np.cumsum(spans[:, 1] + added) - added, added)], moves)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes."""
+        return int(self.spans.nbytes + self.items.nbytes + self.moves.nbytes)
+
+    def applied(self, before: NDArray[Any]) -> NDArray[Any]:
+        """The array that follows from a flat one."""
+        source = moved(before, self.moves)
+        pieces, new = [], 0
+        for begin, run, added in self.spans.tolist():
+            pieces += [source[begin : begin + run], self.items[new : new + added]]
+            new += added
+        return np.concatenate(pieces) if pieces else source[:0]
+
+    def misfit(self, before: int, kind: np.dtype[Any]) -> bool:
+        """Whether it cannot be applied to so many items of a type; checked before it is believed."""
+        spans, moves = self.spans, self.moves
+        if spans.dtype != np.int64 or spans.ndim != 2 or spans.shape[1] != 3 or (spans < 0).any():
+            return True
+        if moves.dtype != np.int64 or moves.ndim != 2 or moves.shape[1] != 2 or self.items.ndim != 1:
+            return True
+        if len(moves) and (kind.kind != "i" or (np.diff(moves[:, 0]) <= 0).any() or moves[0, 0] < 0):
+            return True
+        if (spans > max(before, len(self.items))).any():  # so that sums do not overflow
+            return True
+        ends = spans[:, 0] + spans[:, 1]
+        apart = bool((spans[1:, 0] >= ends[:-1]).all()) and (not len(ends) or int(ends[-1]) <= before)
+        return not apart or self.items.dtype != kind or int(spans[:, 2].sum()) != len(self.items)
+
+    def __len__(self) -> int:
+        return int(self.spans[:, 1:].sum())
+
+
+def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
+    """Numbers, each moved by what the last value in `moves` that is not larger says; negative ones stay."""
+    if not len(moves) or not len(numbers):
+        return numbers
+    if (top := int(numbers.max())) < 0:
+        return numbers
+    signed = numbers.astype(np.int64)
+    if top < max(_TABLE, 4 * len(numbers)):
+        table = np.zeros(top + 2, np.int64)
+        within = moves[moves[:, 0] <= top]
+        table[within[:, 0]] = np.diff(within[:, 1], prepend=0)
+        by = np.cumsum(table)[signed.clip(min=0)]
+    else:
+        by = np.concatenate([[0], moves[:, 1]])[np.searchsorted(moves[:, 0], signed, side="right")]
+    return np.where(signed < 0, signed, signed + by).astype(numbers.dtype)
+
+
+def patch(
+    before: Arrays, now: Arrays, *, numbers: bool, apart: bool = False
+) -> dict[str, NDArray[Any]] | None:
+    """The arrays of the file that makes `now` of `before`; None if it is not worth it.
+
+    Parameters
+    ----------
+    before, now
+        As `arrays.as_plain` makes them.
+    numbers
+        Whether these are numbers of rows, which may have moved. Of other arrays the patch takes items as they
+        are, and no others are needed (`unused`).
+    apart
+        Take no items of which some that follow one another did not do so before, as far as `_MARGIN`.
+    """
+    whole = sum(array.nbytes for array in now.values())
+    if whole < LEAST:
+        return None
+    described: list[tuple[str, How, str, tuple[int, ...]]] = []
+    found: dict[str, NDArray[Any]] = {}
+    for at, (name, array) in enumerate(now.items()):
+        how, splice = _described(before.get(name), array, numbers, apart)
+        described.append((name, how, array.dtype.str, array.shape))
+        if splice is not None:
+            found |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
+        elif how == "whole":
+            found[f"{at}"] = array
+        if sum(each.nbytes for each in found.values()) * SHARE > whole:
+            return None
+    text = json.dumps(described, separators=(",", ":")).encode("ascii")
+    return {LIST: np.frombuffer(text, np.uint8), **found}
+
+
+def unused(before: Arrays, patch: Arrays) -> Iterator[tuple[str, int, int]]:
+    """What a patch of arrays that are no numbers of rows does not take: name, first byte, and end."""
+    listed = enumerate(json.loads(bytes(patch[LIST])))
+    found = {name: (how, f"{at}.spans") for at, (name, how, *_) in listed}
+    none = np.zeros((0, 3), np.int64)
+    for name, array in before.items():
+        how, spans = found.get(name, ("whole", ""))
+        if how == "same":
+            continue
+        taken = patch[spans] if how == "spliced" else none
+        items = _bits(array)
+        begins = np.append(0, taken[:, 0] + taken[:, 1]) * items.itemsize
+        ends = np.append(taken[:, 0], len(items)) * items.itemsize
+        yield from ((name, *each) for each in zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def _described(
+    before: NDArray[Any] | None, now: NDArray[Any], numbers: bool, apart: bool
+) -> tuple[How, Splice | None]:
+    """How an array is described by the one before, and by what, if it is spliced."""
+    if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
+        return "whole", None
+    if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
+        return "same", None
+    if numbers and now.nbytes <= SMALL:
+        return "whole", None
+    numbers = numbers and _may_move(now.dtype)
+    if numbers and _are_borders(before) and _are_borders(now):
+        splice = _spliced(np.diff(before), np.diff(now), False, False)
+        if splice is not None:
+            return "lengths", splice
+    row = math.prod(now.shape[1:])
+    splice = _spliced(_bits(before), _bits(now), numbers, apart, row)
+    if splice is None or splice.bytes >= now.nbytes:
+        return "whole", None
+    return "spliced", splice
+
+
+def are_numbers(kind: np.dtype[Any]) -> bool:
+    """Whether an array of this type holds numbers of rows, and nothing of what any row says.
+
+    Keys, which stand for names, words and texts, have no sign.
+    """
+    return kind.kind == "i" and kind.itemsize >= 4
+
+
+def _may_move(kind: np.dtype[Any]) -> bool:
+    """Whether items of this type are tried as numbers that moved; keys of 64 bits are not."""
+    return are_numbers(kind) or kind == np.uint32
+
+
+def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    """The items of an array one after the other, as integers."""
+    flat = array.reshape(-1)
+    if _may_move(array.dtype):
+        return flat.view(np.int32 if array.itemsize == 4 else np.int64)
+    size = array.itemsize if array.itemsize in (1, 2, 4, 8) else 1
+    return flat.view(f"u{size}")
+
+
+def _are_borders(array: NDArray[Any]) -> bool:
+    """Whether these can be the borders of lists that follow one another."""
+    return array.ndim == 1 and len(array) > 1 and not array[0] and bool((array[1:] >= array[:-1]).all())
+
+
+def _in_common(before: NDArray[Any], now: NDArray[Any], most: int, row: int) -> Spans | None:
+    """The runs that two flat arrays share.
+
+    Bytes in rows are compared eight at a time, where rows divide into such: zeros and other small numbers
+    agree everywhere.
+    """
+    if before.itemsize > 1 or row % _WIDE:
+        return aligned(before, now, most=most)
+    spans = aligned(before.view(np.uint64), now.view(np.uint64), most=most // _WIDE)
+    return None if spans is None else spans * _WIDE
+
+
+def _spliced(
+    before: NDArray[Any], now: NDArray[Any], numbers: bool, apart: bool, row: int = 1
+) -> Splice | None:
+    """The shortest description that is found; None if there is none that is short. `row`: its items."""
+    most = max(_FEW, len(now) // _NEW)
+    none = np.zeros((0, 2), np.int64)
+    spans = _in_common(before, now, most // 8 if numbers else most, row)
+    if apart and spans is not None:
+        spans = _apart(spans, _MARGIN // before.itemsize)
+    best = None if spans is None else Splice.of(before, now, spans, none)
+    if not numbers or int(before.max(initial=-1)) >= max(_TABLE, 4 * len(before)):
+        return best
+    for tolerance in _NEAR:
+        if best is not None and best.bytes * _ENOUGH < now.nbytes:
+            break
+        spans = aligned(before, now, most=most, tolerance=tolerance)
+        if spans is None:
+            continue
+        by = shifts(before, now, spans)
+        steps = np.flatnonzero(np.diff(by, prepend=0))
+        moves = np.column_stack([steps, by[steps]]).astype(np.int64)
+        source = moved(before, moves)
+        spans = aligned(source, now, most=most)
+        if spans is not None:
+            found = Splice.of(source, now, spans, moves)
+            best = found if best is None or found.bytes < best.bytes else best
+    return best
+
+
+def _apart(spans: Spans, margin: int) -> Spans:
+    """Runs that stood side by side, and between which something is new, without their ends that met there.
+
+    So a name of two words, the second of which comes later now, is not kept where it stood.
+    """
+    begins, runs, added = spans.T
+    met = np.append((begins[:-1] + runs[:-1] == begins[1:]) & (added[:-1] > 0), False)
+    heads = np.append(0, np.where(met[:-1], np.minimum(runs[1:], margin), 0))
+    tails = np.where(met, np.minimum(runs - heads, margin), 0)
+    added = tails + added + np.append(heads[1:], 0)
+    return np.column_stack([begins + heads, runs - heads - tails, added])
+
+
+class Patched(Mapping[str, NDArray[Any]]):
+    """The arrays that follow from others by a patch, each put together when it is first read.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        If the patch cannot be one of these arrays.
+    """
+
+    def __init__(self, before: Arrays, patch: Arrays) -> None:
+        self._before = before
+        self._made: dict[str, NDArray[Any]] = {}
+        self._found: dict[str, tuple[How, str, tuple[int, ...], Splice | None]] = {}
+        for at, (name, how, kind, shape) in enumerate(json.loads(bytes(patch[LIST]))):
+            check_name(name, "array name")
+            self._take(patch, str(at), name, how, kind, tuple(shape))
+
+    def _take(self, patch: Arrays, at: str, name: str, how: How, kind: str, shape: tuple[int, ...]) -> None:
+        """Read how an array is described, and see that this can be."""
+        if name in self._found or not all(type(length) is int and 0 <= length < 1 << 48 for length in shape):
+            raise ValueError(f"it cannot hold {name!r} of the shape {shape}")
+        splice = None
+        if how == "whole":
+            array = patch[at]
+            self._made[name] = array
+            fits = array.dtype.str == kind and array.shape == shape
+        else:
+            array = self._before[name]
+            fits = array.dtype.str == kind
+        if how == "same":
+            self._made[name] = array
+            fits &= array.shape == shape
+        elif how in ("spliced", "lengths"):
+            splice = Splice(*(patch[f"{at}.{each}"] for each in ("spans", "items", "moves")))
+            length = math.prod(shape) - (how == "lengths")
+            source = max(len(array) - 1, 0) if how == "lengths" else len(_bits(array))
+            items = array.dtype if how == "lengths" else _bits(array).dtype
+            per = max(1, array.itemsize // items.itemsize)
+            fits &= not splice.misfit(source, items) and len(splice) == length * per
+            if how == "lengths":
+                fits &= array.ndim == 1 == len(shape) and _may_move(array.dtype) and len(array) > 0 < shape[0]
+            else:
+                fits &= array.shape[1:] == shape[1:]
+        elif how != "whole":
+            raise ValueError(f"it describes {name!r} as {how!r}")
+        if not fits:
+            raise ValueError(f"what it says of {name!r} does not fit")
+        self._found[name] = how, kind, shape, splice
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._made:
+            how, kind, shape, splice = self._found[name]
+            assert splice is not None
+            before = self._before[name]
+            if how == "lengths":
+                lengths = splice.applied(np.diff(before))
+                made = np.concatenate([before[:1], before[:1] + np.cumsum(lengths, dtype=before.dtype)])
+            else:
+                made = splice.applied(_bits(before)).view(kind)
+            made = made.reshape(shape)
+            made.flags.writeable = False
+            self._made[name] = made
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)

@@ -1,0 +1,365 @@
+"""Vectors of a generation, each once whatever refers to it: in segments, as float16, read as float32.
+
+Unit vectors lose about three digits of seven as float16: of the ten nearest passages that exact search finds,
+less than one in five hundred changes (`cookbook/benchmarks/updates.py --recall`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from stratagraph._locks import cached_property
+from stratagraph.kernels.halves import Halves as HalfVectors
+from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import CarriedVectors
+from stratagraph.store.arrays import write_arrays
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.files import Directory
+from stratagraph.store.segments import KeyIndex, Keys, Plan, key_of, planned, segment_file
+
+FOLDER = "vectors"
+HALVES, HASHES = "vectors", "hashes"
+"""Arrays of a segment: the vectors, and 64 bits that stand for each."""
+FEWEST = 256
+"""Vectors in a new segment, where there are as many."""
+MOST_SEGMENTS = 512
+"""Segments of all vectors, if they then have as many; an update writes those anew that lose some."""
+HELD = 1 << 13
+"""Vectors that are kept in memory, as float32, once all of them were asked for."""
+_BATCH = 1 << 14
+_PAIRS = 1 << 10
+
+Halves = NDArray[np.float16]
+
+
+class Pool:
+    """The vectors of a generation by slot.
+
+    Parameters
+    ----------
+    files
+        Names of the segments, in order.
+    segments
+        The arrays of each.
+    dimension
+        Of the vectors.
+
+    Attributes
+    ----------
+    base
+        The pool whose slots begin this one; None if there is none.
+    """
+
+    base: Pool | None = None
+
+    def __init__(
+        self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], dimension: int
+    ) -> None:
+        self.files = tuple(files)
+        self.segments: list[Halves] = [each[HALVES] for each in segments]
+        self.hashes: list[Keys] = [each[HASHES] for each in segments]
+        self.dimension = dimension
+        self.starts = np.cumsum([0, *map(len, self.segments)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def halves(self, slots: NDArray[np.integer]) -> Halves:
+        """The vectors at some slots as they are stored, shape (slots, dimension).
+
+        Raises
+        ------
+        IndexError
+            If there is no such slot.
+        """
+        found = np.empty((len(slots), self.dimension), np.float16)
+        if not len(slots):
+            return found
+        if int(slots.min()) < 0 or int(slots.max()) >= len(self):
+            raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
+        segments = np.searchsorted(self.starts, slots, "right") - 1
+        if segments[0] == segments[-1] and (segments == segments[0]).all():
+            number = int(segments[0])
+            np.take(self.segments[number], slots - self.starts[number], axis=0, out=found)
+            return found
+        order = np.argsort(segments, kind="stable")
+        borders = np.flatnonzero(np.diff(segments[order])) + 1
+        for places in np.split(order, borders):
+            number = int(segments[places[0]])
+            found[places] = self.segments[number][slots[places] - self.starts[number]]
+        return found
+
+    @cached_property
+    def vectors(self) -> HalfVectors:
+        """What reads and multiplies them by slots."""
+        return HalfVectors(
+            [np.ascontiguousarray(each).view(np.uint16) for each in self.segments], self.dimension
+        )
+
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
+        """The vectors at some slots, shape (slots, dimension), float32; `IndexError` as for `halves`.
+
+        They are written to the first rows of `out` if that is given.
+        """
+        try:
+            return self.vectors.rows(slots.astype(np.int64, copy=False), out)
+        except ValueError:
+            raise IndexError(f"there are {len(self)} vectors, and not all of the numbers given") from None
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of the vectors at some slots with those at as many others."""
+        return self.vectors.pair_products(one.astype(np.int64, copy=False), two.astype(np.int64, copy=False))
+
+
+def read_pairs(pool: Pool, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Inner products of pairs of vectors that do not lie in memory, by reading them, some at a time."""
+    found = np.empty(len(one), np.float32)
+    for start in range(0, len(one), _PAIRS):
+        some = slice(start, start + _PAIRS)
+        found[some] = np.einsum("ij,ij->i", pool.take(one[some]), pool.take(two[some]))
+    return found
+
+
+class PooledVectors:
+    """An array of vectors in a pool: read by row, and as a whole only where that is asked for.
+
+    `numpy.asarray` gives all of it, and so do functions of numpy; rows and slices give these alone.
+    """
+
+    def __init__(self, pool: Pool, slots: NDArray[np.integer]) -> None:
+        self.pool = pool
+        self.slots = slots
+        self.shape = (len(slots), pool.dimension)
+        self.dtype = np.dtype(np.float32)
+        self.ndim = 2
+        self._held: Vectors | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __getitem__(self, rows: Any) -> Any:
+        if self._held is not None:
+            return self._held[rows]
+        if isinstance(rows, tuple):
+            return self[rows[0]][(slice(None), *rows[1:])] if np.ndim(rows[0]) else self[rows[0]][rows[1:]]
+        slots = self.slots[rows]
+        return self.pool.take(np.atleast_1d(slots)).reshape(*np.shape(slots), self.pool.dimension)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if self._held is None:
+            found = self.pool.take(self.slots)
+            if len(found) > HELD:
+                return found if dtype is None else found.astype(dtype, copy=False)
+            found.flags.writeable = False
+            self._held = found
+        held = self._held if dtype is None else self._held.astype(dtype, copy=False)
+        return held.copy() if copy else held
+
+    def alike(self, rows: Rows, other: Vectors, places: Rows) -> NDArray[np.bool_]:
+        """Whether vectors at some rows are those at some places of another array, told by their slots.
+
+        Only arrays of one generation, or of one and the next, can be alike.
+        """
+        if not isinstance(other, PooledVectors) or other.pool not in (self.pool, self.pool.base):
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray(self.slots[rows] == other.slots[places])
+
+    def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
+        """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
+        return self.pool.vectors.products(query, self.slots[rows].astype(np.int64))
+
+    def pair_products(self, one: Rows, two: Rows) -> NDArray[np.float32]:
+        """Inner products of some rows with as many others, which are read where they lie."""
+        return self.pool.pair_products(self.slots[one], self.slots[two])
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Vectors]]:
+        """Where each block of rows begins, and the block, which holds until the next."""
+        out = np.empty((min(size, len(self)), self.pool.dimension), np.float32)
+        for start in range(0, len(self), size):
+            yield start, self.pool.take(self.slots[start : start + size], out)
+
+    def tolist(self) -> list[list[float]]:
+        """All of it as lists."""
+        return np.asarray(self).tolist()  # type: ignore[no-any-return]
+
+    def tobytes(self) -> bytes:
+        """All of it as bytes."""
+        return np.asarray(self).tobytes()
+
+
+def pooled(pool: Pool, slots: NDArray[np.integer]) -> Vectors:
+    """An array of vectors in a pool, which passes for one of numpy."""
+    return cast(Vectors, PooledVectors(pool, slots))
+
+
+class PoolWriter:
+    """Collects the vectors of a new generation, and writes those that the one before it lacks.
+
+    Parameters
+    ----------
+    base
+        The vectors of the previous generation.
+    """
+
+    def __init__(self, base: Pool | None, dimension: int) -> None:
+        self._base = base if base is not None and base.dimension == dimension else None
+        self._before = 0 if self._base is None else len(self._base)
+        self._index = None if self._base is None else KeyIndex(np.concatenate([_NONE, *self._base.hashes]))
+        self._fresh = Pool((), (), dimension)
+        self._known = KeyIndex(_NONE)
+        self._order: list[Rows] = []
+        self._slots: dict[tuple[str, str], Rows] = {}
+        self.dimension = dimension
+
+    def put(self, part: str, name: str, vectors: Vectors, order: Rows) -> Vectors:
+        """Take in an array of a part. `order` sorts its new vectors, so that they lie by what they belong to.
+
+        One of float16 is not copied, and must stay as it is.
+
+        Returns
+        -------
+        The same vectors, as they will be read.
+        """
+        if isinstance(vectors, CarriedVectors) and self._is_base(vectors.before):
+            slots = np.full(len(vectors), -1, np.int64)
+            new = vectors.origin < 0
+            slots[~new] = vectors.before.slots[vectors.origin[~new]]
+            slots[new] = self._interned(vectors.fresh, order[new])
+        elif self._is_base(vectors):
+            slots = np.asarray(cast(PooledVectors, vectors).slots, np.int64)
+        else:
+            slots = np.concatenate(
+                [
+                    np.zeros(0, np.int64),
+                    *(
+                        self._interned(
+                            np.asarray(vectors[start : start + _BATCH]), order[start : start + _BATCH]
+                        )
+                        for start in range(0, len(vectors), _BATCH)
+                    ),
+                ]
+            )
+        self._slots[part, name] = slots
+        return pooled(_Both(self._base, self._fresh), slots)
+
+    def _is_base(self, vectors: object) -> bool:
+        return isinstance(vectors, PooledVectors) and vectors.pool is self._base
+
+    def _interned(self, vectors: Vectors, order: Rows) -> Rows:
+        halves = np.ascontiguousarray(vectors, np.float16)
+        hashes = hashes_of(halves)
+        slots = np.full(len(halves), -1, np.int64)
+        if self._index is not None:
+            slots = self._index.find(hashes)
+        missing = np.flatnonzero(slots < 0)
+        places = self._known.find(hashes[missing])
+        new = missing[places < 0]
+        keys, firsts, which = np.unique(hashes[new], return_index=True, return_inverse=True)
+        count, order_of_keys = len(self._fresh), np.argsort(firsts)
+        of_keys = np.empty(len(keys), np.int64)
+        of_keys[order_of_keys] = count + np.arange(len(keys))
+        fresh = new[firsts[order_of_keys]]
+        places[places < 0] = of_keys[which]
+        slots[missing] = self._before + places
+        self._known.add(keys, of_keys)
+        self._fresh.segments.append(halves if len(fresh) == len(halves) else halves[fresh])
+        self._fresh.hashes.append(hashes[fresh])
+        self._fresh.starts = np.append(self._fresh.starts, count + len(fresh))
+        self._order.append(order[fresh])
+        return slots
+
+    def plan(self, *, compact: bool = False) -> Plan:
+        """What becomes of the segments."""
+        used = np.zeros(self._before + len(self._fresh), np.bool_)
+        for slots in self._slots.values():
+            used[slots] = True
+        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
+        sizes = [] if self._base is None else [len(each) for each in self._base.hashes]
+        return planned(sizes, used, order, fewest=FEWEST, most=MOST_SEGMENTS, compact=compact)
+
+    def write(
+        self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False
+    ) -> dict[str, FileEntry]:
+        """Write the new segments, and return their files.
+
+        `hashes_alone` leaves out the vectors, where these lie elsewhere.
+        """
+        both, files, start = _Both(self._base, self._fresh), {}, 0
+        for number, size in enumerate(plan.sizes):
+            halves = both.halves(plan.moved[start : start + size])
+            file = segment_file(generation, number)
+            vectors = {} if hashes_alone else {HALVES: halves}
+            files[file] = write_arrays(directory, file, {**vectors, HASHES: hashes_of(halves)})
+            start += size
+        return files
+
+    def hashes(self, plan: Plan) -> Keys:
+        """The hash of each vector of the new generation, by slot."""
+        before = [] if self._base is None else self._base.hashes
+        return np.concatenate([_NONE, *before, *self._fresh.hashes])[_places(plan)]
+
+    def halves(self, plan: Plan, slots: Rows) -> Halves:
+        """Vectors of the new generation."""
+        return _Both(self._base, self._fresh).halves(_places(plan)[slots])
+
+    def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
+        """The slots of each array, by part and name."""
+        found: dict[str, dict[str, NDArray[np.uint32]]] = {}
+        for (part, name), slots in self._slots.items():
+            found.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
+        return found
+
+
+class _Both(Pool):
+    """The vectors of the previous generation, then those that came."""
+
+    def __init__(self, base: Pool | None, fresh: Pool) -> None:
+        self.base, self._fresh = base, fresh
+        self.dimension = fresh.dimension
+        self.segments = [*([] if base is None else base.segments), *fresh.segments]
+
+    def __len__(self) -> int:
+        return (0 if self.base is None else len(self.base)) + len(self._fresh)
+
+    def halves(self, slots: NDArray[np.integer]) -> Halves:
+        before = 0 if self.base is None else len(self.base)
+        found = np.empty((len(slots), self.dimension), np.float16)
+        old = slots < before
+        if self.base is not None and old.any():
+            found[old] = self.base.halves(slots[old])
+        found[~old] = self._fresh.halves(slots[~old] - before)
+        return found
+
+    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
+        if self._lies_here():
+            return super().take(slots, out)
+        return self.halves(slots).astype(np.float32)  # the first lie elsewhere
+
+    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
+        if self._lies_here():
+            return super().pair_products(one, two)
+        return read_pairs(self, one, two)
+
+    def _lies_here(self) -> bool:
+        return self.base is None or type(self.base) is Pool
+
+
+def _places(plan: Plan) -> Rows:
+    """Where each slot of the new generation was, among those before it and those that came."""
+    had = np.flatnonzero(plan.slots >= 0)
+    places = np.zeros(len(had), np.int64)
+    places[plan.slots[had]] = had
+    return places
+
+
+_NONE: Keys = np.zeros(0, np.uint64)
+
+
+def hashes_of(halves: Halves) -> Keys:
+    """64 bits for each vector, from its bytes."""
+    rows = np.ascontiguousarray(halves)
+    return np.fromiter((key_of(row.tobytes()) for row in rows), np.uint64, len(rows))

@@ -1,0 +1,288 @@
+"""An index behind a URL of fsspec: object storage, a file server, the memory of this process.
+
+    URL/
+    ├── stratagraph-index    the marker of an index
+    ├── CURRENT            the number of the generation to be read; written last
+    └── generations/N/     its files, and the manifest with a checksum of each
+
+This is a local index folder without what only writers need, so that a folder which other tools have copied
+there opens as well. Such storages have no locks: readers always see a whole generation, as files never change
+under a generation's name and `CURRENT` is one small object; of writers there may be one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from stratagraph.errors import Damaged, MissingExtra, NotAnIndex, RemoteError, StoreError, StratagraphError
+from stratagraph.store.copying import copy_bytes
+from stratagraph.store.layout import CURRENT, GENERATION, GENERATIONS, MANIFEST, MARKER, MARKER_TEXT, OURS
+from stratagraph.store.manifest import LONGEST, Manifest
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # two letters at least: C:// is a drive
+_TRIES = 5  # looks at a CURRENT that is being written, where the storage does not replace it in one step
+_SHARDS = "shards.json"
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a URL, and so asks for a storage other than the local disk."""
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+class Remote:
+    """The files behind a URL.
+
+    Attributes
+    ----------
+    url
+        The URL without a user's name and password, for messages.
+    """
+
+    def __init__(self, url: str, system: Any, root: str) -> None:
+        self.url = shown(url)
+        self._system = system
+        self._root = root.rstrip("/")
+
+    @classmethod
+    def at(cls, url: str) -> Remote:
+        """The files behind a URL, which is not asked yet.
+
+        Raises
+        ------
+        MissingExtra
+            If fsspec, or its package for this protocol, is not installed.
+        ValueError
+            If fsspec knows no such protocol.
+        """
+        try:
+            import fsspec
+            from fsspec.registry import known_implementations
+        except ImportError as error:
+            raise MissingExtra("fsspec", "remote") from error
+        protocol = url.partition("://")[0]
+        try:
+            system, root = fsspec.core.url_to_fs(url)
+        except ImportError as error:
+            package = known_implementations[protocol]["class"].partition(".")[0]
+            if package == "fsspec":  # it says by itself which other packages it needs
+                raise RemoteError(f"{shown(url)}: {error}") from error
+            raise MissingExtra(package) from error
+        except ValueError as error:
+            known = ", ".join(sorted(fsspec.available_protocols()))
+            raise ValueError(f"{shown(url)}: {error}; fsspec knows {known}") from error
+        except Exception as error:
+            raise _refused(shown(url), error) from error
+        return cls(url, system, root)
+
+    # Reading
+
+    def current(self) -> int:
+        """The number of the generation to be read.
+
+        Raises
+        ------
+        NotAnIndex
+            If no index was published there; the message says what is there instead.
+        """
+        with self._named():
+            self._system.invalidate_cache()
+        for attempt in range(_TRIES):
+            try:
+                text = self._read(CURRENT, 100).decode("ascii", "replace")
+            except FileNotFoundError:
+                raise NotAnIndex(self._nothing()) from None
+            if text.endswith("\n"):
+                break
+            time.sleep(0.05 * attempt)
+        found = GENERATION.fullmatch(text.strip())
+        if found is None or found[2]:
+            raise Damaged(f"{self.url}/{CURRENT}: holds {text[:40]!r}, not the number of a generation")
+        return int(text)
+
+    def manifest(self, number: int) -> Manifest:
+        """The manifest of a generation; `FileNotFoundError` if it is not there (any more)."""
+        path = f"{self.url}/{GENERATIONS}/{number}/{MANIFEST}"
+        content = self._read(f"{GENERATIONS}/{number}/{MANIFEST}", LONGEST)
+        try:
+            manifest = Manifest.from_json(content.decode("utf-8"), path=path)
+        except UnicodeDecodeError as error:
+            raise Damaged(f"{path}: not a manifest ({error})") from error
+        if manifest.generation != number:
+            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
+        for name in manifest.files:
+            if not _is_ours(name):
+                raise Damaged(f"{path}: names a file {name!r}, which no index has")
+        return manifest
+
+    def files(self, manifest: Manifest) -> Iterator[tuple[str, BinaryIO]]:
+        """The files that a manifest names, opened one after the other."""
+        for name in manifest.files:
+            with (
+                self._named(),
+                self._system.open(self._path(f"{GENERATIONS}/{manifest.generation}/{name}"), "rb") as file,
+            ):
+                yield name, cast(BinaryIO, _Named(file, self._named))
+
+    def _read(self, name: str, most: int) -> bytes:
+        with self._named():
+            content: bytes = self._system.cat_file(self._path(name), start=0, end=most + 1)
+        if len(content) > most:
+            raise Damaged(f"{self.url}/{name}: more than {most} bytes, which no such file has")
+        return content
+
+    def _nothing(self) -> str:
+        names = self._names("")
+        if _SHARDS in names:
+            return f"{self.url} holds shards, which cannot be opened from a URL; open each of them alone"
+        if MARKER in names:
+            return f"{self.url} holds a copy that was never finished; do the same copy_to again"
+        held = ", ".join(sorted(names)[:5]) or "nothing"
+        return f"{self.url} is not an index (it holds {held}); copy one there first: index.copy_to(URL)"
+
+    # Writing
+
+    def claim(self) -> None:
+        """Make sure that the URL leads to nothing or an index, and mark it; `NotAnIndex` if it does not."""
+        names = self._names("")
+        if MARKER not in names and not {CURRENT, GENERATIONS} <= names:
+            if names:
+                raise NotAnIndex(
+                    f"{self.url} is not empty and not an index (it holds {', '.join(sorted(names)[:5])}); "
+                    "nothing was written: give an empty or a new place"
+                )
+            self._write(MARKER, MARKER_TEXT)
+
+    def next_number(self) -> int:
+        """A number that no generation has, not even one whose upload was never finished."""
+        return 1 + max(self._numbers(), default=0)
+
+    def upload(self, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
+        """Write a whole generation, which nobody reads before `point_to`."""
+        folder = f"{GENERATIONS}/{manifest.generation}"
+        for name, file in files.items():
+            path = self._path(f"{folder}/{name}")
+            with self._named():
+                self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                with self._system.open(path, "wb") as target:
+                    copy_bytes(file, target, name, manifest.files[name])
+        self._write(f"{folder}/{MANIFEST}", manifest.to_json())
+
+    def point_to(self, number: int) -> None:
+        """Make a generation the one that is read."""
+        self._write(CURRENT, f"{number}\n")
+
+    def sweep(self, keep: int | None) -> None:
+        """Remove the files of generations other than one, and nothing that is not ours."""
+        for number in self._numbers():
+            if number != keep:
+                self.remove(number)
+
+    def remove(self, number: int) -> None:
+        """Remove the files of a generation."""
+        with self._named():
+            folder = self._path(f"{GENERATIONS}/{number}")
+            for path in self._system.find(folder):
+                if OURS.fullmatch(path.rpartition("/")[2]):
+                    self._system.rm_file(path)
+            with suppress(OSError):  # where folders exist by themselves, and it holds nothing else
+                for path in sorted(self._system.find(folder, withdirs=True), reverse=True):
+                    self._system.rmdir(path)
+                self._system.rmdir(folder)
+
+    def _write(self, name: str, text: str) -> None:
+        with self._named():
+            path = self._path(name)
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._system.pipe_file(path, text.encode("utf-8"))
+
+    def _numbers(self) -> list[int]:
+        found = map(GENERATION.fullmatch, self._names(GENERATIONS))
+        return [int(match[1]) for match in found if match]
+
+    def _names(self, folder: str) -> set[str]:
+        path = self._path(folder).rstrip("/")
+        try:
+            with self._named():
+                self._system.invalidate_cache()
+                entries = self._system.ls(path, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+        return {entry.rstrip("/").rpartition("/")[2] for entry in entries if entry.rstrip("/") != path}
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of the storage as `RemoteError`, whatever kinds it has; what is missing stays so."""
+        try:
+            yield
+        except (StratagraphError, FileNotFoundError, NotADirectoryError):
+            raise
+        except Exception as error:
+            raise _refused(self.url, error) from error
+
+
+class _Named:
+    """A file of a storage that is read; a line that dies in the middle is a named error, too."""
+
+    def __init__(self, file: Any, named: Callable[[], AbstractContextManager[None]]) -> None:
+        self._file = file
+        self._named = named
+
+    def read(self, size: int = -1) -> bytes:
+        with self._named():
+            content: bytes = self._file.read(size)
+        return content
+
+
+def publish(remote: Remote, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
+    """Make files the next generation behind a URL; readers see it at one moment, once it is whole.
+
+    Earlier generations go then. A reader that was just fetching one turns to the new one.
+
+    Raises
+    ------
+    NotAnIndex
+        If the URL leads to something else.
+    Damaged
+        If a file is not as it was written; nothing is published.
+    RemoteError
+        If the storage refuses; what was published before is there as it was.
+    """
+    remote.claim()
+    number = max(manifest.generation, remote.next_number())
+    try:
+        remote.upload(replace(manifest, generation=number), files)
+    except BaseException:
+        with suppress(StoreError, OSError):  # the first error is the one to be seen; the next copy sweeps
+            remote.remove(number)
+        raise
+    remote.point_to(number)
+    remote.sweep(keep=number)
+
+
+def shown(url: str) -> str:
+    """A URL for people to read: without what stands before an @ in the place of the host."""
+    return re.sub(r"://[^/@]*@", "://", url).rstrip("/")
+
+
+def _refused(url: str, error: Exception) -> RemoteError:
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, PermissionError) or "credential" in what.lower():
+        return RemoteError(f"{url}: access was refused ({what}); check the credentials that fsspec finds")
+    return RemoteError(f"{url}: the storage failed ({what}); check the URL, the network and the credentials")
+
+
+def _is_ours(name: str) -> bool:
+    *folders, file = name.split("/")
+    return (
+        OURS.fullmatch(file) is not None and file != MANIFEST and not {"", ".", ".."} & set(folders)
+    ) and Path(name).name == file

@@ -1,0 +1,216 @@
+"""The vectors of an index as rows of a vector store: what a row is called, what stands in it, how it is read.
+
+A row never changes: its id is made of the identity of the index and of all that stands in the row, so that
+what an update needs else is a new row, beside those that readers of the generation before it still use.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.protocols import Rows, Vectors, VectorTable
+from stratagraph.records import DOCUMENT_FIELD, INDEX_FIELD, KIND_FIELD, VECTOR_FIELD, VectorRow
+from stratagraph.store.segments import Keys, key_of
+
+Halves = NDArray[np.float16]
+
+PASSAGES = "passages"
+"""Kind of the vectors of chunks."""
+BATCH = 256
+"""Rows in one call of the store."""
+NONE, MANY = "none", "many"
+"""In the place of a document's key: the vector is of no passage, or of passages of several documents."""
+_MARK = "generation"
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a field's key over those of a vector's
+
+
+def new_identity() -> str:
+    """A name for the rows of an index, which no other index has: 16 hexadecimal digits.
+
+    By chance, and not by content: two folders with equal documents must not delete each other's rows.
+    """
+    return uuid.uuid4().hex[:16]
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What stands in the rows of a generation beside the vectors, by slot.
+
+    Attributes
+    ----------
+    kinds
+        Kinds of vectors, as text, each once.
+    kind
+        Which of these a slot has, shape (slots,).
+    members
+        For each array of vectors the places in `kinds` of those that its vectors have.
+    documents
+        Keys of documents, as text, each once.
+    document
+        Which of these a slot has, shape (slots,).
+    """
+
+    kinds: Sequence[str]
+    kind: Rows
+    members: Mapping[str, Rows]
+    documents: Sequence[str]
+    document: Rows
+
+    @classmethod
+    def of(
+        cls,
+        count: int,
+        arrays: Mapping[str, NDArray[np.integer]],
+        chunk_documents: NDArray[np.integer],
+        ids: Sequence[str],
+    ) -> Fields:
+        """The fields of `count` slots.
+
+        Parameters
+        ----------
+        arrays
+            Slots of each array of vectors, by name; those of the chunks under `PASSAGES`.
+        chunk_documents, ids
+            The place of each chunk's document among the documents, and their ids.
+        """
+        bits = np.zeros(count, np.uint64)
+        names = sorted(arrays)
+        for number, name in enumerate(names):
+            bits[arrays[name]] |= np.uint64(1 << number)
+        found, kind = np.unique(bits, return_inverse=True)
+        kinds = ["+".join(name for at, name in enumerate(names) if int(each) >> at & 1) for each in found]
+        members = {
+            name: np.flatnonzero((found >> np.uint64(number)) & np.uint64(1))
+            for number, name in enumerate(names)
+        }
+        lowest, highest = np.full(count, len(ids) + 1, np.int64), np.full(count, -1, np.int64)
+        slots = np.asarray(arrays[PASSAGES], np.int64)
+        np.minimum.at(lowest, slots, chunk_documents)
+        np.maximum.at(highest, slots, chunk_documents)
+        document = np.where(highest < 0, len(ids), np.where(lowest == highest, highest, len(ids) + 1))
+        keys = [f"{key_of(each.encode('utf-8', 'surrogatepass')):016x}" for each in ids]
+        return cls(kinds, kind.astype(np.int64), members, [*keys, NONE, MANY], document)
+
+    def keys(self, hashes: Keys) -> Keys:
+        """64 bits for each row: of its vector, its kind and its document, shape (slots,)."""
+        both = self.kind * len(self.documents) + self.document
+        found, places = np.unique(both, return_inverse=True)
+        texts = [
+            f"{self.kinds[each // len(self.documents)]} {self.documents[each % len(self.documents)]}"
+            for each in found.tolist()
+        ]
+        mixed = np.fromiter((key_of(text.encode()) for text in texts), np.uint64, len(texts))
+        return hashes ^ (mixed[places] * _MIX)
+
+    def text(self, slot: int) -> dict[str, str]:
+        """The fields of a slot, but for whose the row is and the vector."""
+        return {
+            KIND_FIELD: self.kinds[int(self.kind[slot])],
+            DOCUMENT_FIELD: self.documents[int(self.document[slot])],
+        }
+
+
+def mark(generation: int) -> int:
+    """The key of the row which says that the rows of a generation are all there."""
+    return key_of(f"{_MARK} {generation}".encode())
+
+
+class TableRows:
+    """The rows of one index in a vector store, by their keys."""
+
+    def __init__(self, table: VectorTable, identity: str, dimension: int) -> None:
+        self.table = table
+        self.identity = identity
+        self.dimension = dimension
+        self._first = int(identity, 16) << 64
+
+    def put(self, keys: Keys, halves: Halves, fields: Sequence[Mapping[str, str]]) -> None:
+        """Add rows."""
+        for start in range(0, len(keys), BATCH):
+            some = slice(start, start + BATCH)
+            self.table.put(
+                [
+                    VectorRow(
+                        self._id(key),
+                        vector,
+                        {INDEX_FIELD: self.identity, **of, VECTOR_FIELD: _packed(half)},
+                    )
+                    for key, half, vector, of in zip(
+                        keys[some].tolist(),
+                        halves[some],
+                        halves[some].astype(np.float32).tolist(),
+                        fields[some],
+                        strict=True,
+                    )
+                ]
+            )
+
+    def get(self, keys: Sequence[int]) -> dict[int, Halves]:
+        """The vectors of those rows that are there, as they were written, by key."""
+        found: dict[int, Halves] = {}
+        for start in range(0, len(keys), BATCH):
+            ids = [self._id(key) for key in keys[start : start + BATCH]]
+            found.update(self._read(self.table.get(ids).items()))
+        return found
+
+    def search(
+        self, vector: Vectors, k: int, where: Mapping[str, Sequence[str]]
+    ) -> tuple[list[tuple[int, Halves]], int]:
+        """The keys and vectors of rows most like a vector, and how many rows the store gave in all."""
+        found = self.table.search(vector.tolist(), k, {INDEX_FIELD: [self.identity], **where})
+        return list(self._read(found)), len(found)
+
+    def remove(self, keys: Sequence[int]) -> None:
+        """Remove rows; some stores refuse to remove what is not there, so they are looked up first."""
+        for start in range(0, len(keys), BATCH):
+            ids = [self._id(key) for key in keys[start : start + BATCH]]
+            if there := list(self.table.get(ids)):
+                self.table.delete(there)
+
+    def set_mark(self, generation: int) -> None:
+        """Say that the rows of this generation are all there, unless that is said already."""
+        key = mark(generation)
+        if not self.get([key]):
+            vector = np.zeros((1, self.dimension), np.float16)
+            vector[0, 0] = 1
+            self.put(np.array([key], np.uint64), vector, [{KIND_FIELD: _MARK, DOCUMENT_FIELD: NONE}])
+
+    def marks(self, generations: Sequence[int]) -> list[int]:
+        """Which of these generations the store says it has."""
+        keys = {mark(each): each for each in generations}
+        return [keys[key] for key in self.get(list(keys))]
+
+    def _id(self, key: int) -> str:
+        return str(uuid.UUID(int=self._first | key))
+
+    def _read(self, found: Any) -> Iterator[tuple[int, Halves]]:
+        for identity, given in found:
+            try:
+                number = uuid.UUID(str(identity)).int
+            except ValueError:
+                continue  # somebody else's row
+            if number >> 64 << 64 == self._first:
+                vector = _unpacked(given)
+                fits = vector is not None and vector.shape == (self.dimension,)
+                yield number & (1 << 64) - 1, vector if fits else np.zeros(0, np.float16)  # type: ignore[misc]
+
+
+def _packed(vector: Halves) -> str:
+    return base64.b64encode(np.ascontiguousarray(vector, "<f2").tobytes()).decode("ascii")
+
+
+def _unpacked(given: Any) -> Halves | None:
+    """A vector from the text of its field, or from numbers; None if it is neither."""
+    try:
+        if isinstance(given, str):
+            return np.frombuffer(base64.b64decode(given, validate=True), "<f2").astype(np.float16)
+        return np.asarray(given, np.float32).astype(np.float16)
+    except (ValueError, TypeError):
+        return None

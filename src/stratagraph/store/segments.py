@@ -1,0 +1,146 @@
+"""Segments: files that hold many small things, and are shared by the generations that have these in common.
+
+A thing has a *slot*, its place in the segments of a generation, one after the other. A generation keeps the
+segments of the one before it in which nothing was given up, by hard links. What is still needed of the others
+is written anew, with what is new; so nothing that was given up is in the folder once the earlier generation
+is gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.protocols import Rows
+
+Keys = NDArray[np.uint64]
+
+MOST_SEGMENTS = 64
+"""Segments that a whole index is divided into, if they then have enough things."""
+_FILE = re.compile(r"([1-9][0-9]{0,17})-([0-9]{1,9})\.arrays")
+
+
+def segment_file(generation: int, number: int) -> str:
+    """The name of a segment: it tells which generation wrote it, and the how manieth of those it is."""
+    return f"{generation}-{number}.arrays"
+
+
+def segment_order(file: str) -> tuple[int, int]:
+    """The place of a segment among others, by its name; `ValueError` if that is none."""
+    if not (found := _FILE.fullmatch(file)):
+        raise ValueError(f"{file!r} is not the name of a segment")
+    return int(found[1]), int(found[2])
+
+
+def key_of(data: bytes) -> int:
+    """64 bits that stand for some bytes."""
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def keys_of_ids(ids: Iterable[str]) -> Keys:
+    """Keys of some ids."""
+    return np.fromiter((key_of(each.encode("utf-8", "surrogatepass")) for each in ids), np.uint64)
+
+
+class KeyIndex:
+    """Finds places by keys."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+
+    def find(self, keys: Keys) -> Rows:
+        """The first place of each key, or -1."""
+        if not len(self._sorted):
+            return np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
+        return np.where(self._sorted[at] == keys, self._order[at], -1).astype(np.int64)
+
+    def add(self, keys: Keys, places: Rows) -> None:
+        """Take in keys that are not there."""
+        order = np.argsort(keys)
+        at = np.searchsorted(self._sorted, keys[order])
+        self._sorted = np.insert(self._sorted, at, keys[order])
+        self._order = np.insert(self._order, at, places[order])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of the segments there are, and of things that come.
+
+    Attributes
+    ----------
+    kept
+        Which segments stay as they are, ascending.
+    moved
+        Slots of the things that are written anew, in the order in which they are written, shape (n,).
+        Those that come are counted on from the last slot there was.
+    sizes
+        How many things each new segment has.
+    slots
+        The slots in the new generation of everything that has one, else -1, shape (before + coming,).
+    """
+
+    kept: tuple[int, ...]
+    moved: Rows
+    sizes: tuple[int, ...]
+    slots: Rows
+
+
+def planned(
+    sizes: Sequence[int],
+    used: NDArray[np.bool_],
+    order: Rows,
+    *,
+    fewest: int,
+    most: int = MOST_SEGMENTS,
+    compact: bool = False,
+) -> Plan:
+    """Which segments are kept, and what is written anew.
+
+    Parameters
+    ----------
+    sizes
+        Of the segments there are.
+    used
+        Whether a thing is needed: those in the segments, then those that come, shape (before + coming,).
+    order
+        The order in which those that come are written: their numbers, from 0, shape (coming,).
+    fewest
+        Things in a new segment, where there are as many. One with less than half as many is written anew.
+    most
+        Segments that a whole index is divided into, if they then have enough things.
+    compact
+        Whether everything is written anew.
+    """
+    starts = np.cumsum([0, *sizes])
+    before = int(starts[-1])
+    kept = tuple(
+        number
+        for number, size in enumerate(sizes)
+        if not compact and 2 * size >= fewest and used[starts[number] : starts[number + 1]].all()
+    )
+    stays = np.zeros(before, np.bool_)
+    for number in kept:
+        stays[starts[number] : starts[number + 1]] = True
+    coming = before + order
+    moved = np.concatenate([np.flatnonzero(used[:before] & ~stays), coming[used[coming]]])
+    slots = np.full(len(used), -1, np.int64)
+    unmoved = np.flatnonzero(stays)
+    slots[unmoved] = np.arange(len(unmoved))
+    slots[moved] = len(unmoved) + np.arange(len(moved))
+    size = max(fewest, (len(unmoved) + len(moved)) // most)
+    return Plan(kept, moved, _divided(len(moved), size), slots)
+
+
+def _divided(count: int, size: int) -> tuple[int, ...]:
+    """The sizes of new segments; a rest that is no half of one joins the last."""
+    whole, rest = divmod(count, size)
+    if whole and 2 * rest < size:
+        return (*(size,) * (whole - 1), size + rest)
+    return (size,) * whole + ((rest,) if rest else ())

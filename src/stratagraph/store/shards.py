@@ -1,0 +1,422 @@
+"""A folder of shards: indexes side by side, and a file that says which they are.
+
+    root/
+    ├── shards.json        how documents are spread, and the folders of the shards
+    ├── calls.sqlite       answers to questions over all shards
+    ├── lock               of whoever changes the list
+    └── shard-0000/ ...    indexes, each as it would be alone
+
+Each shard publishes its own generations. What concerns several shards is not one step: a process that is
+killed in the middle leaves some with the change and others without it, and the same call finishes it. The
+list tells of a first build, a copy or a new method that has not ended: shards of the first two do not open as
+one, and a method that only some shards have is left out until all have it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from stratagraph._locks import Lock
+from stratagraph.errors import (
+    ClosedIndex,
+    Damaged,
+    NotAnIndex,
+    ShardMissing,
+    StoreError,
+)
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.checksums import Check, as_check
+from stratagraph.store.files import Directory, make_folder
+from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.layout import SHARDS, of_shards
+from stratagraph.store.likeness import differences, require_alike
+from stratagraph.store.lock import LOCK, NOTE, WriterLock
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
+from stratagraph.store.verify import Inspect, verify_folder
+
+_LONGEST = 1 << 26  # bytes of the longest list that is believed
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether a folder is one of shards."""
+    return (path / SHARDS).is_file()
+
+
+class ShardedFolder:
+    """A folder of shards: made by `create` or `open`.
+
+    Attributes
+    ----------
+    path
+        The folder, absolute.
+    calls
+        The cache of answers to questions over all shards.
+    closed
+        Whether `close` was called.
+    """
+
+    def __init__(self, root: Directory, spread: Spread, check: Check, *, partial: bool = False) -> None:
+        self.path = root.path
+        self.calls = SqliteCalls.of(root)
+        self.closed = False
+        self._root = root
+        self._check = check
+        self._partial = partial
+        self._writes = False
+        self._spread = spread
+        self._folders: dict[str, IndexFolder] = {}
+        self._snapshot: JoinedSnapshot | None = None
+        self._lock = Lock()
+
+    @classmethod
+    def create(cls, path: Path, spread: Spread) -> ShardedFolder:
+        """Make a folder of shards, or take one that is spread in the same way.
+
+        Raises
+        ------
+        NotAnIndex
+            If the path holds something else, or shards that are spread in another way.
+        """
+        path = Path(os.path.abspath(path))
+        if path.exists() and not path.is_dir():
+            raise NotAnIndex(f"{path} is a file; give a folder for the shards")
+        make_folder(path)
+        root = Directory.open(path)
+        try:
+            held = [name for name in root.names() if name != f"{SHARDS}.tmp"]
+            if SHARDS in held:
+                present = _read(root)
+                same_count = spread.by is not None or len(present.shards) == len(spread.shards)
+                if present.by != spread.by or not same_count:
+                    raise NotAnIndex(f"{path} holds {told(present)}, not {told(spread)}; give another folder")
+                return cls._written(root, present)
+            if held:
+                advice = of_shards(held) or "give an empty or a new folder"
+                raise NotAnIndex(
+                    f"{path} is not empty and holds no list of shards (but {', '.join(held[:5])}); nothing "
+                    f"was written: {advice}"
+                )
+            folder = cls._written(root, spread)
+            folder._write(spread)
+            return folder
+        except BaseException:
+            root.close()
+            raise
+
+    @classmethod
+    def _written(cls, root: Directory, spread: Spread) -> ShardedFolder:
+        """The folder for whoever builds it or copies to it, and sees what is there before the end."""
+        folder = cls(root, spread, DEFAULT_CHECK)
+        folder._writes = True
+        return folder
+
+    @classmethod
+    def open(cls, path: Path, check: str = DEFAULT_CHECK, *, partial: bool = False) -> ShardedFolder:
+        """Open a folder of shards, and all that were built.
+
+        Raises
+        ------
+        ShardMissing
+            If a shard that was built is not there, unless `partial`: then the others are opened.
+        ShardMismatch
+            If shards have other settings than the first.
+        NotAnIndex, Damaged, FormatTooNew
+            If there is no shard, the first build or a copy has not ended (unless `partial`), or one cannot be
+            read.
+        """
+        root = Directory.open(Path(os.path.abspath(path)))
+        folder = cls(root, _read(root), as_check(check), partial=partial)
+        try:
+            folder.snapshot()
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    @property
+    def spread(self) -> Spread:
+        """The shards, and what decides over the shard of a document."""
+        return self._spread
+
+    @property
+    def generation(self) -> int:
+        """The sum of the shards' generations: it grows with each change to any of them."""
+        if self.closed:
+            return sum(folder.generation for folder in self._folders.values())
+        self._refresh()
+        return sum(folder.generation for _, folder in self._present())
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension of the vectors of the generations that were opened last; None before the first."""
+        return None if self._snapshot is None else self._snapshot.manifest.dimension
+
+    def folder(self, shard: Shard) -> IndexFolder:
+        """The folder of a shard, for whoever builds it: it is made if it never was built."""
+        self._require_open()
+        if (self.path / shard.folder).is_symlink():
+            raise self._missing(shard)
+        with self._lock:
+            if shard.folder not in self._folders and not shard.built:
+                self._folders[shard.folder] = IndexFolder.create(self.path / shard.folder)
+        found = self._found(shard)
+        if found is None:
+            raise self._missing(shard)
+        return found
+
+    def _found(self, shard: Shard) -> IndexFolder | None:
+        """The folder of a shard, opened; None if it is not there, or its first build has not ended."""
+        with self._lock:
+            if shard.folder not in self._folders and self._is_there(shard):
+                try:
+                    self._folders[shard.folder] = IndexFolder.open(self.path / shard.folder, self._check)
+                except NotAnIndex:
+                    if shard.built:
+                        raise
+            return self._folders.get(shard.folder)
+
+    def _present(self) -> list[tuple[Shard, IndexFolder]]:
+        """The shards that are there, with their folders."""
+        found = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
+        return [(shard, folder) for shard, folder in found if folder is not None]
+
+    def snapshot(self) -> JoinedSnapshot:
+        """The generations that are published now; the same object while none of them changes.
+
+        Raises
+        ------
+        ShardMissing, ShardMismatch, NotAnIndex, Damaged, FormatTooNew
+            As for `open`.
+        """
+        self._require_open()
+        self._refresh()
+        if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
+            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
+        missing = [shard for shard in self._spread.shards if shard.built and not self._is_there(shard)]
+        if missing and not self._partial:
+            raise self._missing(missing[0])
+        places = {shard.folder: number for number, shard in enumerate(self._spread.shards)}
+        present = [(shard, folder.snapshot()) for shard, folder in self._present() if folder.generation]
+        if not present:
+            lacks = ", ".join(map(str, missing[:5]))
+            advice = f"bring back the folders that were built: {lacks}" if missing else "build it again"
+            raise NotAnIndex(f"{self.path} holds no finished shard; {advice}")
+        parts = tuple(part for _, part in present)
+        if self._snapshot is None or self._snapshot.parts != parts:
+            names = [str(shard) for shard, _ in present]
+            methods = require_alike(names, parts, adding=self._spread.unfinished == ADD_METHOD)
+            numbers = [places[shard.folder] for shard, _ in present]
+            lacks_of = list(map(str, missing))
+            self._snapshot = JoinedSnapshot(self.path, numbers, names, parts, lacks_of, methods=methods)
+        return self._snapshot
+
+    def settled(self, spread: Spread) -> None:
+        """Record the shards that there are now; those that hold a generation count as built."""
+        shards = tuple(
+            replace(each, built=each.built or ((own := self._found(each)) is not None and own.generation > 0))
+            for each in spread.shards
+        )
+        with WriterLock(self._root, "shards"):
+            present = _read(self._root)
+            now = replace(spread, shards=shards, unfinished=present.unfinished)
+            if now != present:
+                self._write(now)
+
+    def tell(self, unfinished: str | None) -> None:
+        """Record which operation on all shards has not ended; None once it has."""
+        with WriterLock(self._root, "shards"):
+            self._write(replace(_read(self._root), unfinished=unfinished))
+
+    def require_whole(self, operation: str | None = None) -> None:
+        """Refuse to change shards of which one is missing, or not built yet.
+
+        Raises
+        ------
+        ShardMissing
+            Naming the one that is not there.
+        NotAnIndex
+            If a build or a copy has not ended, and the operation is another one.
+        """
+        if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
+            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
+        for shard in self._spread.shards:
+            if shard.built and not self._is_there(shard):
+                raise self._missing(shard)
+
+    def bytes_on_disk(self) -> int:
+        """Size of all files in the folder, in bytes."""
+        sizes = []
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with suppress(FileNotFoundError):  # a writer may be at work
+                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
+        return sum(sizes)
+
+    def interrupted(self) -> str | None:
+        """The operations that were begun in shards and never finished; None if there are none.
+
+        A build, a copy or a new method is told of from its beginning to its end.
+        """
+        found = [(shard, folder.interrupted()) for shard, folder in self._present()]
+        told = [f"{shard}: {each}" for shard, each in found if each]
+        return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + told) or None
+
+    def verify(self, inspect: Inspect | None = None) -> list[str]:
+        """Check every shard; one line for each problem, with the shard's folder first."""
+        self._require_open()
+        return list(_problems(self.path, self._spread, inspect))
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the generations that are published now to another folder of shards.
+
+        Raises
+        ------
+        NotAnIndex
+            If the folder is there and holds something else.
+        ShardMissing
+            If a shard is not there.
+        """
+        self.require_whole()
+        target = ShardedFolder.create(Path(path), replace(self._spread, shards=self._unbuilt()))
+        try:
+            if target.path == self.path:
+                return
+            target.tell(COPY)
+            for shard, folder in self._present():
+                if folder.generation:
+                    folder.copy_to(target.path / shard.folder)
+            target.settled(self._spread)
+            target.tell(self._spread.unfinished)
+        finally:
+            target.close()
+
+    @property
+    def url(self) -> None:
+        """Shards are never a cache of something behind a URL."""
+
+    def refresh(self) -> None:
+        """Shards are never a cache, so that there is nothing to fetch."""
+
+    def publish_to(self, url: str) -> None:
+        """Refuse: shards publish one by one, and readers of a URL would meet some old and some new."""
+        raise StoreError(
+            f"{self.path} is a folder of shards, which cannot be copied to a URL as one; "
+            f"copy each shard to a URL of its own: open_index({str(self.path / 'shard-0000')!r}).copy_to(URL)"
+        )
+
+    def abandon(self) -> None:
+        """Close shards whose first build failed; those in which nothing was kept leave nothing behind."""
+        for folder in self._folders.values():
+            folder.abandon()
+        with suppress(StoreError, OSError):
+            if not any((self.path / shard.folder).exists() for shard in self._spread.shards):
+                for name in (SHARDS, LOCK, NOTE):
+                    self._root.unlink(name)
+                self.path.rmdir()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folders. May be called twice."""
+        self.closed = True
+        self._snapshot = None
+        for folder in self._folders.values():
+            folder.close()
+        self.calls.close()
+        self._root.close()
+
+    def _unbuilt(self) -> tuple[Shard, ...]:
+        return tuple(replace(each, built=False) for each in self._spread.shards)
+
+    def _is_there(self, shard: Shard) -> bool:
+        return _is_folder(self.path / shard.folder)
+
+    def _refresh(self) -> None:
+        """Turn to the list as it is now: others may have added a shard."""
+        self._spread = _read(self._root)
+
+    def _write(self, spread: Spread) -> None:
+        self._root.write(SHARDS, spread.to_json().encode("utf-8"))
+        self._root.sync()
+        self._spread = spread
+
+    def _missing(self, shard: Shard) -> ShardMissing:
+        lost = "a link, which is not followed" if (self.path / shard.folder).is_symlink() else "missing"
+        advice = (
+            "nothing can be changed until its folder is back"
+            if self._partial
+            else "bring its folder back, or open the others with open_index(..., partial=True), on the "
+            "command line --partial; they then answer without it"
+        )
+        return ShardMissing(f"{self.path}: {shard} is {lost}; {advice}")
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedIndex(f"index '{self.path}' was closed; open it again with open_index")
+
+
+def verify_shards(path: Path, inspect: Inspect | None = None) -> list[str]:
+    """`ShardedFolder.verify` of shards so damaged that they may not open."""
+    root = Directory.open(Path(os.path.abspath(path)))
+    try:
+        spread = _read(root)
+    except Damaged as error:
+        return [str(error)]
+    finally:
+        root.close()
+    return list(_problems(root.path, spread, inspect))
+
+
+def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[str]:
+    if spread.unfinished is not None:
+        yield begun(spread)
+    manifests = []
+    for number, shard in enumerate(spread.shards):
+        folder = path / shard.folder
+        if not _is_folder(folder):
+            if shard.built:
+                yield f"{shard}: missing"
+            continue
+        try:
+            yield from (f"{shard}: {each}" for each in verify_folder(folder, inspect))
+            with closing(IndexFolder.open(folder)) as own:
+                snapshot = own.snapshot()
+                manifests.append((str(shard), snapshot.manifest))
+                yield from _misplaced(snapshot, spread, number)
+        except NotAnIndex as error:
+            if shard.built:
+                yield f"{shard}: {error}"
+        except Damaged:
+            continue  # told above
+    yield from differences(manifests)
+
+
+def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]:
+    """Whether a shard holds documents that are not its own, as an index put in its place does."""
+    owners = {name: spread.owner(name, told) for name, told in snapshot.document_metadata().items()}
+    foreign = [name for name, owner in owners.items() if owner != number]
+    if foreign:
+        owner = owners[foreign[0]]
+        right = "no shard" if owner is None else str(spread.shards[owner])
+        yield f"{spread.shards[number]}: holds document {foreign[0]!r} of {right}; {len(foreign)} of others"
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether there is a folder; a link may lead out of the root, and is none."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _read(root: Directory) -> Spread:
+    path = root.path / SHARDS
+    try:
+        text = root.read(SHARDS, most=_LONGEST).decode("utf-8")
+    except FileNotFoundError as error:
+        raise Damaged(f"{path}: missing") from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path}: not a list of shards ({error})") from error
+    return Spread.from_json(text, path)

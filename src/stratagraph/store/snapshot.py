@@ -1,0 +1,236 @@
+"""A published generation, opened for reading."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged, MethodMissing, VectorStoreError
+from stratagraph.protocols import Vectors, VectorTable
+from stratagraph.store.arrays import Layers
+from stratagraph.store.checksums import Check
+from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, Opened, open_contents
+from stratagraph.store.database import Database, connect_frozen, require_schema
+from stratagraph.store.external import ExternalPool, external
+from stratagraph.store.files import Directory
+from stratagraph.store.layout import CORPUS
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.node_records import SLOTS, NodeRecords
+from stratagraph.store.pool import Pool, pooled
+from stratagraph.store.rows import PASSAGES, Fields, TableRows
+from stratagraph.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
+from stratagraph.store.view import INDPTR, Corpus, CorpusView, NodeReader, StoredPart, TableNodes
+
+
+def opened_corpus(directory: Directory, manifest: Manifest, contents: Contents) -> Corpus:
+    """The chunks and documents of a generation, whose other files are open."""
+    if (stored := contents.stored_corpus(directory.path)) is not None:
+        return stored
+    database = Database(directory.path / CORPUS, lambda: connect_corpus(directory), reopen=False)
+    return Tables(database, manifest.chunks, manifest.documents)
+
+
+def connect_corpus(directory: Directory) -> sqlite3.Connection:
+    """Open the tables of a generation of an earlier format, once they are found to be ours.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file is missing; SQLite's own message is vague.
+    Damaged
+        If it is no plain file, or holds other tables.
+    """
+    path = directory.path / CORPUS
+    before = directory.plain_status(CORPUS)
+    connection = None
+    try:
+        if before is None or not os.path.samestat(before, os.lstat(path)):
+            raise FileNotFoundError(2, "missing", str(path))
+        connection = connect_frozen(path)
+        require_schema(connection, path, CORPUS_SCHEMA, EARLIER_SCHEMA)
+    except BaseException:
+        if connection is not None:
+            connection.close()
+        raise
+    return connection
+
+
+def rows_of(
+    path: Path, manifest: Manifest, table: VectorTable | None, moving: bool = False
+) -> TableRows | None:
+    """The rows of a generation in a vector store; None if the folder holds its vectors.
+
+    While they are `moving` to the store, the generation before it may hold them still.
+
+    Raises
+    ------
+    VectorStoreError
+        If the vectors are in a store and none is given, or the other way round.
+    """
+    if not manifest.vectors:
+        if table is not None and not moving:
+            raise VectorStoreError(
+                f"index '{path}' holds its vectors in its folder, not in {table.name}: open it without "
+                "vectors=, or move them by build_index with the same documents, settings, path and vectors="
+            )
+        return None
+    if table is None:
+        raise VectorStoreError(
+            f"index '{path}' keeps its vectors in a vector store ({manifest.vectors.get('store')}): open it "
+            "with vectors= and that store"
+        )
+    return TableRows(table, manifest.vectors["identity"], manifest.dimension)
+
+
+def _array(pool: Pool, slots: NDArray[np.integer], name: str) -> Vectors:
+    return external(pool, slots, name) if isinstance(pool, ExternalPool) else pooled(pool, slots)
+
+
+class Snapshot(CorpusView):
+    """One published generation. It never changes, and stays readable when later ones replace it.
+
+    Everything is opened at once (files checked, arrays mapped, nothing of the text read), so that it does
+    not matter when the files' names go away.
+
+    Attributes
+    ----------
+    manifest
+        How the generation was made.
+    path
+        The index folder.
+    groups
+        The arrays of parts as they are in their files, by part and folder, before patches.
+    pieces
+        The pieces of these files, by part, where they are in pieces.
+    pool
+        The vectors of everything; None in a folder of an earlier format.
+    opened
+        The files of segments, by path; the snapshot of a later generation takes over those that it has too.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing; `IndexFolder.snapshot` tells damage from a race with a writer.
+    Damaged, FormatTooNew
+        If something is not as it was written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        directory: Directory,
+        number: int,
+        check: Check,
+        table: VectorTable | None = None,
+        *,
+        moving: bool = False,
+        before: Snapshot | None = None,
+    ) -> None:
+        self.path = path
+        self.manifest = Manifest.read(directory, number)
+        rows = rows_of(path, self.manifest, table, moving)
+        known = {} if before is None else before.same_files(self.manifest)
+        contents = open_contents(directory, self.manifest, check, known)
+        self.opened = contents.opened
+        self.groups = contents.groups
+        self.pieces = contents.pieces
+        self.pool = contents.pool(self.manifest.dimension, rows)
+        self._vectors: Vectors = (
+            contents.corpus[VECTORS]
+            if self.pool is None
+            else _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
+        )
+        self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
+        self._opened = opened_corpus(directory, self.manifest, contents)
+        self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
+        if isinstance(self._opened, Tables):
+            self._check_counts(self._opened)
+        if isinstance(self.pool, ExternalPool):
+            self._describe(self.pool, contents)
+
+    def same_files(self, manifest: Manifest) -> dict[str, Opened]:
+        """The open files of segments that another generation has too, by their paths."""
+        ours = self.manifest.files
+        return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
+
+    def _describe(self, pool: ExternalPool, contents: Contents) -> None:
+        """Say what stands in the rows of a vector store."""
+        arrays = {PASSAGES: contents.corpus[VECTOR_SLOTS]}
+        for name in self.manifest.parts:
+            arrays |= {f"{name}.{each}": slots for each, slots in contents.slots[name].items()}
+        documents = self.document_ids(range(self.document_count))
+        pool.describe(Fields.of(len(pool), arrays, self._chunk_documents, documents))
+
+    def _opened_part(self, name: str, contents: Contents) -> StoredPart:
+        own, vectors = contents.parts[name], {}
+        if self.pool is not None:
+            slots = contents.slots[name]
+            vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
+        records = contents.records(name)
+        if records is None:
+            if not isinstance(self._opened, Tables):
+                raise Damaged(f"{self._opened.path}: the part {name!r} has no nodes")
+            reader: NodeReader = TableNodes(name, self._opened, len(own[INDPTR]) - 1)
+        else:
+            reader = NodeRecords(records, own[SLOTS])
+        return StoredPart(name, reader, Layers(vectors, own, hidden=[SLOTS]))
+
+    def _check_counts(self, tables: Tables) -> None:
+        """The last numbers in the tables; to count them all is for `verify`."""
+        expected = {"chunks": self.manifest.chunks, "documents": self.manifest.documents}
+        found = {
+            "chunks": tables.last("row", "chunks"),
+            "documents": tables.last("number", "documents"),
+        }
+        for name, part in self._parts.items():
+            if isinstance(part.reader, TableNodes):
+                expected[f"nodes of {name}"] = part.size
+                found[f"nodes of {name}"] = tables.last("row", "nodes", name)
+        for what, count in expected.items():
+            if found[what] != count:
+                raise Damaged(f"{tables.path}: {found[what]} {what}, but the manifest says {count}")
+
+    @property
+    def corpus(self) -> Corpus:
+        """Where chunks and documents are read from."""
+        return self._opened
+
+    @property
+    def _corpus(self) -> Corpus:
+        return self._opened
+
+    @property
+    def vectors(self) -> Vectors:
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none."""
+        return self._vectors
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids."""
+        return self._chunk_documents
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents."""
+        return self.manifest.documents
+
+    def part(self, name: str) -> StoredPart:
+        """What the generation holds under this name: the extraction, the graph, or a method's index.
+
+        Raises
+        ------
+        MethodMissing
+            If this generation holds none; the message names those it holds.
+        """
+        try:
+            return self._parts[name]
+        except KeyError:
+            held = ", ".join(self._parts) or "none"
+            raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
+
+    def close(self) -> None:
+        """Read no more of the corpus. Arrays that someone still holds stay valid."""
+        self._opened.close()

@@ -1,0 +1,515 @@
+"""The next generation while it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._locks import cached_property
+from stratagraph.errors import MethodMissing
+from stratagraph.protocols import Rows, Vectors, VectorTable
+from stratagraph.records import Carried, CarriedVectors, Chunk, Metadata, Node
+from stratagraph.store import node_records
+from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
+from stratagraph.store.assembly import Assembled, Written, assemble
+from stratagraph.store.blocks import Columns, Records
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.contents import (
+    CHUNK_ARRAYS,
+    DOCUMENTS,
+    SLOTS,
+    VECTOR_SLOTS,
+    VECTORS,
+    opened,
+    slots_file,
+)
+from stratagraph.store.corpus import (
+    CHUNK_COLUMNS,
+    CHUNK_SLOTS,
+    CHUNKS,
+    DOCUMENT_COLUMNS,
+    DOCUMENT_SLOTS,
+    StoredCorpus,
+)
+from stratagraph.store.corpus import DOCUMENTS as DOCUMENTS_FOLDER
+from stratagraph.store.corpus import FOLDER as CORPUS_FOLDER
+from stratagraph.store.external import ExternalPool
+from stratagraph.store.external_writer import ExternalWriter
+from stratagraph.store.files import Directory
+from stratagraph.store.journal import Journal
+from stratagraph.store.layout import MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.node_records import SLOTS as NODE_SLOTS
+from stratagraph.store.node_records import NodeRecords, written
+from stratagraph.store.nodes import compressed_sources, first_sources
+from stratagraph.store.part_arrays import ArrayWriter
+from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
+from stratagraph.store.pool import PoolWriter
+from stratagraph.store.rows import PASSAGES, Fields
+from stratagraph.store.scratch import Scratch
+from stratagraph.store.segments import segment_order
+from stratagraph.store.view import INDICES, INDPTR, CorpusView, StoredPart
+
+if TYPE_CHECKING:
+    from stratagraph.store.snapshot import Snapshot
+
+_HELD = 1 << 27  # bytes of opened blocks of nodes that are kept while a generation is made
+_CORPUS = ""  # stands for a part, where vectors are those of the chunks
+
+
+class Staging(CorpusView):
+    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, put vectors and parts, `publish`.
+
+    From `assemble` on it reads like a snapshot, in the new row numbers. Nothing of it is visible to
+    readers before `publish`, and all of it is gone if that is never called.
+
+    Attributes
+    ----------
+    base
+        The generation this one follows; None for the first.
+    published
+        Whether `publish` was called.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        number: int,
+        base: Snapshot | None,
+        journal: Journal,
+        calls: SqliteCalls,
+        finish: Callable[[], None],
+        compact: bool = False,
+        table: VectorTable | None = None,
+        restore: bool = False,
+    ) -> None:
+        self.base = base
+        self.published = False
+        self._layout = layout
+        self._number = number
+        self._journal = journal
+        self._calls = calls
+        self._finish = finish
+        self._scratch: Scratch | None = None
+        self._assembled: Assembled | None = None
+        self._opened: StoredCorpus | None = None
+        self._made: Directory | None = None
+        external = None if base is None else base.pool if isinstance(base.pool, ExternalPool) else None
+        self._compact = compact or (base is not None and (external is None) != (table is None))
+        self._external = None if table is None else ExternalWriter(table, external, restore=restore)
+        self._restore = restore
+        self._vectors: Vectors | None = None
+        self._pool: PoolWriter | None = None
+        self._parts: dict[str, StoredPart] = {}
+        self._files: dict[str, FileEntry] = {}
+
+    # Documents
+
+    def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
+        """Add a document, replacing the one of that id that the previous generation may have.
+
+        Chunks are written as they come, whatever their number, and get their ids here. A chunk's
+        metadata may repeat its document's.
+
+        Raises
+        ------
+        ValueError
+            If the document was already added, a chunk is of another document, or metadata (named with
+            its key) has no JSON form. Nothing of the document is kept then.
+        RuntimeError
+            After `assemble`.
+        """
+        if self._assembled is not None:
+            raise RuntimeError("documents must be added before assemble()")
+        self._open_scratch().add(document_id, digest, metadata, chunks)
+
+    def _open_scratch(self) -> Scratch:
+        if self._scratch is None:
+            self._made = self._layout.make_partial(self._number)
+            self._scratch = Scratch(self._made.path / SCRATCH)
+        return self._scratch
+
+    def assemble(self, *, removed: Collection[str]) -> None:
+        """Make the corpus: the previous documents without `removed`, and those added.
+
+        Raises
+        ------
+        KeyError
+            If a document to be removed is not in the previous generation.
+        """
+        if self._assembled is not None:
+            raise RuntimeError("assemble() was already called")
+        before = {} if self.base is None else self.base.digests()
+        for identity in removed:
+            if identity not in before:
+                raise KeyError(f"no document {identity!r} in generation {self._number - 1}")
+        scratch = self._open_scratch()
+        if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
+            self.base.pool.download(self._directory.path)
+        self._assembled = made = assemble(
+            self._directory,
+            self._number,
+            scratch,
+            None if self.base is None else self.base.corpus,
+            np.zeros(0, np.int64) if self.base is None else self.base.chunk_documents(),
+            removed=removed,
+            compact=self._compact,
+        )
+        scratch.close()
+        self._directory.unlink(SCRATCH)
+        self._opened = StoredCorpus(
+            self._directory.path,
+            self._shared(CHUNKS, made.chunks, CHUNK_COLUMNS),
+            made.chunks.slots,
+            self._shared(DOCUMENTS_FOLDER, made.documents, DOCUMENT_COLUMNS),
+            made.documents.slots,
+            made.chunk_documents,
+        )
+
+    def _shared(self, kind: str, written: Written, columns: Columns) -> Records:
+        """The segments of chunks or documents: those that were written, and those that stay."""
+        folder = f"{CORPUS_FOLDER}/{kind}"
+        with self._directory.directory(CORPUS_FOLDER) as above, above.directory(kind) as directory:
+            self._link(folder, directory, written.kept)
+            directory.sync()
+        self._files |= {f"{folder}/{file}": entry for file, entry in written.files.items()}
+        return self._records(str(self._directory.path / folder), folder, columns)
+
+    @cached_property
+    def _arrays(self) -> ArrayWriter:
+        return ArrayWriter(
+            self._directory,
+            self._number,
+            None if self._compact else self.base,
+            loses=self._loses_chunks(),
+            layout=self._layout,
+        )
+
+    @property
+    def _directory(self) -> Directory:
+        if self._made is None:
+            raise RuntimeError("call assemble() first")
+        return self._made
+
+    @property
+    def _corpus(self) -> StoredCorpus:
+        if self._opened is None:
+            raise RuntimeError("call assemble() first")
+        return self._opened
+
+    @property
+    def _made_of(self) -> Assembled:
+        if self._assembled is None:
+            raise RuntimeError("call assemble() first")
+        return self._assembled
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents."""
+        return len(self._corpus.names)
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+        return self._made_of.chunk_documents
+
+    def known_rows(self) -> tuple[Rows, Rows]:
+        """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
+        return self._made_of.rows_now, self._made_of.rows_before
+
+    def arrived_rows(self) -> Rows:
+        """Chunks of documents that came, ascending; some of them may be known all the same."""
+        return self._made_of.arrived
+
+    # Vectors
+
+    def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
+        """Vectors of shape (size, dimension), to be filled in for this generation.
+
+        They are kept as float16. Rows of `known_rows` are the previous vectors, which are not copied and
+        cannot be assigned to, unless `copy_known` is off (as after a change of the embedder); all others are
+        zero, in a memory-mapped file. On a full disk this fails, not a later assignment.
+
+        Raises
+        ------
+        ValueError
+            If vectors are to be copied that have another dimension.
+        """
+        if self._vectors is not None:
+            raise ValueError("this generation has its vectors already")
+        copied = self.base.vectors if self.base is not None and copy_known else None
+        now, before = self.known_rows()
+        if copied is not None and len(now) and copied.shape[1] != dimension:
+            raise ValueError(f"the previous vectors have {copied.shape[1]} dimensions, not {dimension}")
+        carried = copied is not None and len(now) > 0
+        shape = (self.size - len(now) if carried else self.size, dimension)
+        own = WritableArray(self._directory, SCRATCH_VECTORS, VECTORS, shape, np.float32).array
+        if carried:
+            origin = np.full(self.size, -1, np.int64)
+            origin[now] = before
+            own = cast(Vectors, CarriedVectors(copied, origin, own))
+        self._vectors = own
+        return own
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of this generation, once they are created."""
+        if self._vectors is None:
+            raise RuntimeError("call create_vectors() first")
+        return self._vectors
+
+    # Parts
+
+    def put_part(
+        self,
+        name: str,
+        nodes: Sequence[Node] | Carried,
+        arrays: Mapping[str, NDArray[Any]],
+        origins: Mapping[str, Rows] | None = None,
+        *,
+        read_once: bool = False,
+    ) -> None:
+        """Store a part: the extraction, the graph, or what a method built.
+
+        The `sources` of nodes are rows of this generation. Arrays of vectors, whose names end in "vectors",
+        are kept as float16, each vector once in a generation. `origins` tells of such an array to which chunk
+        each vector belongs, where its rows are not those of the first nodes. Of a part that the next stage
+        reads from end to end, and no other, nothing is kept open (`read_once`).
+
+        Raises
+        ------
+        ValueError
+            If the part is there already, two nodes share an id, sources are not ascending rows of this
+            corpus, an array's name is unsafe or reserved, or something has no plain form.
+        """
+        self._require_new(name)
+        if reserved := {INDPTR, INDICES, NODE_SLOTS} & set(arrays):
+            raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
+        indptr, indices = compressed_sources(nodes, self.size)
+        for array in arrays:
+            check_name(array, "array name")
+        first = first_sources(indptr, indices)
+        vectors = {key: array for key, array in arrays.items() if _are_vectors(key, array)}
+        others = {key: array for key, array in arrays.items() if key not in vectors}
+        slots = self._put_nodes(name, nodes, first)
+        others |= {INDPTR: indptr, INDICES: indices, NODE_SLOTS: slots}
+        stored = self._arrays.put(name, others)
+        self._files |= self._arrays.files
+        placed = {}
+        for key, rows in vectors.items():
+            order = _order(len(rows), (origins or {}).get(key, first))
+            placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
+        reader = self._reader(name, stored[NODE_SLOTS], {} if read_once else {"held": _HELD})
+        self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
+
+    def _loses_chunks(self) -> bool:
+        return self.base is not None and len(self._made_of.rows_before) < self.base.size
+
+    def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
+        """Write the nodes that the previous generation lacks, and link the segments that hold the others."""
+        base, known = self._base_records(name), None
+        given: Sequence[Node]
+        if isinstance(nodes, Carried):
+            given, known = nodes.fresh, self._slots_before(name, nodes.before)
+        else:
+            given = nodes
+        folder = f"{node_records.FOLDER}/{name}"
+        with self._directory.make(node_records.FOLDER) as above, above.make(name) as directory:
+            files, kept, slots = written(
+                directory, self._number, name, given, order, base, kept=known, compact=self._compact
+            )
+            self._link(folder, directory, kept)
+        self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
+        return slots
+
+    def _base_records(self, name: str) -> Records | None:
+        if self.base is None or name not in self.base.manifest.parts:
+            return None
+        reader = self.base.part(name).reader
+        return reader.records if isinstance(reader, NodeRecords) else None
+
+    def _slots_before(self, name: str, before: Rows) -> Rows:
+        """The slots of nodes by their rows in the previous generation, -1 for those without one."""
+        slots = np.full(len(before), -1, np.int64)
+        if not (before >= 0).any():
+            return slots
+        reader = None if self.base is None else self.base.part(name).reader
+        if not isinstance(reader, NodeRecords):
+            raise ValueError(f"the previous generation keeps no nodes of {name!r} in segments")
+        slots[before >= 0] = reader.slots[before[before >= 0]]
+        return slots
+
+    def _reader(self, name: str, slots: NDArray[Any], held: Mapping[str, int]) -> NodeRecords:
+        folder = f"{node_records.FOLDER}/{name}"
+        records = self._records(node_records.label(name), folder, node_records.COLUMNS, **held)
+        return NodeRecords(records, slots)
+
+    def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
+        """The records in the segments of a folder of this generation."""
+        files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
+        files.sort(key=segment_order)
+        known, linked = ({}, {}) if self.base is None else (self.base.opened, self.base.manifest.files)
+        segments = []
+        for path in (f"{folder}/{file}" for file in files):
+            if path in known and self._files[path] is linked.get(path):
+                segments.append(known[path].arrays)
+                continue
+            with opened(self._directory, path) as descriptor:
+                segments.append(open_arrays(self._directory, path, descriptor))
+        return Records(name, files, segments, columns, **held)
+
+    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
+        """Take files of the previous generation into a directory of this one."""
+        if not files or self.base is None:
+            return
+        before = self.base.manifest
+        self._layout.link(before.generation, folder, directory, files)
+        self._files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
+
+    def _vectors_of(self, dimension: int) -> PoolWriter:
+        if self._pool is None:
+            base = None if self.base is None or self._restore else self.base.pool
+            self._pool = PoolWriter(base, dimension)
+        return self._pool
+
+    def part(self, name: str) -> StoredPart:
+        """A part that was put."""
+        if name not in self._parts:
+            raise MethodMissing(f"no {name!r} was put in this generation yet")
+        return self._parts[name]
+
+    def _require_new(self, name: str) -> None:
+        check_name(name, "part name")
+        if name in self._parts:
+            raise ValueError(f"this generation has its {name!r} already")
+        if self._assembled is None:
+            raise RuntimeError("call assemble() first")
+
+    # The end
+
+    def publish(self, manifest: Manifest) -> int:
+        """Make this the current generation, and return its number.
+
+        Counts, the number and checksums are filled in. Readers see the new generation from one moment
+        on, or the previous one if the process dies before. Then the calls that deleted chunks went into
+        are purged, and older generations removed; a process that dies before has done leaves that to
+        the next writer.
+
+        Raises
+        ------
+        ValueError
+            If the manifest does not fit: its parts are not those put, its dimension is not that of the
+            vectors.
+        OSError
+            On a full disk; the previous generation stays.
+        """
+        if self.published:
+            raise RuntimeError("publish() was already called")
+        sealed = self._seal(manifest)
+        if self._calls.exists() and (gone := self._gone()):
+            self._journal.plan_purge(self._number, gone)
+        if self._external is not None:
+            self._external.write(self._journal)
+        self._write_manifest(sealed)
+        self._layout.adopt(self._number)
+        self.published = True
+        self._finish()
+        return self._number
+
+    def _seal(self, manifest: Manifest) -> Manifest:
+        dimension = self.vectors.shape[1]
+        if manifest.dimension != dimension:
+            raise ValueError(f"the manifest says dimension {manifest.dimension}, the vectors {dimension}")
+        if set(manifest.parts) != set(self._parts):
+            raise ValueError(f"the manifest names {list(manifest.parts)}, there are {list(self._parts)}")
+        if unknown := [name for name in manifest.methods if name not in manifest.parts]:
+            raise ValueError(f"the manifest names the method {unknown[0]!r}, which is none of its parts")
+        counted = replace(
+            manifest,
+            generation=self._number,
+            documents=self.document_count,
+            chunks=self.size,
+            nodes={name: self._parts[name].size for name in manifest.parts},
+        )
+        self._write_vectors()
+        vectors = {} if self._external is None else self._external.description
+        return replace(counted, vectors=vectors, files=dict(sorted(self._files.items())))
+
+    def _write_vectors(self) -> None:
+        """Write the vectors that the previous generation lacks, and where each array finds its own."""
+        pool = self._vectors_of(self.vectors.shape[1])
+        pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
+        plan = pool.plan(compact=self._compact)
+        with self._directory.make(VECTOR_FOLDER) as directory:
+            elsewhere = self._external is not None
+            files = pool.write(directory, self._number, plan, hashes_alone=elsewhere)
+            if plan.kept and self.base is not None and self.base.pool is not None:
+                kept = [self.base.pool.files[number] for number in plan.kept]
+                self._link(VECTOR_FOLDER, directory, kept)
+        self._files |= {f"{VECTOR_FOLDER}/{file}": entry for file, entry in files.items()}
+        slots = pool.slots(plan)
+        if self._external is not None:
+            fields = self._fields(len(pool.hashes(plan)), slots)
+            self._external.plan(pool, plan, fields, self._number)
+        corpus = {
+            DOCUMENTS: self.chunk_documents(),
+            CHUNK_SLOTS: self._corpus.chunk_slots,
+            DOCUMENT_SLOTS: self._corpus.document_slots,
+            **slots.pop(_CORPUS),
+        }
+        self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
+        with self._directory.make(SLOTS) as directory:
+            for part, arrays in slots.items():
+                file = slots_file(part)
+                self._files[file] = write_arrays(directory, file.removeprefix(f"{SLOTS}/"), arrays)
+            directory.sync()
+        self._vectors = None
+        self._directory.unlink(SCRATCH_VECTORS)
+
+    def _fields(self, count: int, slots: Mapping[str, Mapping[str, NDArray[np.integer]]]) -> Fields:
+        """What stands in the rows of a vector store."""
+        arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
+        for part, own in slots.items():
+            arrays |= {f"{part}.{name}": each for name, each in own.items() if part != _CORPUS}
+        documents = self.document_ids(range(self.document_count))
+        return Fields.of(count, arrays, self.chunk_documents(), documents)
+
+    def _gone(self) -> list[str]:
+        if self.base is None:
+            return []
+        gone = np.ones(self.base.size, dtype=np.bool_)
+        gone[self._made_of.rows_before] = False
+        return self.base.ids(np.flatnonzero(gone).tolist())
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        self._directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
+        self._directory.sync_all()
+
+    def discard(self) -> None:
+        """Remove what was staged and not published; nothing happens otherwise."""
+        if self._scratch is not None:
+            self._scratch.close()
+        if self._opened is not None:
+            self._opened.close()
+        self._vectors = None
+        if self.base is not None and isinstance(self.base.pool, ExternalPool):
+            self.base.pool.release()
+        if self._made is not None:
+            self._made.close()
+            if not self.published:
+                self._layout.remove_partial(self._number)
+
+
+def _are_vectors(name: str, array: NDArray[Any]) -> bool:
+    return name.endswith(VECTORS) and array.ndim == 2 and array.dtype in (np.float32, np.float16)
+
+
+def _order(count: int, first: Rows) -> Rows:
+    """What sorts so many new vectors: their nodes' chunks, and of those beyond the nodes none is first."""
+    found = np.full(count, np.iinfo(np.int64).max, np.int64)
+    found[: len(first)] = first[:count]
+    return found

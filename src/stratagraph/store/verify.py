@@ -1,0 +1,271 @@
+"""The full check of an index folder: checksums, SQLite's own check, and what the numbers must obey."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from stratagraph.errors import Damaged, Locked, StratagraphError
+from stratagraph.protocols import VectorTable
+from stratagraph.store.arrays import Arrays
+from stratagraph.store.calls import SqliteCalls
+from stratagraph.store.checksums import problem
+from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
+from stratagraph.store.corpus import CHUNKS, DOCUMENTS, StoredCorpus, ref_key
+from stratagraph.store.corpus import FOLDER as CORPUS_FOLDER
+from stratagraph.store.database import SIDE_FILES, named_errors
+from stratagraph.store.external import ExternalPool
+from stratagraph.store.external_writer import require_current
+from stratagraph.store.files import Directory
+from stratagraph.store.forks import inside_sqlite
+from stratagraph.store.journal import Journal
+from stratagraph.store.layout import CALLS, CORPUS, CURRENT, JOURNAL, MARKER, Layout, found_layout
+from stratagraph.store.lock import LOCK, NOTE, WriterLock
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.node_records import FOLDER, SLOTS, decoded
+from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
+from stratagraph.store.segments import key_of, keys_of_ids
+from stratagraph.store.snapshot import Snapshot, connect_corpus
+
+Inspect = Callable[[Snapshot], Iterator[str]]
+"""What the store does not know: whether settings are valid, and arrays what searches can follow."""
+_FILES = (
+    *(MARKER, CURRENT, f"{CURRENT}.tmp", LOCK, NOTE, f"{NOTE}.tmp"),
+    *(database + suffix for database in (CALLS, JOURNAL) for suffix in ("", *SIDE_FILES)),
+)
+
+_READ = 1 << 16  # nodes looked at at a time
+
+
+def verify(
+    layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None, table: VectorTable | None = None
+) -> list[str]:
+    """The problems of a folder, all of them, one readable line each, with the file's name first.
+
+    A generation whose files are all as they were written is given to `inspect`.
+    """
+    found = [
+        *_told(_kinds(layout.root)),
+        *_told(_generation(layout, inspect, table)),
+        *_told(iter(calls.check())),
+        *_told(_journal(layout)),
+    ]
+    return list(dict.fromkeys(found))  # a file may be met in several ways
+
+
+def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
+    """`verify` of an index so damaged that it may not open.
+
+    Raises
+    ------
+    NotAnIndex
+        If the folder holds no finished index at all.
+    """
+    try:
+        layout = found_layout(path)
+    except Damaged as error:
+        return [str(error)]
+    calls = SqliteCalls.of(layout.root)
+    try:
+        return verify(layout, calls, inspect)
+    finally:
+        calls.close()
+        layout.root.close()
+
+
+def _told(problems: Iterator[str]) -> Iterator[str]:
+    """The problems, and as the last one an error that keeps the others from being looked for."""
+    try:
+        yield from problems
+    except FileNotFoundError as error:
+        yield f"{error.filename}: missing"
+    except (StratagraphError, OSError) as error:
+        yield str(error)
+
+
+def _kinds(root: Directory) -> Iterator[str]:
+    """Links, pipes and the like in the places of files, of those too that nobody may ever open."""
+    for name in _FILES:
+        try:
+            root.plain_status(name)
+        except Damaged as error:
+            yield str(error)
+
+
+def _journal(layout: Layout) -> Iterator[str]:
+    """An unfinished operation is none; nor is one that is under way."""
+    journal = Journal(layout.root)
+    if journal.exists():
+        with suppress(Locked, OSError), WriterLock(layout.root, None):
+            try:
+                journal.operation()
+            finally:
+                journal.close()
+    yield from ()
+
+
+def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | None) -> Iterator[str]:
+    current = layout.current()
+    if current == 0:
+        yield f"{CURRENT}: missing; no generation was ever published"
+        return
+    with layout.generation(current) as directory:
+        manifest = Manifest.read(directory, current)
+        contents = Contents.of(manifest)
+        wrong = set()
+        for file in manifest.files:
+            for told in _told(_file(directory, file, manifest, contents)):
+                wrong.add(file)
+                yield told
+        for told in [*contents.settle()]:
+            file = told.partition(":")[0]
+            if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
+                yield told
+            wrong.add(file)
+        named = {part_of(file) for file in wrong}
+        for told in meanings(contents, manifest):
+            if part_of(told.partition(":")[0]) not in named:
+                yield told
+        yield from _vectors(contents)
+        if not wrong:
+            yield from _told(_nodes(contents, manifest))
+        if CORPUS in manifest.files and CORPUS not in wrong:
+            yield from _told(_tables(directory, manifest))
+        if not wrong:
+            yield from _told(_corpus(contents.stored_corpus(directory.path)))
+        if wrong:
+            return
+        if manifest.vectors and table is None:
+            yield (
+                f"the vectors are in a vector store ({manifest.vectors.get('store')}), which was not given: "
+                "they were not checked, nor was what searches them"
+            )
+        else:
+            yield from _told(_inspected(layout, directory, manifest, inspect, table))
+
+
+def _inspected(
+    layout: Layout,
+    directory: Directory,
+    manifest: Manifest,
+    inspect: Inspect | None,
+    table: VectorTable | None,
+) -> Iterator[str]:
+    snapshot = Snapshot(layout.path, directory, manifest.generation, "sizes", table, moving=True)
+    try:
+        unsound = list(_told(_rows(snapshot, Journal(layout.root))))
+        yield from unsound
+        if inspect is not None and not unsound:
+            yield from inspect(snapshot)
+    finally:
+        snapshot.close()
+
+
+def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
+    """Whether a vector store has the rows of a generation, as they were written."""
+    pool = snapshot.pool
+    if not isinstance(pool, ExternalPool):
+        return
+    name = pool.rows.table.name
+    if wrong := pool.wrong_rows():
+        yield f"{name}: lacks {wrong} of {len(pool)} rows, or holds others in their places"
+    elif journal.touched():
+        yield f"{name}: rows of an update that was not finished are still to be removed"
+    else:
+        require_current(snapshot.manifest, pool.rows)
+    journal.close()
+
+
+def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
+    """What is wrong with a file as such; one that is as it was written is opened."""
+    try:
+        with opened(directory, file) as descriptor:
+            if found := problem(descriptor, manifest.files[file], "full"):
+                yield f"{file}: {found}"
+            else:
+                contents.take(directory, file, descriptor)
+    except FileNotFoundError:
+        yield f"{file}: missing"
+
+
+def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
+    """Whether the nodes of each part can be read, and are what their keys say."""
+    for part in manifest.nodes:
+        records = contents.records(part)
+        if records is None:
+            continue
+        slots = contents.parts[part][SLOTS]
+        folder = f"{FOLDER}/{part}"
+        for start in range(0, len(slots), _READ):
+            some = np.sort(slots)[start : start + _READ]
+            raw = records.raw(some)
+            ids = keys_of_ids([decoded(each, records.name)[0] for each in raw])
+            hashes = np.fromiter(map(key_of, raw), np.uint64, len(raw))
+            if (hashes != records.values("hashes", some)).any() or (ids != records.values("ids", some)).any():
+                yield f"{folder}: holds nodes that are not those that were written"
+                break
+        if len(np.unique(records.column("ids")[slots])) < len(slots):
+            yield f"{folder}: holds a node twice"
+
+
+def _corpus(corpus: StoredCorpus | None) -> Iterator[str]:
+    """Whether chunks and documents can be read, are each there once, and are found as they should be."""
+    if corpus is None:
+        return
+    chunks, documents = f"{CORPUS_FOLDER}/{CHUNKS}", f"{CORPUS_FOLDER}/{DOCUMENTS}"
+    for start in range(0, corpus.size, _READ):
+        slots = corpus.chunk_slots[start : start + _READ]
+        found = corpus.fields(range(start, start + len(slots)))
+        beside = zip(*(corpus.chunk_records.values(each, slots) for each in ("refs", "noted")), strict=True)
+        if any((ref_key(each[4]), bool(each[5])) != own for each, own in zip(found, beside, strict=True)):
+            yield f"{chunks}: holds chunks that are not found by their refs, or their metadata"
+            break
+    if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
+        yield f"{chunks}: holds a chunk twice"
+    for start in range(0, len(corpus.names), _READ):
+        numbers = range(start, min(start + _READ, len(corpus.names)))
+        corpus.document_metadata(corpus.document_ids(numbers))
+    if any(one >= other for one, other in pairwise(corpus.names)):
+        yield f"{documents}: does not have each document once, in the order of the ids"
+
+
+def _vectors(contents: Contents) -> Iterator[str]:
+    for file, segment in contents.vectors.items():
+        if any(infinite(segment)):
+            yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
+    named: list[tuple[str | None, Arrays]] = [(None, contents.corpus), *contents.parts.items()]
+    for part, arrays in named:
+        for name in infinite(arrays):
+            yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"
+
+
+def _tables(directory: Directory, manifest: Manifest) -> Iterator[str]:
+    corpus = directory.path / CORPUS
+    with inside_sqlite(), named_errors(corpus), closing(connect_corpus(directory)) as connection:
+        unsound = [each for (each,) in connection.execute("PRAGMA integrity_check(5)") if each != "ok"]
+        yield from (f"{CORPUS}: {each}" for each in unsound)
+        if unsound:
+            return
+        yield from _count(connection, "documents", "number", manifest.documents)
+        yield from _count(connection, "chunks", "row", manifest.chunks)
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchone():
+            for name, count in manifest.nodes.items():
+                yield from _count(connection, "nodes", "row", count, name)
+
+
+def _count(
+    connection: sqlite3.Connection, table: str, number: str, expected: int, *part: str
+) -> Iterator[str]:
+    scope = "WHERE method = ?" if part else ""
+    sql = f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} {scope}"
+    rows, ids, last = connection.execute(sql, part).fetchone()
+    if not rows == ids == last + 1 == expected:
+        yield (
+            f"{CORPUS}: {' '.join([table, *part])}: {rows} rows, {ids} different ids, "
+            f"last number {last}; the manifest says {expected}"
+        )

@@ -1,0 +1,247 @@
+"""Reading a corpus and the nodes over it; the same for a published generation and one being made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged
+from stratagraph.protocols import Vectors
+from stratagraph.records import Chunk, Item, Metadata, Node
+from stratagraph.store.corpus import StoredCorpus
+from stratagraph.store.segments import keys_of_ids
+from stratagraph.store.tables import NodeFields, Tables
+
+INDPTR, INDICES = "sources.indptr", "sources.indices"
+
+
+class NodeReader(Protocol):
+    """Where the nodes of a part are read from."""
+
+    def read(self, rows: Sequence[int]) -> list[NodeFields]:
+        """The fields of some rows."""
+        ...
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        ...
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        ...
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for its id."""
+        ...
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for all of its fields."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by id; ids that are not there are left out."""
+        ...
+
+
+class TableNodes:
+    """The nodes of a part in the tables of an earlier format."""
+
+    def __init__(self, name: str, tables: Tables, size: int) -> None:
+        self._name = name
+        self._tables = tables
+        self._size = size
+
+    def read(self, rows: Sequence[int]) -> list[NodeFields]:
+        """The fields of some rows."""
+        return self._tables.nodes(self._name, rows, self._size)
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+        return [identity for identity, *_ in self.read(rows)]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        return [text for _, _, _, text, _ in self.read(rows)]
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for its id."""
+        return keys_of_ids(self.ids(rows))
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of some rows, which stand for all of its fields."""
+        return keys_of_ids([repr(fields) for fields in self.read(rows)])
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by id; ids that are not there are left out."""
+        return self._tables.node_rows(self._name, ids)
+
+
+class StoredPart:
+    """A part of a generation (the extraction, the graph, a method's index) as it lies in the store.
+
+    Attributes
+    ----------
+    size
+        Number of nodes.
+    arrays
+        The part's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
+        node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`. Vectors are read
+        when they are asked for (`pool.PooledVectors`).
+    reader
+        Where the nodes are read from.
+    """
+
+    def __init__(self, name: str, reader: NodeReader, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.name = name
+        self.arrays = MappingProxyType(arrays)
+        self.size = len(arrays[INDPTR]) - 1
+        self.reader = reader
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at these rows, in their order.
+
+        Raises
+        ------
+        IndexError
+            If a row does not exist.
+        """
+        return [
+            Node(each.id, each.kind, each.level, each.text, tuple(each.sources.tolist()), each.extra)
+            for each in self.items(rows)
+        ]
+
+    def items(self, rows: Sequence[int]) -> list[Item]:
+        """The nodes at these rows for a search: their sources are views of the part's own.
+
+        Raises
+        ------
+        IndexError
+            If a row does not exist.
+        """
+        indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
+        wanted = np.asarray(rows, np.int64)
+        fields = self.reader.read(rows)
+        borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
+        return [
+            Item(identity, kind, level, text, indices[begin:end], extra)
+            for (identity, kind, level, text, extra), (begin, end) in zip(fields, borders, strict=True)
+        ]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of the nodes at these rows."""
+        return self.reader.texts(rows)
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of the nodes at these rows."""
+        return self.reader.ids(rows)
+
+    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of the nodes at these rows, which stand for its id."""
+        return self.reader.keys(rows)
+
+    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+        """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""
+        return self.reader.marks(rows)
+
+    def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """Kind and level of the nodes at these rows."""
+        return [(kind, level) for _, kind, level, _, _ in self.reader.read(rows)]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those nodes that exist."""
+        return self.reader.rows(ids)
+
+
+Corpus = Tables | StoredCorpus
+"""Where chunks and documents are read from: in a folder of an earlier format, tables."""
+
+
+class CorpusView(ABC):
+    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0.
+
+    Safe to use from several threads. A row that does not exist is an `IndexError`.
+    """
+
+    @property
+    @abstractmethod
+    def _corpus(self) -> Corpus: ...
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Vectors:
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none."""
+
+    @abstractmethod
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+
+    @property
+    @abstractmethod
+    def document_count(self) -> int:
+        """Number of documents."""
+
+    @abstractmethod
+    def part(self, name: str) -> StoredPart:
+        """A part of the generation; `MethodMissing` if there is none of that name."""
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return self._corpus.size
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids. `ids(range(size))` maps the rows of this generation to what every generation knows."""
+        return self._corpus.ids(rows)
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        return self._corpus.texts(rows)
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        """Whole chunks, with the document's metadata merged under their own."""
+        return self._corpus.chunks(rows)
+
+    def row_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by chunk id; ids that are not there are left out."""
+        return self._corpus.row_of(ids)
+
+    def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
+        """Rows by the caller's own ids of passages; those not there are left out."""
+        return self._corpus.refs(refs)
+
+    def documents(self) -> dict[str, str]:
+        """Digests by document id, sorted by id."""
+        return self._corpus.documents()
+
+    def digests(self) -> Mapping[str, str]:
+        """The same, read when they are asked for."""
+        return self._corpus.digests()
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        """Document ids by their place in the sorted ids, as `chunk_documents` has them."""
+        return self._corpus.document_ids(numbers)
+
+    def document_number(self, identity: str) -> int | None:
+        """The place of a document in the sorted ids; None if there is no such document."""
+        return self._corpus.document_number(identity)
+
+    def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
+        """Metadata by document id; of all documents if `ids` is None."""
+        return self._corpus.document_metadata(ids)
+
+    def chunk_metadata(self) -> list[Metadata]:
+        """Each chunk's metadata, in row order. Chunks without any of their own share their document's."""
+        path, of_documents = self._corpus.path, list(self.document_metadata().values())
+        if len(of_documents) != self.document_count:
+            raise Damaged(f"{path}: metadata of {len(of_documents)} documents, not of {self.document_count}")
+        merged = [of_documents[number] for number in self.chunk_documents().tolist()]
+        for row, own in self._corpus.own_metadata().items():
+            if not 0 <= row < len(merged):
+                raise Damaged(f"{path}: metadata of a chunk {row}, but there are {len(merged)}")
+            merged[row] = {**merged[row], **own}
+        return merged

@@ -1,0 +1,27 @@
+"""An index as its folder holds it: for tests that look at arrays and searchers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import stratagraph as sg
+from stratagraph._reader import Reader
+from stratagraph.methods import get_method
+from stratagraph.methods.base import Opened
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.snapshot import Snapshot
+
+
+def snapshot_of(index: sg.Index) -> Snapshot:
+    """The generation that is published in the index's folder."""
+    return IndexFolder.open(index.path).snapshot()
+
+
+def opened(index: sg.Index, method: str) -> Opened:
+    """What the method's searcher is made over."""
+    return Reader(snapshot_of(index)).opened(method)
+
+
+def searcher_of(index: sg.Index, method: str) -> Any:
+    """The method's searcher."""
+    return get_method(method).open(opened(index, method))

@@ -1,8 +1,0 @@
-/* Before anything is painted: the scheme that was chosen last, so that nothing flashes. */
-(function () {
-  "use strict";
-  try {
-    var chosen = localStorage.getItem("stratarag-theme");
-    if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
-  } catch (error) { /* storage may be forbidden; the system's scheme serves */ }
-})();
