@@ -1,10 +1,11 @@
-"""The k nearest neighbours of every vector, through C-HNSW's kernel."""
+"""The k nearest neighbours of vectors, through C-HNSW's kernel or the package hnswlib."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.errors import MissingExtra
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels._chnsw_layer import Matrix, Nodes
 from stratagraph.kernels._chnsw_links import Backend
@@ -50,6 +51,113 @@ def knn_graph(
         backend=backend,
     )
     return _neighbours(index, k, ef, threads)
+
+
+class Hnswlib:
+    """Search by inner product through an HNSW graph of the package hnswlib (Malkov and Yashunin, 2018).
+
+    Searches may run in several threads. Equal input gives an equal graph with one thread alone.
+
+    Parameters
+    ----------
+    vectors
+        Shape (n, dimension), n at least 1; copied. Vectors should have one length, and none should be zero.
+    m
+        Links that a new node sets in each level of the graph (M); level 0 holds twice as many.
+    ef_construction
+        Candidates from which these links are chosen.
+    ef
+        Candidates that a search keeps; a search for k vectors keeps at least k.
+
+    Raises
+    ------
+    MissingExtra
+        If hnswlib is not installed; the message holds the pip line.
+    ValueError
+        For an option below 1 (`m`: below 2), and for vectors of another shape.
+    """
+
+    def __init__(
+        self,
+        vectors: Matrix,
+        *,
+        m: int = 16,
+        ef_construction: int = 200,
+        ef: int = 64,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        try:
+            import hnswlib
+        except ImportError as error:
+            raise MissingExtra("hnswlib", "hnswlib") from error
+        for name, value, least in [("m", m, 2), ("ef_construction", ef_construction, 1), ("ef", ef, 1)]:
+            if value < least:
+                raise ValueError(f"{name} of hnswlib must be at least {least}, not {value}")
+        if vectors.ndim != 2 or not len(vectors):
+            raise ValueError(f"vectors must have shape (n, dimension), n at least 1, not {vectors.shape}")
+        self.count, self.dimension = vectors.shape
+        self._ef = ef
+        self._threads = threads
+        self._index = hnswlib.Index("ip", self.dimension)
+        self._index.init_index(self.count, M=m, ef_construction=ef_construction, random_seed=seed)
+        for start, block in blocks(vectors):
+            self._index.add_items(block, np.arange(start, start + len(block)), num_threads=threads)
+        self._index.set_ef(ef)
+
+    def search(self, queries: Matrix, k: int) -> tuple[NDArray[np.int64], Matrix]:
+        """The rows and inner products of the nearest vectors, approximately.
+
+        Parameters
+        ----------
+        queries
+            Shape (m, dimension).
+
+        Returns
+        -------
+        Rows and scores, both of shape (m, min(k, n)), best first.
+
+        Raises
+        ------
+        ValueError
+            If `k` is below 1, queries have another dimension, or a search reaches fewer than k vectors,
+            which a larger `m` or `ef` prevents.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        if queries.ndim != 2 or queries.shape[1] != self.dimension:
+            raise ValueError(f"queries must have shape (m, {self.dimension}), not {queries.shape}")
+        k = min(k, self.count)
+        if k > self._ef:  # only ever raised: another thread may search at the same time
+            self._ef = k
+            self._index.set_ef(k)
+        try:
+            rows, distances = self._index.knn_query(queries, k, num_threads=self._threads)
+        except RuntimeError as error:
+            raise ValueError(f"hnswlib found fewer than k = {k} vectors; take a larger m or ef") from error
+        return rows.astype(np.int64), np.float32(1) - distances
+
+
+def hnswlib_graph(
+    vectors: Matrix,
+    k: int,
+    *,
+    m: int = 16,
+    ef_construction: int = 200,
+    ef: int = 64,
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[Nodes, Matrix]:
+    """The k nearest others of every vector through hnswlib, approximately; parameters as of `Hnswlib`.
+
+    Returns
+    -------
+    Rows and scores, both of shape (n, min(k, n - 1)), best first.
+    """
+    index = Hnswlib(vectors, m=m, ef_construction=ef_construction, ef=ef, seed=seed, threads=threads)
+    parts = [index.search(block, k + 1) for _, block in blocks(vectors)]
+    rows, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return _without_self(rows.astype(np.int32), scores)
 
 
 def nearest_of(
