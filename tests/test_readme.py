@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
 import subprocess
@@ -20,7 +19,12 @@ from stratagraph.cli import main
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 # What a test cannot do again: install the package that is tested, and run the tests.
-INSTALLING = ("python3 -m venv .venv", ".venv/bin/python -m pip install", ".venv/bin/python -m pytest")
+INSTALLING = (
+    "pip install",
+    "python3 -m venv .venv",
+    ".venv/bin/python -m pip install",
+    ".venv/bin/python -m pytest",
+)
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -36,10 +40,15 @@ class Session:
         self.names: dict[str, Any] = {}
         self.printed: dict[str, str] = {}
 
-    def run(self, text: str) -> None:
+    def run(self, text: str, capsys: pytest.CaptureFixture[str] | None = None) -> None:
+        """Run every block; with `capsys`, a block of `text` must be what the Python block above printed."""
         for language, content in blocks(text):
             if language == "python":
+                if capsys is not None:
+                    capsys.readouterr()
                 exec(compile(content, "README.md", "exec"), self.names)
+            elif language == "text" and capsys is not None:
+                assert capsys.readouterr().out == content
             else:
                 assert language == "bash", f"a block of {language} is not run"
                 for line in content.splitlines():
@@ -65,20 +74,25 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session()
 
 
-def test_every_block_runs_as_it_stands(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    for extra in ("langchain_core", "llama_index.core"):
+def test_every_block_of_the_readme_runs_and_prints_what_stands_below_it(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for extra in ("langchain_core", "llama_index.core", "tokenizers"):
         pytest.importorskip(extra)
-    session.run(README)
+    session.run(README, capsys)
+    assert any(step.startswith(".venv/bin/stratagraph demo") for step in session.printed)
+
+
+def test_the_page_on_the_command_line_runs_as_it_stands(session: Session) -> None:
+    session.run((ROOT / "docs/how-to/command-line.md").read_text("utf-8"))
     ran = {step.split()[1]: shown for step, shown in session.printed.items()}
-    assert ran.keys() >= {"demo", "estimate", "build", "query", "insert", "delete", "stats", "verify"}
+    assert ran.keys() >= {"estimate", "build", "query", "insert", "delete", "stats", "verify", "export"}
     assert "notes/old.txt" in ran["query"]
     assert "updated: 1 (notes/letters/ferry.txt)" in ran["insert"]
     assert "deleted: 1 (notes/old.txt)" in ran["delete"]
     assert ran["verify"].startswith("sound")
-    assert "The ferry to Ostra leaves at seven." in capsys.readouterr().out
-    for folder, left in (("idx", {"ferry", "tunnel"}), ("idx-cli", {"notes/letters/ferry.txt"})):
-        with sg.open_index(folder) as index:
-            assert index.documents().keys() == left
+    with sg.open_index("idx-cli") as index:
+        assert index.documents().keys() == {"notes/letters/ferry.txt"}
 
 
 def test_ten_minutes_run_as_they_stand(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +126,7 @@ def test_a_block_that_does_not_run_is_noticed(session: Session, text: str, error
 
 
 def test_the_opening_commands_install_in_one_line_each() -> None:
-    (_, first), (_, second) = list(blocks(README))[:2]
+    first, second = (content for _, content in blocks(README) if content.startswith("python3 -m venv"))
     assert first.splitlines() == [
         "python3 -m venv .venv && .venv/bin/python -m pip install -q '.[local]' && .venv/bin/stratagraph demo"
     ]
@@ -122,24 +136,13 @@ def test_the_opening_commands_install_in_one_line_each() -> None:
     assert f"<!-- ci:test -->\n```bash\n{second}```" in README
 
 
-def test_extras_exist_and_are_named() -> None:
+def test_the_page_on_installing_names_every_extra() -> None:
     declared = set(
         tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     )
-    named = set(re.findall(r"`\[([\w-]+)\]`|'(?:stratagraph|\.)\[([\w-]+)\]'", README))
-    found = {extra for pair in named for extra in pair if extra}
-    assert found <= declared
-    assert declared == found
-
-
-def test_the_list_of_what_has_no_async_twin_is_true() -> None:
-    members = {name for name, _ in inspect.getmembers(sg.Index, inspect.isfunction) if name[0] != "_"}
-    without = {name for name in members if f"a{name}" not in members and name[1:] not in members}
-    (has,) = re.findall(r"Whatever may call a\nmodel.*?(?=What only reads)", README, re.DOTALL)
-    (none,) = re.findall(r"^What only reads or copies.*?(?=Nor have)", README, re.DOTALL | re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", none)) == without
-    twins = {name for name in members if name[1:] in members} | {n for n in sg.__all__ if n[1:] in sg.__all__}
-    assert set(re.findall(r"`(\w+)`", has)) == twins
+    named = set(re.findall(r"`\[([\w-]+)\]`", (ROOT / "docs/install.md").read_text("utf-8")))
+    assert named == declared
+    assert set(re.findall(r"'(?:stratagraph|\.)\[([\w-]+)\]'", README)) <= declared
 
 
 @pytest.mark.parametrize(
@@ -155,4 +158,4 @@ def test_the_list_of_what_has_no_async_twin_is_true() -> None:
 )
 def test_ways_in_are_named(name: str) -> None:
     assert name in sg.__all__
-    assert f"{name}`" in README
+    assert f"{name}`" in "".join(p.read_text("utf-8") for p in (ROOT / "docs/how-to").glob("*.md"))
