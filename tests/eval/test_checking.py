@@ -88,7 +88,6 @@ def test_what_is_allowed_passes() -> None:
         ("hybrid", "nltk", "eval"),
         ("raptor", "sklearn", "eval"),
         ("archrag?build.clustering=cpm", "leidenalg", "leidenalg"),
-        ("hirag/nodes?build.reduction=umap", "umap", "umap"),
     ],
 )
 def test_a_named_row_that_lacks_a_package_is_refused_before_anything_runs(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +11,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from stratagraph.errors import MissingExtra
-from stratagraph.kernels import mixture
 from stratagraph.kernels.mixture import Mixture, fit_mixture, maximise, project, soft_clusters, sparsity
 
 
@@ -152,29 +148,6 @@ def test_equal_input_gives_equal_clusters_whatever_the_type():
 def test_bounds_that_make_no_sense(bounds):
     with pytest.raises(ValueError, match=next(iter(bounds))):
         soft_clusters(np.zeros((3, 2)), **bounds)
-
-
-def test_umap_is_an_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(MissingExtra, match=r"stratagraph\[umap\]"):
-        soft_clusters(np.zeros((30, 2)), reduction="umap")
-
-
-def test_umap_stands_in_for_the_projection(monkeypatch):
-    asked = []
-
-    class Umap:
-        def UMAP(self, **settings):  # noqa: N802
-            asked.append(settings)
-            return self
-
-        def fit_transform(self, vectors):
-            return vectors[:, :3]
-
-    monkeypatch.setattr(mixture.importlib, "import_module", lambda name: Umap())
-    points, _ = blobs(4, 10)
-    assert sum(map(len, soft_clusters(points, reduction="umap", dimensions=3, most=1))) == 40
-    assert asked[0]["random_state"] == 0
 
 
 def test_sparsity_is_the_formula():

@@ -144,7 +144,6 @@ def test_options_that_make_no_sense(wrong, error):
         ({"max_cluster": 4}, ValueError),
         ({"threshold": 0.0}, ValueError),
         ({"stop_change": -0.1}, ValueError),
-        ({"reduction": "tsne"}, ValueError),
         ({"meta_types": "place"}, TypeError),
         ({"meta_types": [""]}, ValueError),
         ({"seed": True}, TypeError),

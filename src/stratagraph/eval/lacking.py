@@ -54,8 +54,6 @@ def _needed(wanted: RowName, config: Config) -> Iterator[Package]:
         own = settings_of(wanted, config).method(wanted.ranker)
         if getattr(own, "clustering", None) in get_args(Quality):
             yield Package("leidenalg", "leidenalg", "leidenalg")
-        if getattr(own, "reduction", None) == "umap":
-            yield Package("umap", "umap-learn", "umap")
     elif wanted.ranker in ("bm25", "hybrid"):
         yield from _KEYWORDS
     elif wanted.ranker == "raptor" and wanted.options.get("clusters", "mixture") == "mixture":

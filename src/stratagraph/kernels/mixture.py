@@ -13,16 +13,13 @@ had less alike members (mean cosine to the centre .652 and .661, entities of mus
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import MissingExtra
 from stratagraph.kernels._blas import one_thread
 
 Vectors = NDArray[np.floating]
@@ -114,7 +111,6 @@ def soft_clusters(
     threshold: float = 0.1,
     most: int = 2,
     dimensions: int = 10,
-    reduction: Literal["pca", "umap"] = "pca",
     seed: int = 0,
 ) -> list[Rows]:
     """Groups of rows; every row is in one at least and in `most` at most.
@@ -133,8 +129,6 @@ def soft_clusters(
         Clusters that a row belongs to at most.
     dimensions
         Dimensions that mixtures are fitted in.
-    reduction
-        `pca` anew for every part; `umap` once for all (needs the extra `umap`).
     seed
         Of samples and starts.
 
@@ -147,8 +141,6 @@ def soft_clusters(
     ------
     ValueError
         If a bound makes no sense.
-    MissingExtra
-        If UMAP is asked for and not installed.
     """
     if target < 2 or max_size < target or most < 1 or dimensions < 1 or not 0 < threshold <= 1:
         raise ValueError(
@@ -156,11 +148,9 @@ def soft_clusters(
             f"not target={target}, max_size={max_size}, most={most}, dimensions={dimensions}, "
             f"threshold={threshold:g}"
         )
-    if reduction == "umap":
-        vectors = _umap(vectors, dimensions, seed)
     found: list[Rows] = []
     with one_thread():
-        if reduction == "pca" and vectors.shape[1] > BASE and len(vectors) > LOCAL:
+        if vectors.shape[1] > BASE and len(vectors) > LOCAL:
             vectors = project(vectors, BASE, seed)  # so that no part needs axes of the full space
         for part in _parts(vectors, dimensions, seed):
             points = project(vectors[part], dimensions, seed)
@@ -213,17 +203,6 @@ def _axes(centred: Points, dimensions: int, seed: int) -> Points:
         basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
     turned = np.linalg.eigh(basis.T @ (centred.T @ (centred @ basis)))[1]
     return np.asarray(basis @ turned[:, ::-1][:, :wanted])
-
-
-def _umap(vectors: Vectors, dimensions: int, seed: int) -> Vectors:
-    try:
-        umap = importlib.import_module("umap")
-    except ImportError as error:
-        raise MissingExtra("umap-learn", "umap") from error
-    if len(vectors) <= dimensions + 1:  # its spectral start needs more vectors than dimensions
-        return vectors
-    reducer = umap.UMAP(n_components=dimensions, metric="cosine", random_state=seed, n_jobs=1)
-    return np.asarray(reducer.fit_transform(vectors), dtype=np.float32)
 
 
 def _sample(count: int, seed: int) -> Rows:

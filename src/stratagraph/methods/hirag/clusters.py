@@ -266,7 +266,6 @@ def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
         threshold=config.threshold,
         most=config.memberships,
         dimensions=config.dimensions,
-        reduction=config.reduction,
         seed=config.seed,
     )
 

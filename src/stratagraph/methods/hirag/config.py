@@ -32,8 +32,8 @@ class HiRAGConfig:
         Posterior probability from which an entity belongs to a further cluster.
     memberships
         Clusters that an entity belongs to at most.
-    dimensions, reduction
-        Dimensions that mixtures are fitted in, and how they are found: `pca`, or `umap` with the extra.
+    dimensions
+        Principal components in which the mixtures are fitted.
     stop_change
         A layer is the last if the sparsity of its clusters differs by this part of it or less from that of
         the layer below (the paper's epsilon; ERRATA H1), from the second layer of summary entities on. 0
@@ -59,7 +59,6 @@ class HiRAGConfig:
     threshold: float = 0.1
     memberships: int = 2
     dimensions: int = 10
-    reduction: Literal["pca", "umap"] = "pca"
     stop_change: float = 0.05
     max_layers: int = 5
     min_layer: int = 8
@@ -78,8 +77,6 @@ class HiRAGConfig:
             raise ValueError(
                 f"max_cluster must be at least cluster_size = {self.cluster_size}, not {self.max_cluster}"
             )
-        if self.reduction not in ("pca", "umap"):
-            raise ValueError(f"reduction must be 'pca' or 'umap', not {self.reduction!r}")
         _number("threshold", self.threshold, 0.0, 1.0)
         _number("stop_change", self.stop_change, 0.0, 1.0)
         _number("resolution", self.resolution, 0.0, 1e6)
