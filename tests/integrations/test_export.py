@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -72,44 +68,11 @@ def test_a_property_graph_is_read_back(index: sg.Index) -> None:
         assert again.documents().keys() == index.documents().keys()
 
 
-@dataclass
-class Node:
-    id: Any
-    type: str = "Node"
-    properties: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Relationship:
-    source: Node
-    target: Node
-    type: str
-    properties: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class GraphDocument:
-    nodes: list[Node]
-    relationships: list[Relationship]
-    source: Any
-
-
-OWN = SimpleNamespace(Node=Node, Relationship=Relationship, GraphDocument=GraphDocument)
-
-
-@pytest.fixture(params=["own", "community"])
-def types(request: pytest.FixtureRequest) -> Any:
-    if request.param == "own":
-        return OWN
-    pytest.importorskip("langchain_community.graphs.graph_document")
-    return None
-
-
-def test_graph_documents_say_what_each_chunk_says(index: sg.Index, types: Any) -> None:
+def test_graph_documents_say_what_each_chunk_says(index: sg.Index) -> None:
     pytest.importorskip("langchain_core")
     from langchain_stratagraph import to_graph_documents
 
-    found = {each.source.metadata["source"]: each for each in to_graph_documents(index, types)}
+    found = {each.source.metadata["source"]: each for each in to_graph_documents(index)}
     assert found.keys() == {"engine", "meeting"}
     meeting = found["meeting"]
     assert [(node.id, node.type) for node in meeting.nodes] == [("Ada", "person"), ("London", "Node")]
@@ -120,24 +83,13 @@ def test_graph_documents_say_what_each_chunk_says(index: sg.Index, types: Any) -
     assert meeting.source.metadata["year"] == 1833
 
 
-def test_graph_documents_are_read_back(index: sg.Index, types: Any) -> None:
+def test_graph_documents_are_read_back(index: sg.Index) -> None:
     pytest.importorskip("langchain_core")
     from langchain_stratagraph import to_graph_documents
 
-    imported = sg.from_graph_documents(list(to_graph_documents(index, types)))
+    imported = sg.from_graph_documents(list(to_graph_documents(index)))
     before = dict(index.extractions())
     for extraction, known in zip(imported.extractions.values(), before.values(), strict=True):
         assert set(extraction.relations) == set(known.relations)
         names = {each.name for each in known.entities}
         assert names <= {each.name for each in extraction.entities}
-
-
-def test_without_graph_documents_the_way_out_is_said(
-    index: sg.Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("langchain_core")
-    from langchain_stratagraph import to_graph_documents
-
-    monkeypatch.setitem(sys.modules, "langchain_community.graphs.graph_document", None)
-    with pytest.raises(ImportError, match=r"pip install langchain-community; or pass types="):
-        to_graph_documents(index)

@@ -1,4 +1,4 @@
-"""stratagraph for LangChain: a retriever per method, over the index folders that the core writes."""
+"""stratagraph for LangChain: a retriever for each method, over stratagraph's index folders."""
 
 from __future__ import annotations
 

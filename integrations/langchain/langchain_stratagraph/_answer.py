@@ -1,31 +1,29 @@
-"""The core's answers as a runnable, for chains."""
+"""Answers of an index as a runnable."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langchain_stratagraph._base import IndexRetriever
 from langchain_stratagraph._convert import to_documents, to_retrieval
 from langchain_stratagraph._models import to_chat_model, use_callbacks
 from stratagraph import Answer, Retrieval
 from stratagraph.question import Length
-
-if TYPE_CHECKING:
-    from langchain_stratagraph._base import IndexRetriever
 
 Asked = str | Mapping[str, Any]
 _FORM = 'a question, or {"question": ..., "documents": [...]}'
 
 
 class AnswerRunnable(Runnable[Any, Any]):
-    """From a question to its answer, in the method's own way; made by `retriever.as_answer_runnable()`.
+    """Answers questions in the method's own way. Returned by `retriever.as_answer_runnable()`.
 
-    With a chat model the method's own prompts are used (adaptive filtering for ArchRAG, the context in
-    three parts for HiRAG); without one the answer is extractive. `stream` and `astream` give it in pieces.
+    With a chat model it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts
+    for HiRAG. Without one the answer is extractive. `stream` and `astream` yield the answer as it is written.
     """
 
     def __init__(
@@ -42,21 +40,21 @@ class AnswerRunnable(Runnable[Any, Any]):
         self._return_sources = return_sources
 
     def invoke(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """The answer to a question; `options` are those of the retriever, for this call."""
+        """Answer a question. `options` are the retriever's, for this call."""
         return self._call_with_config(self._answer, input, config, **options)
 
     async def ainvoke(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """The async twin of `invoke`."""
+        """Async version of `invoke`."""
         return await self._acall_with_config(self._aanswer, input, config, **options)
 
     def stream(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Iterator[str]:
-        """The answer in pieces, as the model writes them."""
+        """Yield the answer in pieces, as the model writes them."""
         yield from self._transform_stream_with_config(iter([input]), self._pieces, config, **options)
 
     async def astream(
         self, input: Asked, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[str]:
-        """The async twin of `stream`."""
+        """Async version of `stream`."""
         async for piece in self._atransform_stream_with_config(
             _alone(input), self._apieces, config, **options
         ):
@@ -69,7 +67,7 @@ class AnswerRunnable(Runnable[Any, Any]):
             question, arguments = self._prepared(each, options)
             with use_callbacks(run_manager.get_child()):
                 pieces = self._retriever.index.stream(question, **arguments)
-                first = next(pieces, "")  # the model is called here, while the callbacks are in force
+                first = next(pieces, "")  # the model is called while the callbacks are set
             yield first
             yield from pieces
 
@@ -98,9 +96,12 @@ class AnswerRunnable(Runnable[Any, Any]):
             return self._output(await self._retriever.index.aanswer(question, **arguments))
 
     def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
-        """What the core's `answer` is asked, and with what."""
-        arguments = {**self._retriever.answer_request(**options), **self._arguments}
+        """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""
+        retriever = self._retriever
+        arguments = {**retriever.request(**options), **self._arguments}
         if isinstance(asked, str):
+            if options.get("k") is None and "k" not in retriever.model_fields_set:
+                arguments["k"] = None  # the method decides
             return asked, arguments
         try:
             question, documents = asked["question"], list(asked["documents"])
@@ -108,9 +109,8 @@ class AnswerRunnable(Runnable[Any, Any]):
             raise TypeError(f"an answer is asked with {_FORM}, not {asked!r}") from error
         if others := [each for each in documents if not isinstance(each, Document)]:
             raise TypeError(f"documents must be LangChain Documents, not {type(others[0]).__name__}")
-        retriever = self._retriever
         own = {name: arguments[name] for name in (*retriever.options, *retriever.fixed)}
-        # What the call itself says of a search goes along: the core refuses it, since nothing is searched.
+        # Options of the call go along, so that the core refuses those of a search: nothing is searched.
         return to_retrieval(question, retriever.method, documents), {**own, **options, **self._arguments}
 
     def _output(self, answer: Answer) -> Any:

@@ -3,91 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.documents import Document
 
 from stratagraph import Chunk, Extraction, Index
 from stratagraph.records import json_native
 
-RELATED = "RELATED_TO"
-UNTYPED = "Node"
-_HOME = "langchain_community.graphs.graph_document"
 _BATCH = 500
 
 
-class GraphTypes(Protocol):
-    """The module, or any object, that has the three classes of a graph document."""
+@dataclass
+class Node:
+    """An entity of a chunk. The classes of this module have the fields that LangChain's graph stores read."""
 
-    Node: Any
-    Relationship: Any
-    GraphDocument: Any
+    id: str
+    type: str = "Node"
+    properties: dict[str, Any] = field(default_factory=dict)
 
 
-def to_graph_documents(index: Index, types: GraphTypes | None = None) -> Iterator[Any]:
-    """A `GraphDocument` for each chunk: what was extracted from it, with the chunk as its source.
+@dataclass
+class Relationship:
+    """A relation of a chunk."""
 
-    A node's id is the entity's name as the chunk has it, its type the entity's or `Node`; relationships are
-    `RELATED_TO` with description and strength. What `add_graph_documents` of a graph store takes is
-    `list(to_graph_documents(index))`.
+    source: Node
+    target: Node
+    type: str = "RELATED_TO"
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class GraphDocument:
+    """The entities and relations of a chunk, and the chunk as a document."""
+
+    nodes: list[Node]
+    relationships: list[Relationship]
+    source: Document
+
+
+def to_graph_documents(index: Index) -> Iterator[GraphDocument]:
+    """Yield a graph document for each chunk: its entities, its relations and its text.
+
+    A node's id is the entity's name in the chunk, its type the entity's type or `Node`. Relationships have
+    the type `RELATED_TO`, with the properties `description` and `strength`.
 
     Parameters
     ----------
     index
-        An open index of the core.
-    types
-        Where `Node`, `Relationship` and `GraphDocument` are, since `langchain-core` has none: the module of
-        the graph store's package, such as `langchain_neo4j.graphs.graph_document`. None takes those of
-        `langchain-community`.
+        An open index.
 
-    Raises
-    ------
-    ImportError
-        If `types` is None and `langchain-community` is not installed.
+    Examples
+    --------
+    >>> Neo4jGraph().add_graph_documents(list(to_graph_documents(index)))  # doctest: +SKIP
     """
-    found = _community() if types is None else types
-    return (_document(chunk, extraction, found) for chunk, extraction in _read(index))
-
-
-def _community() -> Any:
-    try:
-        return import_module(_HOME)
-    except ImportError as error:
-        raise ImportError(
-            "graph documents are of langchain-community, which is not installed. Install it with: "
-            "pip install langchain-community; or pass types=, the module with Node, Relationship and "
-            "GraphDocument of your graph store's package"
-        ) from error
-
-
-def _read(index: Index) -> Iterator[tuple[Chunk, Extraction]]:
     extractions = index.extractions()
     while batch := dict(islice(extractions, _BATCH)):
         for chunk in index.find_chunks(batch):
             if chunk.id in batch:
-                yield chunk, batch[chunk.id]
+                yield _document(chunk, batch[chunk.id])
 
 
-def _document(chunk: Chunk, extraction: Extraction, types: GraphTypes) -> Any:
-    nodes: dict[str, Any] = {}
+def _document(chunk: Chunk, extraction: Extraction) -> GraphDocument:
+    nodes: dict[str, Node] = {}
     for entity in extraction.entities:
-        if entity.name not in nodes:
-            nodes[entity.name] = types.Node(
-                id=entity.name,
-                type=entity.type or UNTYPED,
-                properties={"description": entity.description} if entity.description else {},
-            )
+        properties = {"description": entity.description} if entity.description else {}
+        nodes.setdefault(entity.name, Node(entity.name, entity.type or "Node", properties))
     relationships = [
-        types.Relationship(
-            source=nodes.get(each.source) or types.Node(id=each.source, type=UNTYPED),
-            target=nodes.get(each.target) or types.Node(id=each.target, type=UNTYPED),
-            type=RELATED,
-            properties={"description": each.description, "strength": each.strength},
+        Relationship(
+            nodes.get(relation.source) or Node(relation.source),
+            nodes.get(relation.target) or Node(relation.target),
+            properties={"description": relation.description, "strength": relation.strength},
         )
-        for each in extraction.relations
+        for relation in extraction.relations
     ]
     metadata = {**json_native(chunk.metadata), "source": chunk.document_id}
     source = Document(id=chunk.ref or chunk.id, page_content=chunk.text, metadata=metadata)
-    return types.GraphDocument(nodes=list(nodes.values()), relationships=relationships, source=source)
+    return GraphDocument(list(nodes.values()), relationships, source)

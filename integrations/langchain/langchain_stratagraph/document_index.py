@@ -1,12 +1,13 @@
-"""An index folder as what `langchain_core.indexing.index` keeps equal to a set of documents."""
+"""An index folder as a destination of `langchain_core.indexing.index`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -19,6 +20,7 @@ from langchain_core.indexing.base import DocumentIndex
 from langchain_core.runnables import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
+from langchain_stratagraph._base import IndexRetriever
 from langchain_stratagraph._convert import SOURCE, to_chunks
 from langchain_stratagraph._models import use_callbacks
 from langchain_stratagraph._pieces import joined, piece_id
@@ -26,18 +28,15 @@ from stratagraph import Chunk, Index
 from stratagraph.errors import NotAnIndex
 from stratagraph.records import json_native
 
-if TYPE_CHECKING:
-    from langchain_stratagraph._base import IndexRetriever
-
 
 class StrataDocumentIndex(DocumentIndex):
-    """Documents under ids of their own, for `langchain_core.indexing.index` with any `cleanup`.
+    """A document index for `langchain_core.indexing.index`, with any `cleanup` mode.
 
-    Made by `document_index(path, ...)` of a retriever class, which opens the folder, or begins it with the
-    first documents; or by `as_document_index()` of a retriever. Each document is one piece of what its
-    `metadata["source"]` names (or the retriever's `id_key`), and is replaced and deleted by `Document.id`;
-    one without is given a hash of its text and metadata. Each batch is one change of the folder, so give
-    `index` a large `batch_size`. Blank documents are `failed` in the response.
+    Create it with `document_index(path, ...)` of a retriever class, or with `as_document_index()` of a
+    retriever. A document is one piece of the text that `metadata["source"]`, or the retriever's `id_key`,
+    names. It is replaced and deleted by `Document.id`; without an id it gets a hash of its text and metadata.
+    Each batch is one change of the folder, so give `index` a large `batch_size`. Blank documents are returned
+    as `failed`.
 
     Examples
     --------
@@ -48,50 +47,53 @@ class StrataDocumentIndex(DocumentIndex):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     _retriever: Any = PrivateAttr(None)
-    _kind: Any = PrivateAttr(None)
-    _building: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _build: Any = PrivateAttr(None)
+    _path: Any = PrivateAttr(None)
+    _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
     _beginning: Any = PrivateAttr(default_factory=threading.Lock)
 
     @classmethod
     def over(cls, retriever: IndexRetriever) -> StrataDocumentIndex:
-        """The one of an index that is there."""
-        made = cls()
-        made._retriever = retriever
-        return made
+        """The document index of an open index."""
+        index = cls()
+        index._retriever = retriever
+        return index
 
     @classmethod
-    def beginning(cls, kind: type[IndexRetriever], arguments: dict[str, Any]) -> StrataDocumentIndex:
-        """One that is built when the first documents come, with these arguments of `from_documents`."""
-        made = cls()
-        made._kind, made._building = kind, {"id_key": document_of, **arguments}
-        return made
+    def beginning(
+        cls,
+        build: Callable[..., IndexRetriever],
+        path: str | os.PathLike[str] | None,
+        settings: Mapping[str, Any],
+    ) -> StrataDocumentIndex:
+        """A document index at `path` that `build` creates from the first documents."""
+        index = cls()
+        index._build, index._path, index._settings = build, path, {"id_key": document_of, **settings}
+        return index
 
     @property
     def retriever(self) -> IndexRetriever:
-        """The retriever over what is there.
+        """The retriever over the index.
 
         Raises
         ------
         NotAnIndex
-            If no document has come yet.
+            If no document was added yet.
         """
         if self._retriever is None:
-            path = self._building.get("path")
-            raise NotAnIndex(f"there is no index at {path!r} yet; it begins with the first documents")
+            raise NotAnIndex(f"there is no index at {self._path!r} yet; it begins with the first documents")
         retriever: IndexRetriever = self._retriever
         return retriever
-
-    # What `index` asks of it
 
     def upsert(
         self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
     ) -> UpsertResponse:
-        """Add documents; one whose id is there is replaced. `callbacks` are told of the model calls."""
+        """Add documents; one with the id of a document in the index replaces it."""
         _refuse(kwargs)
         documents, blank = _sorted(items)
         with self._beginning:
             if self._retriever is None and documents:
-                self._retriever = self._kind.from_documents(documents, callbacks=callbacks, **self._building)
+                self._retriever = self._build(documents, callbacks=callbacks, **self._settings)
                 documents = []
         if self._retriever is not None and (documents or self._held(blank)):
             with use_callbacks(callbacks):
@@ -101,7 +103,7 @@ class StrataDocumentIndex(DocumentIndex):
     async def aupsert(
         self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
     ) -> UpsertResponse:
-        """The async twin of `upsert`."""
+        """Async version of `upsert`."""
         if self._retriever is None:
             return await run_in_executor(None, self.upsert, items, callbacks=callbacks, **kwargs)
         _refuse(kwargs)
@@ -114,7 +116,7 @@ class StrataDocumentIndex(DocumentIndex):
     def delete(
         self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
     ) -> DeleteResponse:
-        """Remove documents by their own ids; unknown ones are ignored.
+        """Delete documents by `Document.id`; unknown ids are ignored.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class StrataDocumentIndex(DocumentIndex):
     async def adelete(
         self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
     ) -> DeleteResponse:
-        """The async twin of `delete`."""
+        """Async version of `delete`."""
         _refuse(kwargs)
         found = self._held(_given(ids))
         if found:
@@ -140,14 +142,12 @@ class StrataDocumentIndex(DocumentIndex):
         return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
 
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        """The documents with these ids, as they were given; unknown ones are left out."""
+        """Return the documents with these ids, as they were given, without unknown ones."""
         _refuse(kwargs)
         return [
             Document(id=piece_id(chunk), page_content=chunk.text, metadata=dict(chunk.metadata))
             for chunk in self._pieces(ids)
         ]
-
-    # As a retriever
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
@@ -173,18 +173,18 @@ class StrataDocumentIndex(DocumentIndex):
         return self._index.find_chunks(ids)
 
     def _held(self, ids: Sequence[str]) -> list[str]:
-        """Those ids that are in the index, in the order given."""
+        """The ids that are in the index, in the order given."""
         present = {piece_id(chunk) for chunk in self._pieces(ids)}
         return [each for each in dict.fromkeys(ids) if each in present]
 
 
 def document_of(document: Document) -> str:
-    """What a piece is of: its source, else itself."""
+    """The document of a piece: its source, else the piece itself."""
     return str(document.metadata.get(SOURCE) or document.id)
 
 
 def _refuse(arguments: dict[str, Any]) -> None:
-    """Raise a `TypeError` that names what nothing here would obey."""
+    """Raise `TypeError` for an argument that would be ignored."""
     if arguments:
         raise TypeError(f"StrataDocumentIndex knows no argument {min(arguments)!r} here")
 
@@ -196,7 +196,7 @@ def _given(ids: list[str] | None) -> list[str]:
 
 
 def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
-    """The documents that have a text, each with an id, of equal ids the last; and the ids of blank ones."""
+    """The documents with text, each with an id (of equal ids the last one), and the ids of blank ones."""
     documents = {_id(each): each for each in items}
     blank = [identity for identity, each in documents.items() if not each.page_content.strip()]
     good = [
@@ -213,7 +213,7 @@ def _response(items: Sequence[Document], blank: Sequence[str]) -> UpsertResponse
 
 
 def _id(document: Document) -> str:
-    """The document's own id, else a hash of all that it is."""
+    """The document's id, else a hash of its metadata and text."""
     if document.id:
         return document.id
     metadata = json.dumps(json_native(document.metadata), sort_keys=True)

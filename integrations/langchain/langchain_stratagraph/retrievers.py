@@ -1,15 +1,390 @@
-"""Retrievers, one per way of searching: LangChain's face of an index.
-
-The fields for a method's search options come from the core (`stratagraph.search_options`).
-"""
+"""A retriever for each way of searching, and how to build or open its index."""
 
 from __future__ import annotations
 
-from langchain_stratagraph._base import IndexRetriever
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import Runnable
+
+from langchain_stratagraph._answer import AnswerRunnable
+from langchain_stratagraph._base import IndexRetriever, with_where
+from langchain_stratagraph._convert import IdKey, of_texts, to_chunks
+from langchain_stratagraph._models import to_chat_model, to_embedder, use_callbacks
+from langchain_stratagraph.document_index import StrataDocumentIndex
+from stratagraph import (
+    Estimate,
+    Index,
+    Prices,
+    abuild_index,
+    abuild_shards,
+    aestimate,
+    aopen_index,
+    build_index,
+    build_shards,
+    check_search_options,
+    estimate,
+    open_index,
+)
+from stratagraph.config import as_config
+from stratagraph.errors import NotAnIndex
+from stratagraph.protocols import ChatModel, Embedder
+from stratagraph.question import Length
+
+LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
+Embedding = Embeddings | Embedder | None
+StrPath = str | os.PathLike[str]
 
 
-class TreeRetriever(IndexRetriever):
-    """Retrieves from an LSH tree: passages and summaries of all levels in one ranking.
+class MethodRetriever(IndexRetriever):
+    """A retriever that can build or open its index, and answer from it."""
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        path: StrPath | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        callbacks: Callbacks = None,
+        shards: int | str | None = None,
+        vectors: Any = None,
+        mapper: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Build an index from documents and return a retriever over it.
+
+        Parameters
+        ----------
+        documents
+            Documents, split as they should be indexed.
+        llm
+            Chat model that writes summaries. None writes extractive summaries without a model.
+        embedding
+            Embeddings. None uses the local default.
+        path
+            Index folder. None uses a temporary folder, removed when `retriever.index` is closed.
+        config, budget, cache, progress
+            See `stratagraph.build_index`.
+        callbacks
+            Callbacks for the model calls of the build.
+        shards
+            Build an index of shards: their number, or the metadata key whose values name them; see
+            `stratagraph.build_shards`.
+        vectors
+            LangChain vector store (`QdrantVectorStore`, `PGVector`, `Chroma` ...) that holds the vectors
+            instead of the folder. Needs `path`. The store's own embeddings are not used.
+        mapper
+            Where work without model calls runs, such as `"processes"` or `"ray"`; see `stratagraph.mapper`.
+            Later changes through this retriever use it too.
+        **settings
+            Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's search options.
+
+        Raises
+        ------
+        ValueError
+            If there are no documents, all are blank, or a setting is not valid.
+
+        Notes
+        -----
+        Other errors are those of `stratagraph.build_index`.
+
+        Examples
+        --------
+        >>> retriever = TreeRetriever.from_documents(docs, llm=chat_model, path="idx")  # doctest: +SKIP
+        """
+        cls._check(settings)
+        chunks = to_chunks(documents, settings.get("id_key"))
+        with use_callbacks(callbacks):
+            given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
+            if shards is None:
+                index = build_index(chunks, vectors=vectors, **given)
+            else:
+                index = build_shards(chunks, **given, **_spread(path, shards, vectors))
+        return cls._over(index, settings)
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        path: StrPath | None = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        callbacks: Callbacks = None,
+        shards: int | str | None = None,
+        vectors: Any = None,
+        mapper: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Async version of `from_documents`."""
+        cls._check(settings)
+        chunks = to_chunks(documents, settings.get("id_key"))
+        with use_callbacks(callbacks):
+            given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
+            if shards is None:
+                index = await abuild_index(chunks, vectors=vectors, **given)
+            else:
+                index = await abuild_shards(chunks, **given, **_spread(path, shards, vectors))
+        return cls._over(index, settings)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Build an index from texts. Keyword arguments are those of `from_documents`."""
+        return cls.from_documents(of_texts(texts, metadatas, ids), **arguments)
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Async version of `from_texts`."""
+        return await cls.afrom_documents(of_texts(texts, metadatas, ids), **arguments)
+
+    @classmethod
+    def estimate(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+        id_key: IdKey | None = None,
+    ) -> Estimate:
+        """Estimate the model calls, tokens and cost of `from_documents`, without calling a model.
+
+        `prices` are the model's prices; None looks them up. See `stratagraph.estimate`.
+        """
+        chunks = to_chunks(documents, id_key)
+        model, embedder = to_chat_model(llm), to_embedder(embedding)
+        return estimate(chunks, cls.method, model, config, cache, prices, embedder=embedder)
+
+    @classmethod
+    async def aestimate(
+        cls,
+        documents: Iterable[Document],
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        cache: StrPath | None = None,
+        prices: Prices | None = None,
+        id_key: IdKey | None = None,
+    ) -> Estimate:
+        """Async version of `estimate`."""
+        chunks = to_chunks(documents, id_key)
+        model, embedder = to_chat_model(llm), to_embedder(embedding)
+        return await aestimate(chunks, cls.method, model, config, cache, prices, embedder=embedder)
+
+    @classmethod
+    def load(
+        cls,
+        path: StrPath,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        spacy: str | None = None,
+        vectors: Any = None,
+        partial: bool = False,
+        **settings: Any,
+    ) -> Self:
+        """Open an index folder, written by LangChain, LlamaIndex or stratagraph itself.
+
+        Parameters
+        ----------
+        path
+            Index folder.
+        llm
+            Chat model. Only `add_documents`, `delete` and answers use it.
+        embedding
+            Embeddings the index was built with. None uses the local default.
+        spacy
+            spaCy pipeline for changes of the index, if its settings name one.
+        vectors
+            Vector store that holds the vectors, if the index was built with one.
+        partial
+            Open an index of shards though some are missing. It answers from the others and cannot be changed.
+        **settings
+            Fields of the retriever, as in `from_documents`.
+
+        Raises
+        ------
+        MethodMissing
+            If the index does not hold this retriever's method. Other errors are those of
+            `stratagraph.open_index`.
+        """
+        cls._check(settings)
+        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
+        return cls._over(open_index(path, to_chat_model(llm), embedding, **given), settings)
+
+    @classmethod
+    async def aload(
+        cls,
+        path: StrPath,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        spacy: str | None = None,
+        vectors: Any = None,
+        partial: bool = False,
+        **settings: Any,
+    ) -> Self:
+        """Async version of `load`."""
+        cls._check(settings)
+        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
+        return cls._over(await aopen_index(path, to_chat_model(llm), embedding, **given), settings)
+
+    @classmethod
+    def document_index(
+        cls,
+        path: StrPath | None = None,
+        *,
+        llm: LLM = None,
+        embedding: Embedding = None,
+        config: Any = None,
+        budget: Any = None,
+        cache: StrPath | None = None,
+        progress: Any = False,
+        vectors: Any = None,
+        **settings: Any,
+    ) -> StrataDocumentIndex:
+        """Return a document index for `langchain_core.indexing.index`.
+
+        It opens the folder at `path`, or builds it from the first documents. Arguments are those of
+        `from_documents`.
+        """
+        cls._check(settings)
+        given: dict[str, Any] = {"budget": budget, "cache": cache, "progress": progress, "vectors": vectors}
+        spacy = as_config(config).extraction.spacy
+        try:
+            index = open_index(path or "", to_chat_model(llm), embedding, spacy=spacy, **given)
+        except NotAnIndex:
+            given |= {"llm": llm, "embedding": embedding, "config": config}
+            build = partial(cls.from_documents, path=path, **given)
+            return StrataDocumentIndex.beginning(build, path, settings)
+        return cls._over(index, settings).as_document_index()
+
+    def as_document_index(self) -> StrataDocumentIndex:
+        """Return this index as a document index for `langchain_core.indexing.index`."""
+        return StrataDocumentIndex.over(self)
+
+    def as_answer_runnable(
+        self,
+        llm: LLM = None,
+        *,
+        max_tokens: int = 4000,
+        length: Length | None = None,
+        return_sources: bool = False,
+    ) -> Runnable[Any, Any]:
+        """Return a runnable that answers questions in the method's own way; see `stratagraph.Index.answer`.
+
+        Its input is a question, or `{"question": ..., "documents": [...]}` with documents retrieved before,
+        for example reranked ones. With documents it does not search. Unless `k` was set, the method decides
+        how many documents an answer rests on.
+
+        Parameters
+        ----------
+        llm
+            Chat model that writes the answer. None uses the index's model; without one the answer is
+            extractive.
+        max_tokens
+            Maximum number of tokens of the documents in the last prompt.
+        length
+            `"brief"` or `"full"`. None uses the method's default.
+        return_sources
+            Return `{"answer": text, "sources": documents}`, where `[2]` in the text cites the second
+            document. Streams return the text only.
+
+        Examples
+        --------
+        >>> retriever.as_answer_runnable(chat_model).invoke("Who built the lighthouse?")  # doctest: +SKIP
+        """
+        return AnswerRunnable(
+            self, llm=llm, max_tokens=max_tokens, length=length, return_sources=return_sources
+        )
+
+    @classmethod
+    def _check(cls, settings: Mapping[str, Any]) -> None:
+        """Refuse an invalid setting before a model is called."""
+        blank = cls.model_construct()
+        settings = with_where(settings)
+        for name, value in settings.items():
+            cls.__pydantic_validator__.validate_assignment(blank, name, value)
+        own = {name: value for name, value in settings.items() if name in cls.options}
+        check_search_options(cls.method, {**cls.fixed, **own})
+
+    @classmethod
+    def _over(cls, index: Index, settings: Mapping[str, Any]) -> Self:
+        try:
+            return cls(index=index, **settings)
+        except BaseException:
+            index.close()
+            raise
+
+
+def _building(
+    method: str,
+    llm: LLM,
+    embedding: Embedding,
+    path: StrPath | None,
+    config: Any,
+    budget: Any,
+    cache: StrPath | None,
+    progress: Any,
+    mapper: Any,
+) -> dict[str, Any]:
+    """Arguments that `build_index` and `build_shards` share."""
+    return {
+        "method": method,
+        "llm": to_chat_model(llm),
+        "embedder": embedding,
+        "path": path,
+        "config": config,
+        "budget": budget,
+        "cache": cache,
+        "progress": progress,
+        "mapper": mapper,
+    }
+
+
+def _spread(path: StrPath | None, shards: int | str, vectors: Any) -> dict[str, Any]:
+    """Arguments that only `build_shards` takes."""
+    if vectors is not None:
+        raise ValueError("vectors= is for one index, not for shards")
+    if path is None:
+        raise ValueError("shards need a folder: give path=...")
+    return {"by" if isinstance(shards, str) else "shards": shards}
+
+
+class TreeRetriever(MethodRetriever):
+    """Retrieve passages and summaries of every level of an LSH tree, in one ranking.
 
     Examples
     --------
@@ -20,8 +395,8 @@ class TreeRetriever(IndexRetriever):
     method = "lshtree"
 
 
-class HierarchicalRetriever(IndexRetriever):
-    """Retrieves from ArchRAG's hierarchy: entities, their relations and communities of all levels.
+class HierarchicalRetriever(MethodRetriever):
+    """Retrieve entities, relations and communities of every level of ArchRAG's hierarchy.
 
     Examples
     --------
@@ -32,8 +407,8 @@ class HierarchicalRetriever(IndexRetriever):
     method = "archrag"
 
 
-class PPRRetriever(IndexRetriever):
-    """Retrieves by NodeRAG's full method: from entry points on by shallow personalised PageRank.
+class PPRRetriever(MethodRetriever):
+    """Retrieve by NodeRAG: dual search finds entry points, shallow personalised PageRank spreads from them.
 
     Examples
     --------
@@ -45,10 +420,11 @@ class PPRRetriever(IndexRetriever):
     fixed = {"mode": "ppr"}  # noqa: RUF012 - a ClassVar in the base
 
 
-class DualSearchRetriever(IndexRetriever):
-    """Retrieves NodeRAG's entry points: what the question names, and what is similar to it.
+class DualSearchRetriever(MethodRetriever):
+    """Retrieve NodeRAG's entry points only, by dual search.
 
-    Names are matched as whole words; semantic units, attributes and high-level elements by similarity.
+    Entities are found by their names in the question, matched as whole words. Semantic units, attributes and
+    high-level elements are found by similarity.
 
     Examples
     --------
@@ -61,8 +437,8 @@ class DualSearchRetriever(IndexRetriever):
     left_out = frozenset({"restart", "steps", "limits", "semantic_edges"})
 
 
-class BridgeRetriever(IndexRetriever):
-    """Retrieves HiRAG's three kinds of knowledge: entities, the paths that join them, and communities.
+class BridgeRetriever(MethodRetriever):
+    """Retrieve HiRAG's local entities, the bridge relations between them, and community reports.
 
     Examples
     --------

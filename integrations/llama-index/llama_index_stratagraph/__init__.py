@@ -1,4 +1,4 @@
-"""stratagraph for LlamaIndex: an index class per method, over the index folders that the core writes."""
+"""stratagraph for LlamaIndex: an index class for each method, over stratagraph's index folders."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""Which keyword arguments LlamaIndex passes around, so that a misspelt one is refused and not swallowed.
-
-`as_chat_engine(**kwargs)` hands the same keywords to the chat engine, the query engine and the retriever,
-and each takes what it knows. Here a keyword that none of them knows is an error.
-"""
+"""Arguments of the index classes: how a folder is built or opened, and which keywords exist."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,25 +17,142 @@ from llama_index.core.chat_engine import (
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
 
+from llama_index_stratagraph._models import to_chat_model, to_embedder
+from llama_index_stratagraph._updating import renumbered
+from stratagraph import (
+    Chunk,
+    Index,
+    abuild_index,
+    abuild_shards,
+    aopen_index,
+    build_index,
+    build_shards,
+    open_index,
+)
+from stratagraph.config import as_config
+from stratagraph.errors import IndexExists
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How to build or open an index folder; fields as in `StrataIndex`."""
+
+    method: str
+    llm: Any = None
+    embed_model: Any = None
+    path: StrPath | None = None
+    config: Any = None
+    budget: Any = None
+    cache: StrPath | None = None
+    progress: bool = False
+    shards: int | str | None = None
+    vectors: Any = None
+    mapper: Any = None
+    partial: bool = False
+
+    def build(self, chunks: Sequence[Chunk]) -> Index:
+        """Build a folder. One that holds the same texts by the same settings gets the new node ids."""
+        if self.shards is not None:
+            return build_shards(chunks, **self._sharded())
+        try:
+            return build_index(chunks, **self._building())
+        except IndexExists:
+            with self.open() as core:
+                held = same_texts(core, chunks)
+            if held is None:
+                raise
+        core = build_index(held, **self._building())
+        core.insert(chunks)
+        return core
+
+    async def abuild(self, chunks: Sequence[Chunk]) -> Index:
+        """Async version of `build`."""
+        if self.shards is not None:
+            return await abuild_shards(chunks, **self._sharded())
+        try:
+            return await abuild_index(chunks, **self._building())
+        except IndexExists:
+            with await self.aopen() as core:
+                held = same_texts(core, chunks)
+            if held is None:
+                raise
+        core = await abuild_index(held, **self._building())
+        await core.ainsert(chunks)
+        return core
+
+    def open(self, path: StrPath | None = None) -> Index:
+        """Open `path`, or `self.path`."""
+        return open_index(path or self.path or "", **self._opening(), **self._wished())
+
+    async def aopen(self, path: StrPath | None = None) -> Index:
+        """Async version of `open`."""
+        return await aopen_index(path or self.path or "", **self._opening(), **self._wished())
+
+    def _wished(self) -> dict[str, Any]:
+        """Arguments of `open_index` alone. A spaCy pipeline that only the folder names is not loaded."""
+        return {"spacy": as_config(self.config).extraction.spacy, "partial": self.partial}
+
+    def estimating(self) -> dict[str, Any]:
+        """Arguments of `estimate`."""
+        given = self._building()
+        return {name: given[name] for name in ("method", "llm", "embedder", "config", "cache")}
+
+    def _building(self) -> dict[str, Any]:
+        return {"method": self.method, "path": self.path, "config": self.config} | self._opening()
+
+    def _sharded(self) -> dict[str, Any]:
+        if self.path is None:
+            raise ValueError("shards need a folder: give path=...")
+        if self.vectors is not None:
+            raise ValueError("vectors= is for one index, not for shards")
+        building = {name: value for name, value in self._building().items() if name != "vectors"}
+        return building | {"by" if isinstance(self.shards, str) else "shards": self.shards}
+
+    def _opening(self) -> dict[str, Any]:
+        return {
+            "llm": to_chat_model(self.llm),
+            "embedder": to_embedder(self.embed_model),
+            "budget": self.budget,
+            "cache": self.cache,
+            "progress": self.progress,
+            "vectors": self.vectors,
+            "mapper": self.mapper,
+        }
+
+
+def same_texts(index: Index, chunks: Sequence[Chunk]) -> list[Chunk] | None:
+    """The chunks of the index, if it holds the texts of `chunks` and no others; else None.
+
+    Node ids are not compared: LlamaIndex gives nodes random ids each time it splits a document.
+    """
+    given: dict[str, list[str]] = {}
+    for chunk in chunks:
+        given.setdefault(chunk.document_id, []).append(chunk.text)
+    held = index.chunks()
+    if given != {name: [chunk.text for chunk in group] for name, group in held.items()}:
+        return None
+    return [chunk for group in held.values() for chunk in renumbered(group)]
+
 
 def check_constructor(kind: type, arguments: Mapping[str, Any]) -> None:
-    """Refuse what a constructor does not take, before anything is paid for."""
+    """Refuse arguments that a constructor does not take, before a model is called."""
     known = list(inspect.signature(kind).parameters)
-    refuse_others(f"{kind.__name__}", arguments, known)
+    if unknown := sorted(set(arguments) - set(known)):
+        raise TypeError(f"{kind.__name__} has no argument {unknown[0]!r}; it has {', '.join(known)}")
 
 
 def chosen(what: str, arguments: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Those arguments that are `known`; of the others, those that no engine takes are an error."""
+    """The arguments that are `known`. Others that no engine takes are an error.
+
+    `as_chat_engine(**kwargs)` hands the same keywords to the chat engine, the query engine and the retriever,
+    and each takes those it knows.
+    """
     others = {name: value for name, value in arguments.items() if name not in known}
     if unknown := sorted(set(others) - _engine_arguments()):
         raise TypeError(f"{what} has no argument {unknown[0]!r}; it has {', '.join(known)}")
     return {name: value for name, value in arguments.items() if name in known}
-
-
-def refuse_others(what: str, arguments: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise a `TypeError` that names the first unknown argument and lists the known ones."""
-    if unknown := sorted(set(arguments) - set(known)):
-        raise TypeError(f"{what} has no argument {unknown[0]!r}; it has {', '.join(known)}")
 
 
 @lru_cache(maxsize=1)

@@ -1,9 +1,10 @@
-"""What all indexes have in common: making one, opening it, asking it."""
+"""The base of the index classes: building, opening and querying."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 from llama_index.core import Settings
@@ -17,12 +18,10 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
 
-from llama_index_stratagraph._arguments import check_constructor, chosen
+from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
 from llama_index_stratagraph._convert import to_chunks
 from llama_index_stratagraph._models import settings_llm
-from llama_index_stratagraph._registry import FolderStruct
-from llama_index_stratagraph._setup import Setup, StrPath
-from llama_index_stratagraph._store import FolderStore, located
+from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
 from llama_index_stratagraph._updating import UpdatingIndex
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
@@ -35,63 +34,60 @@ _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Set
 
 
 class StrataIndex(UpdatingIndex):
-    """An index folder behind LlamaIndex's `BaseIndex`, for one method; use a subclass.
+    """LlamaIndex's `BaseIndex` over an index folder, for one method. Use one of its subclasses.
 
-    LlamaIndex's own split is kept: each node becomes one chunk, under its node id, and belongs to the
-    document that it was made from. The folder is what counts: documents are added, replaced and deleted
-    there, in one step for each call, and the docstore follows. A document that is inserted again replaces
-    itself.
+    Each node becomes one chunk with its node id; nothing splits it further. Each call that changes the index
+    is one change of the folder, and the docstore follows it. Inserting a document again replaces it.
 
     Parameters
     ----------
     nodes
-        Nodes to index. From documents, use `from_documents`.
+        Nodes to index. For documents use `from_documents`.
     llm
-        What writes summaries. None takes the one set in `Settings`; where none is set, or with False, no
-        model is called and summaries are extractive. OpenAI is never assumed.
+        LLM that writes summaries. None uses `Settings.llm` if it was set. With none set, or with False, no
+        model is called and summaries are extractive. OpenAI is never the default.
     embed_model
-        What embeds. None takes the one set in `Settings`; where none is set, or with False, the local
-        default of stratagraph (when an index is opened: the one it was built with).
+        Embedding model. None uses `Settings.embed_model` if it was set. With none set, or with False, it is
+        the model the index was built with, and stratagraph's local default for a new one.
     path
-        The index folder. None means a private one, gone with the index object unless it is persisted:
-        `index.storage_context.persist(dir)` puts a copy of the folder under `dir`, and
-        `load_index_from_storage` opens that copy and goes on in it.
+        Index folder. None uses a private folder, removed with the index object. Either way
+        `index.storage_context.persist(dir)` copies it, and `load_index_from_storage` opens the copy.
     core
-        An open index of the core, instead of nodes.
+        An open index of stratagraph, instead of nodes.
     config, budget, cache
-        As in `stratagraph.build_index`.
+        See `stratagraph.build_index`.
     shards
-        Build shards in the folder: so many, or one for each value of this metadata key; see
+        Build an index of shards: their number, or the metadata key whose values name them; see
         `stratagraph.build_shards`.
-    partial
-        Open shards of which some are missing: the others answer, and nothing can be changed.
     vectors
-        A vector store of LlamaIndex (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) in which
-        vectors are kept and searched instead of in the folder; it needs a `path`. Persisting such an index
-        copies nothing: what is persisted names the folder, and is loaded with the same `vectors`.
+        LlamaIndex vector store (`QdrantVectorStore`, `PGVectorStore`, `ChromaVectorStore` ...) that holds
+        the vectors instead of the folder. Needs `path`. Persisting then copies nothing: the persisted index
+        names the folder, and is loaded with the same `vectors`.
     mapper
-        Where what no model is paid for runs, as `"processes"` or `"ray"`; see `stratagraph.mapper`. Later
-        updates through this index use it too.
+        Where work without model calls runs, such as `"processes"` or `"ray"`; see `stratagraph.mapper`.
+        Later changes through this index use it too.
+    partial
+        Open an index of shards though some are missing. It answers from the others and cannot be changed.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
-        As in `BaseIndex`.
+        See `BaseIndex`.
 
     Attributes
     ----------
     core
-        The open index of the core, for everything that LlamaIndex has no word for.
+        The open index of stratagraph. Use it for what LlamaIndex has no method for.
     """
 
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Take the method's search options, and their descriptions, from the core."""
+        """Add the method's search options to the docstring."""
         super().__init_subclass__(**kwargs)
-        found = search_options(cls.method)
-        cls.options = tuple(option.name for option in found)
-        lines = [f"{option.name}\n    {option.description}" for option in found]
+        options = search_options(cls.method)
+        cls.options = tuple(option.name for option in options)
+        lines = [f"{option.name}\n    {option.description}" for option in options]
         text = inspect.cleandoc(cls.__doc__ or "")
-        cls.__doc__ = "\n\n".join([text, "Search options, as `as_retriever` takes them:", *lines])
+        cls.__doc__ = "\n\n".join([text, "Search options of `as_retriever`:", *lines])
 
     def __init__(
         self,
@@ -146,8 +142,6 @@ class StrataIndex(UpdatingIndex):
         FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core)
         self._note()
 
-    # Making one
-
     @classmethod
     def from_documents(
         cls,
@@ -158,10 +152,10 @@ class StrataIndex(UpdatingIndex):
         transformations: list[TransformComponent] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Split documents and build an index of them; keyword arguments as in the constructor.
+        """Split documents and build an index. Keyword arguments are those of the constructor.
 
-        Unlike in the base class, the documents' hashes are noted after the build: what a failed build did
-        not index is not taken for unchanged by a later `refresh_ref_docs`.
+        The documents' hashes are stored after the build, so that `refresh_ref_docs` after a failed build
+        finds the documents changed.
         """
         check_constructor(cls, kwargs)
         transformations = transformations or Settings.transformations
@@ -187,7 +181,7 @@ class StrataIndex(UpdatingIndex):
         transformations: list[TransformComponent] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """The async twin of `from_documents`."""
+        """Async version of `from_documents`."""
         check_constructor(cls, kwargs)
         transformations = transformations or Settings.transformations
         setup = _setup(cls, {**kwargs, "show_progress": show_progress})
@@ -217,9 +211,9 @@ class StrataIndex(UpdatingIndex):
         cache: StrPath | None = None,
         prices: Prices | None = None,
     ) -> Estimate:
-        """What `from_documents` would cost, without a model call; see `stratagraph.estimate`.
+        """Estimate the model calls, tokens and cost of `from_documents`, without calling a model.
 
-        `prices` are those of the model; None takes those that are known.
+        `prices` are the model's prices; None looks them up. See `stratagraph.estimate`.
         """
         nodes = run_transformations(documents, transformations or Settings.transformations)
         setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
@@ -237,19 +231,22 @@ class StrataIndex(UpdatingIndex):
         cache: StrPath | None = None,
         prices: Prices | None = None,
     ) -> Estimate:
-        """The async twin of `estimate`."""
+        """Async version of `estimate`."""
         nodes = await arun_transformations(documents, transformations or Settings.transformations)
         setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
         return await aestimate(_flat(nodes), **setup.estimating(), prices=prices)
 
     @classmethod
     def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
-        """Open an index folder, whoever wrote it; keyword arguments as in the constructor.
+        """Open an index folder, written by LlamaIndex, LangChain or stratagraph itself.
+
+        Keyword arguments are those of the constructor.
 
         Raises
         ------
         MethodMissing
-            If the folder does not hold this class's method; and as `stratagraph.open_index` does.
+            If the index does not hold this class's method. Other errors are those of
+            `stratagraph.open_index`.
         """
         check_constructor(cls, kwargs)
         struct = cls.index_struct_cls(method=cls.method)
@@ -257,13 +254,13 @@ class StrataIndex(UpdatingIndex):
 
     @classmethod
     async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
-        """The async twin of `load`."""
+        """Async version of `load`."""
         check_constructor(cls, kwargs)
         setup = _setup(cls, {**kwargs, "path": path, "llm": llm, "embed_model": embed_model})
         return cls(core=await setup.aopen(), llm=llm, embed_model=embed_model, **kwargs)
 
     def build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
-        """Build the folder, and only then tell the docstore, so that it never knows more than the folder."""
+        """Build the folder, then add the nodes to the docstore."""
         struct = self._build_index_from_nodes(nodes, **build_kwargs)
         self.docstore.add_documents(nodes, allow_update=True)
         return struct
@@ -287,13 +284,11 @@ class StrataIndex(UpdatingIndex):
         return self.index_struct_cls(folder=str(self.core.path.absolute()), method=self.method)
 
     def close(self) -> None:
-        """Let go of the folder; a private one is removed."""
+        """Close the index; a private folder is removed."""
         self.core.close()
 
-    # Asking it
-
     def as_retriever(self, **kwargs: Any) -> StrataRetriever:
-        """A retriever: see `StrataRetriever`, whose arguments these are; the method's own options, too."""
+        """Return a `StrataRetriever`, with its arguments or the method's search options."""
         known = [*_RETRIEVER, *SHARED_OPTIONS, *self.options]
         given = chosen(f"{type(self).__name__}.as_retriever", kwargs, known)
         options = {name: given.pop(name) for name in self.options if name in given}
@@ -309,13 +304,20 @@ class StrataIndex(UpdatingIndex):
         max_tokens: int | None = None,
         **kwargs: Any,
     ) -> BaseQueryEngine:
-        """A query engine.
+        """Return a query engine that answers in the method's own way.
 
-        The LLM is the one given here, else the index's own, else the one set in `Settings`. Without any,
-        answers are extractive (see `CoreSynthesizer`) and no key is asked for. It answers in the method's own
-        way, unless a `response_synthesizer` or, with an LLM of LlamaIndex, a `response_mode` is given; its
-        answers are `"brief"` or `"full"` by `length`, or as suits the method, and rest on at most
-        `max_tokens` of the nodes (4000 by default).
+        Parameters
+        ----------
+        llm
+            LLM that writes answers. None uses the index's LLM, then `Settings.llm` if it was set. Without
+            any, answers are extractive and no key is needed.
+        length
+            `"brief"` or `"full"`. None uses the method's default.
+        max_tokens
+            Maximum number of tokens of the nodes in the last prompt, 4000 by default.
+        **kwargs
+            Arguments of `as_retriever` and of LlamaIndex's query engines. A `response_synthesizer`, or a
+            `response_mode` with an LLM of LlamaIndex, replaces the method's own way of answering.
         """
         model = self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
@@ -344,7 +346,7 @@ class StrataIndex(UpdatingIndex):
         )
 
     def _answering_retriever(self, *, extractive: bool, **kwargs: Any) -> StrataRetriever:
-        """A retriever that finds as much, and of the kind, as the core's own answers rest on."""
+        """A retriever with the number and kind of results that the core's answers use."""
         passages = extractive or kwargs.get("rank", "walk") != "walk"
         suited = {
             "similarity_top_k": self.core.answer_k(self.method),
@@ -355,12 +357,12 @@ class StrataIndex(UpdatingIndex):
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
     ) -> BaseChatEngine:
-        """A chat engine.
+        """Return a chat engine; see `BaseIndex.as_chat_engine`.
 
         Raises
         ------
         ValueError
-            If there is no LLM to chat with.
+            If there is no LLM.
         """
         model = self._query_llm(llm)
         if model is None:
@@ -377,24 +379,13 @@ class StrataIndex(UpdatingIndex):
 
 
 def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
-    """The nodes' chunks, gathered by document; the blank ones only if there are no others."""
+    """The chunks of nodes by document, without blank ones unless all are blank."""
     chunks = [chunk for group in to_chunks(nodes).values() for chunk in group]
     return [chunk for chunk in chunks if chunk.text.strip()] or chunks
 
 
 def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
-    """A constructor's arguments, as far as they concern the folder."""
-    names = (
-        "llm",
-        "embed_model",
-        "path",
-        "config",
-        "budget",
-        "cache",
-        "shards",
-        "vectors",
-        "mapper",
-        "partial",
-    )
-    given = {name: arguments[name] for name in names if name in arguments}
+    """The constructor's arguments that concern the folder."""
+    names = {field.name for field in fields(Setup)}
+    given = {name: value for name, value in arguments.items() if name in names}
     return Setup(kind.method, **given, progress=arguments.get("show_progress", False))

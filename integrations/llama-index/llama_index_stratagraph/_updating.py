@@ -1,44 +1,47 @@
-"""Inserting, deleting and refreshing: `BaseIndex`'s verbs, each as one change of the folder.
+"""Inserting, deleting and refreshing: the methods of `BaseIndex`, each as one change of the folder.
 
-The base class works node by node and document by document, and its asynchronous verbs call synchronous
-ones. Here each verb gathers its work, changes the folder once, and then lets the docstore follow; if that
-is interrupted, the docstore knows less than the folder, and a refresh puts it right at no cost.
+`BaseIndex` works node by node, and its async methods call sync ones. Here each method changes the folder
+once and then the docstore. If it is interrupted between the two, a refresh mends the docstore at no cost.
+A document of the core is replaced as a whole, so a change of nodes gives the document again with the nodes
+it then has. Chunks that stay keep their ids and cost nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from llama_index_stratagraph import _corpus
 from llama_index_stratagraph._convert import to_chunks
-from llama_index_stratagraph._registry import FolderStruct
+from llama_index_stratagraph._persist import FolderStruct
 from stratagraph import Chunk, Index
 
 logger = logging.getLogger(__name__)
 
 
 class UpdatingIndex(BaseIndex[FolderStruct]):
-    """The changing half of an index over a folder."""
+    """The part of an index class that changes the folder."""
 
+    method: ClassVar[str]
     core: Index
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """The documents in the folder, each with its node ids and the metadata of its first node."""
-        return _corpus.ref_docs(self.core)
-
-    # Nodes
+        """The documents of the index, with their node ids and the metadata of the first node."""
+        return {
+            document: RefDocInfo(node_ids=list(map(node_id, chunks)), metadata=dict(chunks[0].metadata))
+            for document, chunks in self.core.chunks().items()
+        }
 
     def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """Add nodes to the documents that they are from; one that is there already is replaced."""
+        """Add nodes to their documents; a node that the index holds is replaced."""
         self._detach_objects(nodes)
         with self._callback_manager.as_trace("insert_nodes"):
             self._insert(nodes, **insert_kwargs)
@@ -46,23 +49,23 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             self._note()
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """The async twin of `insert_nodes`."""
+        """Async version of `insert_nodes`."""
         self._detach_objects(nodes)
         with self._callback_manager.as_trace("ainsert_nodes"):
             if nodes:
-                await self.core.ainsert(_corpus.merged(self.core, to_chunks(nodes)))
+                await self.core.ainsert(merged(self.core, to_chunks(nodes)))
             await self.docstore.async_add_documents(nodes, allow_update=True)
             self._note()
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         if nodes:
-            self.core.insert(_corpus.merged(self.core, to_chunks(nodes)))
+            self.core.insert(merged(self.core, to_chunks(nodes)))
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes; summaries that they contributed to are written again without them."""
-        node_ids = list(node_ids)  # the docstore hands out its own list, and shortens it while we delete
+        """Delete nodes, and write summaries they contributed to again without them."""
+        node_ids = list(node_ids)  # the docstore hands out its own list and shortens it
         remaining, emptied = self._without(node_ids)
         if remaining:
             self.core.insert(remaining)
@@ -75,7 +78,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """The async twin of `delete_nodes`."""
+        """Async version of `delete_nodes`."""
         node_ids = list(node_ids)
         remaining, emptied = self._without(node_ids)
         if remaining:
@@ -91,7 +94,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         self.delete_nodes([node_id], **delete_kwargs)
 
     def _without(self, node_ids: Sequence[str]) -> tuple[list[Chunk], list[str]]:
-        remaining, emptied, unknown = _corpus.without(self.core, node_ids)
+        remaining, emptied, unknown = without(self.core, node_ids)
         if unknown:
             logger.warning("%d of %d nodes not in the index: %s", len(unknown), len(node_ids), unknown[:5])
         return remaining, emptied
@@ -101,7 +104,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             self.docstore.delete_document(node_id, raise_error=False)
 
     def _detach_objects(self, nodes: Iterable[BaseNode]) -> None:
-        """Keep objects of index nodes that cannot be written down in memory, as the base class does."""
+        """Keep objects of index nodes that cannot be serialised in memory, as the base class does."""
         for node in nodes:
             if isinstance(node, IndexNode) and node.obj is not None:
                 try:
@@ -110,30 +113,28 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
                     self._object_map[node.index_id] = node.obj
                     node.obj = None
 
-    # Documents
-
     def insert(self, document: Document, **insert_kwargs: Any) -> None:
-        """Split and add a document; under an id that is there already it replaces what was there."""
+        """Split a document and add it; a document that has its id is replaced."""
         with self._callback_manager.as_trace("insert"):
             self._replace([document], **insert_kwargs)
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
-        """The async twin of `insert`."""
+        """Async version of `insert`."""
         with self._callback_manager.as_trace("ainsert"):
             await self._areplace([document], **insert_kwargs)
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """Replace a document, in one step."""
+        """Replace a document, in one change."""
         with self._callback_manager.as_trace("update_ref_doc"):
             self._replace([document], **update_kwargs.get("insert_kwargs", {}))
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """The async twin of `update_ref_doc`."""
+        """Async version of `update_ref_doc`."""
         with self._callback_manager.as_trace("aupdate_ref_doc"):
             await self._areplace([document], **update_kwargs.get("insert_kwargs", {}))
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Insert the documents that are new or changed, all in one step; tells which ones were."""
+        """Insert the new and changed documents, in one change; return which of them these were."""
         with self._callback_manager.as_trace("refresh_ref_docs"):
             hashes = [self.docstore.get_document_hash(document.id_) for document in documents]
             stale = self._stale(documents, hashes)
@@ -141,7 +142,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         return stale
 
     async def arefresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """The async twin of `refresh_ref_docs`."""
+        """Async version of `refresh_ref_docs`."""
         with self._callback_manager.as_trace("arefresh_ref_docs"):
             hashes = [await self.docstore.aget_document_hash(document.id_) for document in documents]
             stale = self._stale(documents, hashes)
@@ -151,7 +152,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """Delete a document and all its nodes, in one step."""
+        """Delete a document and its nodes, in one change."""
         if self._holds(ref_doc_id):
             self.core.delete([ref_doc_id])
             self._note()
@@ -162,7 +163,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """The async twin of `delete_ref_doc`."""
+        """Async version of `delete_ref_doc`."""
         if self._holds(ref_doc_id):
             await self.core.adelete([ref_doc_id])
             self._note()
@@ -171,7 +172,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             await self.docstore.adelete_document(ref_doc_id, raise_error=False)
 
     def _replace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
-        """Split the documents again and put them in the place of what the folder has of them."""
+        """Split the documents and replace what the index holds of them."""
         if not documents:
             return
         nodes = run_transformations(
@@ -189,7 +190,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         self._note()
 
     async def _areplace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
-        """The async twin of `_replace`."""
+        """Async version of `_replace`."""
         if not documents:
             return
         nodes = await arun_transformations(
@@ -209,14 +210,14 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     def _arriving(
         self, documents: Sequence[Document], nodes: Sequence[BaseNode]
     ) -> tuple[list[Chunk], list[str]]:
-        """The chunks to insert, and the documents in the folder that have become blank."""
+        """The chunks to insert, and the documents of the index that are blank now."""
         chunks = [chunk for group in to_chunks(nodes).values() for chunk in group if chunk.text.strip()]
         full = {chunk.document_id for chunk in chunks}
         held = self.core.documents()
         return chunks, [doc.id_ for doc in documents if doc.id_ in held and doc.id_ not in full]
 
     def _stale(self, documents: Sequence[Document], hashes: Sequence[str | None]) -> list[bool]:
-        """Which documents are new, changed, or missing from the folder whatever the docstore says."""
+        """Which documents are new or changed, or not in the index whatever the docstore says."""
         held = self.core.documents()
         return [
             noted != document.hash or (document.id_ not in held and bool(document.get_content().strip()))
@@ -230,13 +231,55 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         return False
 
     def _note(self) -> None:
-        """Keep the struct in the index store true."""
+        """Write the folder and its generation into the index store."""
         self._index_struct.folder = str(self.core.path.absolute())
         self._index_struct.generation = self.core.generation
         self._storage_context.index_store.add_index_struct(self._index_struct)
 
 
 def _picked(documents: Sequence[Document], wanted: Sequence[bool]) -> list[Document]:
-    """The wanted documents; of several with one id the last, as if they came one after the other."""
+    """The wanted documents; of several with one id the last."""
     picked = {document.id_: document for document, want in zip(documents, wanted, strict=True) if want}
     return list(picked.values())
+
+
+def node_id(chunk: Chunk) -> str:
+    """The node id of a chunk; the core's id if another program wrote the folder."""
+    return chunk.ref or chunk.id
+
+
+def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> Iterator[Chunk]:
+    """All chunks of the documents that new chunks belong to; a new one replaces the one of its node id.
+
+    `Index.insert` reads this generator under the writer's lock, so that two concurrent inserts into one
+    document keep the nodes of both.
+    """
+    index.reload()
+    held = index.chunks(new)
+    for document, chunks in new.items():
+        ids = {node_id(chunk) for chunk in chunks}
+        kept = [chunk for chunk in held.get(document, ()) if node_id(chunk) not in ids]
+        yield from renumbered([*kept, *chunks])
+
+
+def without(index: Index, node_ids: Collection[str]) -> tuple[list[Chunk], list[str], list[str]]:
+    """The chunks left of documents that lose nodes, the documents that lose all, and unknown node ids."""
+    wanted = set(node_ids)
+    found: set[str] = set()
+    remaining: list[Chunk] = []
+    emptied: list[str] = []
+    documents = {chunk.document_id for chunk in index.find_chunks(wanted)}
+    for document, chunks in index.chunks(documents).items():
+        gone = {node_id(chunk) for chunk in chunks} & wanted
+        found |= gone
+        kept = [chunk for chunk in chunks if node_id(chunk) not in gone]
+        if kept:
+            remaining += renumbered(kept)
+        else:
+            emptied.append(document)
+    return remaining, emptied, [node for node in node_ids if node not in found]
+
+
+def renumbered(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The chunks with ordinals from 0 and without the core's ids."""
+    return [replace(chunk, ordinal=place, id="") for place, chunk in enumerate(chunks)]

@@ -1,14 +1,14 @@
-"""Indexes, one per method: LlamaIndex's face of an index folder."""
+"""An index class for each method."""
 
 from __future__ import annotations
 
 from llama_index_stratagraph._base import StrataIndex
-from llama_index_stratagraph._registry import register, struct_class
+from llama_index_stratagraph._persist import register, struct_class
 
 
 @register
 class LSHTreeIndex(StrataIndex):
-    """An index by the LSH tree: passages, and summaries of groups of them, level upon level.
+    """LSH tree index: passages, and summaries of groups of similar passages on several levels.
 
     Examples
     --------
@@ -22,10 +22,10 @@ class LSHTreeIndex(StrataIndex):
 
 @register
 class ArchRAGIndex(StrataIndex):
-    """An index by ArchRAG: communities of entities that are linked and alike, level upon level.
+    """ArchRAG index: entities, relations, and communities of linked and similar entities on several levels.
 
-    Query engines answer by adaptive filtering: the model writes scored points for each level first, and the
-    best of them make the answer.
+    Query engines answer by adaptive filtering: the LLM writes scored points for each level, and the answer is
+    written from the best of them.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class ArchRAGIndex(StrataIndex):
 
 @register
 class NodeRAGIndex(StrataIndex):
-    """An index by NodeRAG: a graph of texts, entities, relations, units, attributes and overviews.
+    """NodeRAG index: a graph of texts, units, entities, relations, attributes and high-level elements.
 
     Examples
     --------
@@ -53,9 +53,9 @@ class NodeRAGIndex(StrataIndex):
 
 @register
 class HiRAGIndex(StrataIndex):
-    """An index by HiRAG: entities under layers of summary entities, and communities over all of them.
+    """HiRAG index: entities, layers of summary entities above them, and communities of both.
 
-    Query engines answer from a context in three parts.
+    Query engines answer from a context in three parts: local entities, bridge relations, global reports.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""The retriever of an index: asks the core, and hands out LlamaIndex's own nodes where it has them."""
+"""The retriever of an index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llama_index.core.instrumentation as instrument
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -13,43 +13,47 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_stratagraph._convert import to_node, to_where
+from llama_index_stratagraph._updating import UpdatingIndex
 from stratagraph import Index, Retrieval, check_search_options
 from stratagraph.question import View, Where
-
-if TYPE_CHECKING:
-    from llama_index_stratagraph._base import StrataIndex
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 
 class StrataRetriever(BaseRetriever):
-    """Retrieves passages and summaries as scored nodes. Made by `index.as_retriever(...)`.
+    """Retrieves passages and summaries as scored nodes. Returned by `index.as_retriever(...)`.
 
-    A passage that came from LlamaIndex has its node's id, and is the docstore's own node where that has
-    it; other nodes have the id of the hit. `metadata["stratagraph"]` tells `id`, `kind`, `level`, `score`,
-    `sources` and `documents`; it stays out of prompts and embeddings. No model but the embedding is asked.
+    A passage has the id of its LlamaIndex node, and is that node if the docstore has it. Other results have
+    the id of the hit. `metadata["stratagraph"]` holds `id`, `kind`, `level`, `score`, `sources` (chunk ids),
+    `documents` (document ids) and `trace`; it is excluded from prompts and embeddings.
 
     Parameters
     ----------
     index
         The index.
     similarity_top_k
-        Number of nodes returned; fewer come back only if the index has fewer.
+        Number of nodes to return. Fewer are returned only if the index holds fewer.
     view
-        `"nodes"`: the method's own ranking of passages and summaries. `"chunks"`: passages only. None: nodes.
+        `"nodes"`, the default, returns the method's own results, passages and summaries. `"chunks"` returns
+        source passages only.
     where
-        A metadata filter in the core's form (a mapping or a function on the metadata).
+        Metadata filter of stratagraph: a mapping or a function of the metadata.
     filters
-        The same in LlamaIndex's form.
+        Metadata filter of LlamaIndex.
     options
-        The method's own search options (`stratagraph.search_options`).
+        Search options of the method; see `stratagraph.search_options`.
     search
-        What all methods take beside these: `decompose`, `fill`, `rank`, `rerank` (see `stratagraph.Index`).
+        Search options that all methods share, such as `rerank`; see `stratagraph.Index.retrieve`.
+
+    Examples
+    --------
+    >>> retriever = index.as_retriever(similarity_top_k=8, where={"year": 2024})  # doctest: +SKIP
+    >>> retriever.retrieve("Who built the lighthouse?")  # doctest: +SKIP
     """
 
     def __init__(
         self,
-        index: StrataIndex,
+        index: UpdatingIndex,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
         view: View | None = None,
         where: Where | None = None,
@@ -79,17 +83,17 @@ class StrataRetriever(BaseRetriever):
 
     @property
     def method(self) -> str:
-        """The core's name of the method that is searched."""
+        """Name of the method that is searched."""
         return self._index.method
 
     @property
     def core(self) -> Index:
-        """The core's index."""
+        """The open index of stratagraph."""
         return self._index.core
 
     @property
     def request(self) -> dict[str, Any]:
-        """What the core's `retrieve` is given beside the question."""
+        """Arguments of `Index.retrieve`."""
         return {"k": self.similarity_top_k, **self._request}
 
     @dispatcher.span
@@ -106,7 +110,7 @@ class StrataRetriever(BaseRetriever):
 
 
 def _question(query: QueryBundle) -> str:
-    """The text to search with: a query transformation's texts (HyDE, ...) where there are any."""
+    """The text to search with: the texts of a query transformation such as HyDE, else the question."""
     return "\n".join(query.custom_embedding_strs) if query.custom_embedding_strs else query.query_str
 
 

@@ -1,4 +1,4 @@
-"""Answers as the core gives them: in a method's own way, or without any model."""
+"""Answers in a method's own way, or without a model."""
 
 from __future__ import annotations
 
@@ -25,26 +25,25 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 
 class CoreSynthesizer(BaseSynthesizer):
-    """Gives the answer of `stratagraph.Index.answer`, made from the nodes that it is given.
+    """Synthesizes the answer of `stratagraph.Index.answer` from nodes, without a new search.
 
-    Whatever postprocessors did to the nodes counts: the answer rests on them in their order, and `[2]` in it
-    is `response.source_nodes[1]`. Nothing is searched again. With a chat model the answer is made in the
-    method's own way (adaptive filtering for ArchRAG, the context in three parts for HiRAG). Without one it
-    is extractive: the best supported sentences of the nodes, word for word.
-    `response.metadata["stratagraph"]` says which: `extractive`.
+    It uses the nodes as postprocessors left them; `[2]` in the answer cites `response.source_nodes[1]`. With
+    an LLM it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts for HiRAG.
+    Without one the answer is extractive, the best supported sentences of the nodes, and
+    `response.metadata["stratagraph"]["extractive"]` is true.
 
     Parameters
     ----------
     retriever
-        Whose index, method and search options the answer is made with.
+        Retriever whose index, method and search options are used.
     llm
-        What writes it; None takes the index's own.
+        LLM that writes the answer. None uses the index's.
     max_tokens
-        Bound on what the last prompt takes of the nodes.
+        Maximum number of tokens of the nodes in the last prompt.
     length
-        `"brief"` or `"full"`; None takes what suits the method.
+        `"brief"` or `"full"`. None uses the method's default.
     streaming
-        Hand the answer out as a stream, as it is written.
+        Return the answer as a stream.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class CoreSynthesizer(BaseSynthesizer):
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        # The base class wants an LLM for its prompt lengths; this one is never called.
+        # The base class needs an LLM for prompt lengths; this one is never called.
         super().__init__(
             llm=llm or MockLLM(),
             callback_manager=callback_manager,
@@ -76,7 +75,7 @@ class CoreSynthesizer(BaseSynthesizer):
         return {}
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
-        """There are none."""
+        """There are no prompts to update."""
 
     def synthesize(
         self,
@@ -85,7 +84,7 @@ class CoreSynthesizer(BaseSynthesizer):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TYPE:
-        """The core's answer to the question, from these nodes."""
+        """Answer a question from nodes."""
         return super().synthesize(
             query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
         )
@@ -97,7 +96,7 @@ class CoreSynthesizer(BaseSynthesizer):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TYPE:
-        """The async twin of `synthesize`."""
+        """Async version of `synthesize`."""
         return await super().asynthesize(
             query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
         )
@@ -110,7 +109,7 @@ class CoreSynthesizer(BaseSynthesizer):
         retrieval: Retrieval | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
-        """The core's answer to the question, from a retrieval or, without one, from bare texts."""
+        """Answer a question from a retrieval, or from plain texts if there is none."""
         core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
             return _generator(core.stream(given, **self._arguments))
@@ -124,7 +123,7 @@ class CoreSynthesizer(BaseSynthesizer):
         retrieval: Retrieval | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
-        """The async twin of `get_response`."""
+        """Async version of `get_response`."""
         core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
             return _async_generator(core.astream(given, **self._arguments))

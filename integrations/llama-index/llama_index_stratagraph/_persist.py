@@ -1,8 +1,8 @@
-"""What makes `storage_context.persist` and `load_index_from_storage` carry an index folder along.
+"""Persisting: what LlamaIndex keeps of an index, and the copy of its folder in the persist directory.
 
-`StorageContext.persist` asks its stores and never an index. So a store of ours sits among the vector
-stores, and when it is asked, it copies the folders under the persist directory. The directory is not
-told to whoever loads from it; therefore the struct in the persisted index store names the copy.
+`StorageContext.persist` asks the stores of the context, never an index. So `FolderStore` is one of the vector
+stores and copies the folders when it is asked. Loading does not tell the persist directory; so the struct in
+the persisted index store names the copy.
 """
 
 from __future__ import annotations
@@ -13,26 +13,73 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
+from llama_index.core.data_structs.data_structs import IndexStruct
+from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
+from llama_index.core.data_structs.struct_type import IndexStructType
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 from llama_index.core.storage.index_store import SimpleIndexStore
 from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME, BaseIndexStore
 from llama_index.core.storage.storage_context import StorageContext
 
-from llama_index_stratagraph._registry import FolderStruct
 from stratagraph import Index
 from stratagraph.errors import NotAnIndex
 
 NAMESPACE = "stratagraph"
-_MARKER = "stratagraph-index"  # a file that every index folder has
+_MARKER = "stratagraph-index"  # a file in every index folder
+IndexClass = TypeVar("IndexClass", bound=type[BaseIndex[Any]])
 logger = logging.getLogger(__name__)
 
 
+@dataclass
+class FolderStruct(IndexStruct):
+    """Where the folder of an index is.
+
+    Attributes
+    ----------
+    folder
+        Absolute path of the index folder, or the URL it was persisted to.
+    relative
+        The path as the caller wrote it, if that was relative. It stays right when the project moves.
+    generation
+        Generation of the folder when this was written.
+    method
+        Method of the index class.
+    """
+
+    folder: str = ""
+    relative: str = ""
+    generation: int = 0
+    method: str = ""
+
+
+def struct_class(method: str) -> type[FolderStruct]:
+    """The struct class of a method. LlamaIndex finds an index class by the type of its struct.
+
+    If this package is not imported, loading raises `KeyError(type)`; so the type says what to do.
+    """
+    name = f"stratagraph {method}: to load it, import llama_index_stratagraph first"
+    kind = cast(IndexStructType, name)  # the registries are dicts of plain strings
+    namespace = {"__doc__": FolderStruct.__doc__, "get_type": classmethod(lambda cls: kind)}
+    return dataclass(type(f"{method.capitalize()}Struct", (FolderStruct,), namespace))
+
+
+def register(index_class: IndexClass) -> IndexClass:
+    """Register an index class with `load_index_from_storage`."""
+    struct: type[IndexStruct] = vars(index_class)["index_struct_cls"]
+    kind = struct.get_type()
+    INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS.setdefault(kind, struct)
+    INDEX_STRUCT_TYPE_TO_INDEX_CLASS.setdefault(kind, index_class)
+    return index_class
+
+
 class FolderStore:
-    """A store for `StorageContext.vector_stores` that does one thing: persist index folders."""
+    """A member of `StorageContext.vector_stores` that only persists index folders."""
 
     stores_text = True
     is_embedding_query = False
@@ -43,7 +90,7 @@ class FolderStore:
 
     @classmethod
     def of(cls, storage_context: StorageContext) -> FolderStore:
-        """The store of a storage context, put there if it has none."""
+        """The store of a storage context, added if it has none."""
         stores: dict[str, Any] = storage_context.vector_stores
         if not isinstance(stores.get(NAMESPACE), cls):
             stores[NAMESPACE] = cls(storage_context.index_store)
@@ -51,14 +98,14 @@ class FolderStore:
         return store
 
     def add(self, struct: FolderStruct, core: Callable[[], Index]) -> None:
-        """Persist the folder of this struct, too."""
+        """Add a folder to persist."""
         self._members.append((struct, core))
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Copy the folders beside `persist_path`, a file name in the persist directory.
 
-        No file of that name is written: LlamaIndex would take it for a store of its own on loading. Copies
-        that an earlier persist left there go, where the index store that named them is written over.
+        No file is written at `persist_path`: LlamaIndex would load it as a store of its own. If the index
+        store is written, copies of an earlier persist that it does not name are removed.
         """
         remote = None if fs is None or "file" in fs.protocol else fs
         directory = str(PurePosixPath(persist_path).parent) if remote else str(Path(persist_path).parent)
@@ -69,9 +116,9 @@ class FolderStore:
             _remove_others(f"{directory}/{NAMESPACE}", named, remote)
 
     def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> bool:
-        """Write the index store once more, with structs that name the copies; whether it is there."""
+        """Write the index store again, with structs that name the copies; False if it is elsewhere."""
         if not isinstance(self._index_store, SimpleIndexStore):
-            return False  # a server's is not in the directory; it goes on naming the folder in use
+            return False  # the store of a server keeps naming the folder in use
         if not (Path(persisted).exists() if fs is None else fs.exists(persisted)):
             logger.warning("no %s to note the copy in; load it with path=%r", persisted, copies[0].folder)
             return False
@@ -84,12 +131,9 @@ class FolderStore:
 
 
 def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> FolderStruct:
-    """Copy a folder into a persist directory; the struct returned names the copy.
-
-    A folder whose vectors are in a vector store stays where it is, and is named.
-    """
+    """Copy a folder into a persist directory and return a struct that names the copy."""
     if core.vectors:
-        return struct  # a copy would share the rows of its vectors with this one
+        return struct  # a copy would share its rows in the vector store with this folder
     target = f"{directory}/{NAMESPACE}/{_file_name(struct.index_id)}"
     if remote is not None:
         if remote.exists(target):
@@ -104,7 +148,7 @@ def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> F
 
 
 def _remove_others(directory: str, named: Collection[str], remote: Any) -> None:
-    """Remove index folders that nothing names any more; what is no index folder stays."""
+    """Remove index folders that are not named; other files stay."""
     if remote is not None:
         for entry in remote.ls(directory, detail=False) if remote.exists(directory) else []:
             if PurePosixPath(entry).name not in named and remote.exists(f"{entry}/{_MARKER}"):
@@ -113,7 +157,7 @@ def _remove_others(directory: str, named: Collection[str], remote: Any) -> None:
     for place in Path(directory).iterdir() if Path(directory).is_dir() else []:
         if place.name not in named and not place.is_symlink() and (place / _MARKER).is_file():
             with tempfile.TemporaryDirectory(prefix=".removed-", dir=directory) as aside:
-                place.rename(Path(aside) / "index")  # at one moment: nobody opens half of it
+                place.rename(Path(aside) / "index")  # a reader never opens half of it
 
 
 def _file_name(index_id: str) -> str:
@@ -121,12 +165,12 @@ def _file_name(index_id: str) -> str:
 
 
 def located(struct: FolderStruct, owner: object) -> Path:
-    """The folder that a struct names, fetched to a temporary one (as long as `owner` lives) if it is remote.
+    """The folder that a struct names. A remote one is downloaded and kept while `owner` lives.
 
     Raises
     ------
     NotAnIndex
-        If it is not there any more.
+        If there is no such folder.
     """
     if "://" in struct.folder:
         return _fetched(struct.folder, owner)
@@ -141,7 +185,6 @@ def located(struct: FolderStruct, owner: object) -> Path:
 
 
 def _fetched(url: str, owner: object) -> Path:
-    # LlamaIndex's own dependency, needed for nothing else here.
     remote, path = importlib.import_module("fsspec.core").url_to_fs(url)
     here = tempfile.mkdtemp(prefix="stratagraph-")
     weakref.finalize(owner, shutil.rmtree, here, ignore_errors=True)
