@@ -29,10 +29,10 @@ from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.pipeline import walk
 from stratagraph.pipeline.lexical import LexicalIndex
 from stratagraph.pipeline.lexical_arrays import norms_of
-from stratagraph.pipeline.names.arrays import hash_words
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.names.linking import link
 from stratagraph.pipeline.nearest import Nearest
+from stratagraph.records import content_keys
 
 DIMENSION = 384
 WORDS = 20
@@ -67,7 +67,7 @@ def vectors(rng: np.random.Generator, path: Path, passages: int) -> NDArray[np.f
 def postings(rng: np.random.Generator, passages: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """The arrays of a `LexicalIndex`, and the words of each passage, shape (passages, WORDS)."""
     drawn = zipf(rng, passages * WORDS, VOCABULARY).reshape(passages, WORDS)
-    keys = hash_words([f"w{number}" for number in range(VOCABULARY)])
+    keys = content_keys([f"w{number}" for number in range(VOCABULARY)])
     place = np.argsort(keys)
     rank = np.empty(VOCABULARY, np.int64)
     rank[place] = np.arange(VOCABULARY)

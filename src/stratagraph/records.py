@@ -17,12 +17,26 @@ Metadata = Mapping[str, Any]
 
 def content_id(*parts: str) -> str:
     """A stable id of 128 bits in hexadecimal, from the parts and the borders between them."""
+    return _digest(parts).hex()
+
+
+def content_key(*parts: str | bytes) -> int:
+    """64 bits that stand for a text or an id in arrays: the first half of its `content_id`."""
+    return int.from_bytes(_digest(parts)[:8], "big")
+
+
+def _digest(parts: Iterable[str | bytes]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
+        encoded = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "little"))
         digest.update(encoded)
-    return digest.hexdigest()
+    return digest.digest()
+
+
+def content_keys(values: Iterable[str | bytes]) -> NDArray[np.uint64]:
+    """The `content_key` of each value, shape (values,)."""
+    return np.fromiter(map(content_key, values), np.uint64)
 
 
 def digest_blocks(blocks: Iterable[str]) -> str:

@@ -15,14 +15,13 @@ from stratagraph.pipeline.carryover import (
     VECTORS,
     CarryOver,
     derived_id,
-    key,
     keys_of,
     lookup,
     needs_reclustering,
     previous_labels,
     text_keys,
 )
-from stratagraph.records import Node, content_id
+from stratagraph.records import Node, content_id, content_key, content_keys
 
 
 class Previous:
@@ -69,10 +68,12 @@ def node(identity: str, text: str, by: str | None = None) -> Node:
     return Node(identity, "summary", 1, text, [0], {} if by is None else {"by": by})
 
 
-def test_keys_are_bits_of_the_content_id() -> None:
-    assert key("entity", "a") == int(content_id("entity", "a")[:16], 16)
-    assert keys_of("entity", ["a", "b"]).tolist() == [key("entity", "a"), key("entity", "b")]
-    assert key("ab", "c") != key("a", "bc")
+def test_keys_tell_values_kinds_and_borders_apart() -> None:
+    expected = int(content_id("a\u00e9")[:16], 16)
+    assert content_keys(["a\u00e9", "b"]).tolist() == [expected, content_key("b")]
+    assert content_key("a\u00e9") == content_key("a\u00e9".encode())
+    assert keys_of("entity", ["a", "b"]).tolist() == [content_key("entity", "a"), content_key("entity", "b")]
+    assert content_key("ab", "c") != content_key("a", "bc")
 
 
 def test_lookup_agrees_with_a_dictionary() -> None:

@@ -7,7 +7,7 @@ All methods and the graph take over through this module, so that they agree on w
 - a **partition** (communities, clusters) goes on from the previous one where enough of it is still there, as
   long as it has not drifted (`pipeline.drift`).
 
-Arrays cannot hold ids or texts. There they are represented by keys: 64 bits of `records.content_id`.
+Arrays cannot hold ids or texts. There they are represented by keys (`records.content_key`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows, Stored, Vectors
-from stratagraph.records import Node, content_id
+from stratagraph.records import Node, content_id, content_key
 
 Keys = NDArray[np.uint64]
 Labels = NDArray[np.int64]
@@ -69,19 +69,9 @@ class Kept:
         return rows
 
 
-def leading_bits(identity: str) -> int:
-    """The first 64 bits of a content id."""
-    return int(identity[:16], 16)
-
-
-def key(*parts: str) -> int:
-    """64 bits that represent an id or a text in arrays, from the parts and the borders between them."""
-    return leading_bits(content_id(*parts))
-
-
 def keys_of(kind: str, values: Iterable[str]) -> Keys:
     """The keys of some ids or texts. Equal values of different kinds have different keys."""
-    return np.fromiter((key(kind, value) for value in values), np.uint64)
+    return np.fromiter((content_key(kind, value) for value in values), np.uint64)
 
 
 def text_keys(texts: Iterable[str]) -> Keys:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from stratagraph.kernels.bm25 import Postings, bm25
 from stratagraph.kernels.topk import kth_largest
 from stratagraph.pipeline.lexical_arrays import K1, STEMMERS, Arrays, B, build
-from stratagraph.pipeline.names.arrays import hash_words
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Rows
+from stratagraph.records import content_keys
 from stratagraph.stopwords import ENGLISH, FUNCTION
 
 MOST_POSTINGS = 200_000
@@ -153,7 +153,7 @@ def rarest(frequencies: Rows) -> NDArray[np.intp]:
 
 def term_keys(words: Iterable[str], language: str) -> NDArray[np.uint64]:
     """The hash of each word's term, in order."""
-    return hash_words([_stemmed(word, language) for word in words])
+    return content_keys([_stemmed(word, language) for word in words])
 
 
 def content_words(question: str, language: str) -> list[str]:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.postings import Postings
-from stratagraph.pipeline.names.arrays import hash_words
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Rows
+from stratagraph.records import content_keys
 
 K1 = 1.5
 """How soon further occurrences of a term count little."""
@@ -136,7 +136,7 @@ class _Read:
 
     def postings(self, language: str) -> Postings:
         """Their terms in a language."""
-        hashes = hash_words(list(map(STEMMERS.of(language), self.words)))
+        hashes = content_keys(list(map(STEMMERS.of(language), self.words)))
         return _postings(hashes[self.numbers], self.rows, self.counts)
 
 

@@ -21,9 +21,8 @@ from stratagraph.pipeline.extraction.terms import is_thing, most_common, parts_o
 from stratagraph.pipeline.extraction.uncased import has_uncased
 from stratagraph.pipeline.merge import EntityFragments, Merge, RelationFragments, canonical_name, resolved
 from stratagraph.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
-from stratagraph.pipeline.names.arrays import hash_words
 from stratagraph.protocols import Rows, Stored
-from stratagraph.records import Extraction
+from stratagraph.records import Extraction, content_keys
 
 MOST_SHARE = 0.1
 """Beyond this share of all chunks, merging all of them anew costs no more."""
@@ -69,7 +68,7 @@ class Side:
     def _support(self, names: Iterable[str]) -> None:
         """Find out which of some names the corpus supports, all at once."""
         new = [name for name in names if name not in self._supported]
-        keys = hash_words(new)
+        keys = content_keys(new)
         certain, times = self.tables.names.sums(keys), self.tables.lower.sums(keys)
         self._supported |= zip(new, (certain >= np.maximum(1, COMMON * times)).tolist(), strict=True)
 

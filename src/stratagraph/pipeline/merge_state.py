@@ -28,9 +28,8 @@ from stratagraph.pipeline.extraction.support import short_of
 from stratagraph.pipeline.extraction.terms import is_thing, parts_of
 from stratagraph.pipeline.extraction.uncased import has_uncased
 from stratagraph.pipeline.merge import EntityFragments, Merge
-from stratagraph.pipeline.names.arrays import hash_words
 from stratagraph.protocols import Rows
-from stratagraph.records import Extraction
+from stratagraph.records import Extraction, content_keys
 
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
@@ -62,7 +61,9 @@ class Wider(NamedTuple):
         """Of some terms."""
         found = [term for term in terms if has_uncased(term) and is_thing(term)]
         pairs = [(part, term) for term in found for part in parts_of(term) if part]
-        return cls._ordered(hash_words([part for part, _ in pairs]), hash_words([term for _, term in pairs]))
+        return cls._ordered(
+            content_keys([part for part, _ in pairs]), content_keys([term for _, term in pairs])
+        )
 
     @classmethod
     def _ordered(cls, parts: Keys, terms: Keys) -> Wider:
@@ -134,7 +135,7 @@ class Tables(NamedTuple):
             one.updated(rows, new, size) for one, new in zip(self.postings, fresh.postings, strict=True)
         )
         addressed = sorted({*self.addressed, *fresh.addressed})
-        used = names.places(hash_words(addressed)) >= 0
+        used = names.places(content_keys(addressed)) >= 0
         addressed = [name for name, at in zip(addressed, used, strict=True) if at]
         wider = None
         if self.wider is not None and fresh.wider is not None:
@@ -163,7 +164,7 @@ def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
     numbers: dict[str, int] = {}
     flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found)
     table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 3)
-    keys = hash_words(list(numbers))[table[:, 0]]
+    keys = content_keys(list(numbers))[table[:, 0]]
     return Postings.of(keys, table[:, 1], table[:, 2])
 
 
@@ -179,7 +180,7 @@ def _lower(terms: Mapping[str, Collection[int]]) -> Postings:
     table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 2)
     span = int(table[:, 1].max(initial=0)) + 1
     pairs, times = np.unique(table[:, 0] * span + table[:, 1], return_counts=True)
-    return Postings.of(hash_words(list(numbers))[pairs // span], pairs % span, times)
+    return Postings.of(content_keys(list(numbers))[pairs // span], pairs % span, times)
 
 
 def closed(extraction: Extraction) -> bool:
@@ -323,4 +324,4 @@ def collect(extractions: Mapping[int, Extraction]) -> Merge:
 
 def key_of(name: str) -> Keys:
     """The key of a name, term or word, as an array of one."""
-    return hash_words([name])
+    return content_keys([name])

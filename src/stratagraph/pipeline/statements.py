@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import CarryOver, Keys, key, lookup, text_keys, written_by_model
+from stratagraph.pipeline.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
 from stratagraph.pipeline.extraction.stage import Said, said_by
 from stratagraph.pipeline.merge import Entity
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.records import Node
+from stratagraph.records import Node, content_key
 
 UNIT_VECTORS, UNIT_KEYS = "units.vectors", "units.keys"
 """Arrays of the graph: the units' vectors, and keys of what they were made from."""
@@ -108,11 +108,11 @@ def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
 
 
 def _origin(chunk: str, statement: str) -> int:
-    return key("statement", chunk, statement)
+    return content_key("statement", chunk, statement)
 
 
 def _named(chunk: str, name: str) -> int:
-    return key("name", chunk, name)
+    return content_key("name", chunk, name)
 
 
 def _codes(vectors: NDArray[np.floating]) -> Codes:

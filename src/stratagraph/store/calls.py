@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from stratagraph._locks import Lock
 from stratagraph.errors import FormatTooNew, StoreError
+from stratagraph.records import content_key
 from stratagraph.store.database import (
     Database,
     batches,
@@ -337,7 +337,7 @@ def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
 
 def _checksum(key: str, answer: str) -> bytes:
     """Of an answer and the question that it belongs to: a damaged index may lead to another question's."""
-    return hashlib.blake2b(f"{key}\0{answer}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return content_key(key, answer).to_bytes(8, "little")
 
 
 def _altered(database: Database) -> Iterator[str]:

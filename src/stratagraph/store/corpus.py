@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from stratagraph._locks import cached_property
 from stratagraph.errors import ClosedIndex, Damaged
 from stratagraph.protocols import Rows
-from stratagraph.records import Chunk, Metadata
+from stratagraph.records import Chunk, Metadata, content_key
 from stratagraph.store.blocks import Columns, Records, Segment, encode, fields, leading
-from stratagraph.store.segments import KeyIndex, Keys, key_of
+from stratagraph.store.segments import KeyIndex, Keys
 from stratagraph.store.tables import ADVICE, NoSuchRow, from_json
 
 FOLDER = "corpus"
@@ -66,7 +66,7 @@ def halves(ids: Sequence[str]) -> Halves:
 
 def ref_key(ref: str) -> int:
     """64 bits that stand for a caller's own id of a passage; 0 for none."""
-    return key_of(ref.encode("utf-8", "surrogatepass")) or 1 if ref else 0
+    return content_key(ref) or 1 if ref else 0
 
 
 def _metadata(found: Any, raw: bytes, owner: str) -> dict[str, Any]:

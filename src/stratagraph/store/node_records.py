@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.protocols import Rows
-from stratagraph.records import MadeLate, Node
+from stratagraph.records import MadeLate, Node, content_keys
 from stratagraph.store.blocks import Records, encode, fields, leading, packed, write_segments
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
-from stratagraph.store.segments import KeyIndex, Keys, key_of, keys_of_ids, planned
+from stratagraph.store.segments import KeyIndex, Keys, planned
 from stratagraph.store.tables import ADVICE, Extra, NodeFields, NoSuchRow, from_json, to_json
 
 SLOTS = "nodes.slots"
@@ -112,7 +112,7 @@ class NodeRecords:
             return {}
         if self._index is None:
             self._index = KeyIndex(self.records.column("ids")[self.slots])
-        found = self._index.find(keys_of_ids(wanted)).tolist()
+        found = self._index.find(content_keys(wanted)).tolist()
         return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
 
 
@@ -150,7 +150,7 @@ def written(
     ValueError
         If two nodes have the same id, or metadata have no JSON form.
     """
-    ids = keys_of_ids(_ids(nodes))
+    ids = content_keys(_ids(nodes))
     before = 0 if base is None else len(base)
     found = _known(nodes, base)
     fresh = np.flatnonzero(found < 0)
@@ -190,7 +190,7 @@ def _known(nodes: Sequence[Node], base: Records | None) -> Rows:
 
 
 def _hashes(records: Iterable[bytes]) -> Keys:
-    return np.fromiter((key_of(each) for each in records), np.uint64)
+    return content_keys(records)
 
 
 def _column(base: Records | None, name: str, slots: Rows) -> Keys:

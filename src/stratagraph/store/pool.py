@@ -15,11 +15,11 @@ from numpy.typing import DTypeLike, NDArray
 from stratagraph._locks import cached_property
 from stratagraph.kernels.halves import Halves as HalfVectors
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import CarriedVectors
+from stratagraph.records import CarriedVectors, content_keys
 from stratagraph.store.arrays import write_arrays
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
-from stratagraph.store.segments import KeyIndex, Keys, Plan, key_of, planned, segment_file
+from stratagraph.store.segments import KeyIndex, Keys, Plan, planned, segment_file
 
 FOLDER = "vectors"
 HALVES, HASHES = "vectors", "hashes"
@@ -362,4 +362,4 @@ _NONE: Keys = np.zeros(0, np.uint64)
 def hashes_of(halves: Halves) -> Keys:
     """64 bits for each vector, from its bytes."""
     rows = np.ascontiguousarray(halves)
-    return np.fromiter((key_of(row.tobytes()) for row in rows), np.uint64, len(rows))
+    return content_keys(row.tobytes() for row in rows)

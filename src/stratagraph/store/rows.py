@@ -16,8 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.protocols import Rows, Vectors, VectorTable
-from stratagraph.records import DOCUMENT_FIELD, INDEX_FIELD, KIND_FIELD, VECTOR_FIELD, VectorRow
-from stratagraph.store.segments import Keys, key_of
+from stratagraph.records import (
+    DOCUMENT_FIELD,
+    INDEX_FIELD,
+    KIND_FIELD,
+    VECTOR_FIELD,
+    VectorRow,
+    content_key,
+    content_keys,
+)
+from stratagraph.store.segments import Keys
 
 Halves = NDArray[np.float16]
 
@@ -95,7 +103,7 @@ class Fields:
         np.minimum.at(lowest, slots, chunk_documents)
         np.maximum.at(highest, slots, chunk_documents)
         document = np.where(highest < 0, len(ids), np.where(lowest == highest, highest, len(ids) + 1))
-        keys = [f"{key_of(each.encode('utf-8', 'surrogatepass')):016x}" for each in ids]
+        keys = [f"{content_key(each):016x}" for each in ids]
         return cls(kinds, kind.astype(np.int64), members, [*keys, NONE, MANY], document)
 
     def keys(self, hashes: Keys) -> Keys:
@@ -106,7 +114,7 @@ class Fields:
             f"{self.kinds[each // len(self.documents)]} {self.documents[each % len(self.documents)]}"
             for each in found.tolist()
         ]
-        mixed = np.fromiter((key_of(text.encode()) for text in texts), np.uint64, len(texts))
+        mixed = content_keys(texts)
         return hashes ^ (mixed[places] * _MIX)
 
     def text(self, slot: int) -> dict[str, str]:
@@ -119,7 +127,7 @@ class Fields:
 
 def mark(generation: int) -> int:
     """The key of the row which says that the rows of a generation are all there."""
-    return key_of(f"{_MARK} {generation}".encode())
+    return content_key(f"{_MARK} {generation}")
 
 
 class TableRows:

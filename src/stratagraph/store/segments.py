@@ -8,9 +8,8 @@ is gone.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,16 +34,6 @@ def segment_order(file: str) -> tuple[int, int]:
     if not (found := _FILE.fullmatch(file)):
         raise ValueError(f"{file!r} is not the name of a segment")
     return int(found[1]), int(found[2])
-
-
-def key_of(data: bytes) -> int:
-    """64 bits that stand for some bytes."""
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-
-
-def keys_of_ids(ids: Iterable[str]) -> Keys:
-    """Keys of some ids."""
-    return np.fromiter((key_of(each.encode("utf-8", "surrogatepass")) for each in ids), np.uint64)
 
 
 class KeyIndex:

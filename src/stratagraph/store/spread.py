@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from stratagraph.errors import Damaged, FormatTooNew
-from stratagraph.records import Metadata
+from stratagraph.records import Metadata, content_key
 
 FORMAT = 1
 MOST = 100_000
@@ -47,8 +46,7 @@ class Spread:
 
     def shard_of(self, identity: str) -> int:
         """The shard of a document, where its id decides."""
-        digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest, "little") % len(self.shards)
+        return content_key(identity) % len(self.shards)
 
     def owner(self, identity: str, metadata: Metadata) -> int | None:
         """The shard that a document with this metadata belongs to; None if it is none of these."""

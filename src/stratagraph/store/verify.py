@@ -12,6 +12,7 @@ import numpy as np
 
 from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.protocols import VectorTable
+from stratagraph.records import content_keys
 from stratagraph.store.arrays import Arrays
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
@@ -29,7 +30,6 @@ from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.node_records import FOLDER, SLOTS, decoded
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
-from stratagraph.store.segments import key_of, keys_of_ids
 from stratagraph.store.snapshot import Snapshot, connect_corpus
 
 Inspect = Callable[[Snapshot], Iterator[str]]
@@ -204,8 +204,8 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
         for start in range(0, len(slots), _READ):
             some = np.sort(slots)[start : start + _READ]
             raw = records.raw(some)
-            ids = keys_of_ids([decoded(each, records.name)[0] for each in raw])
-            hashes = np.fromiter(map(key_of, raw), np.uint64, len(raw))
+            ids = content_keys([decoded(each, records.name)[0] for each in raw])
+            hashes = content_keys(raw)
             if (hashes != records.values("hashes", some)).any() or (ids != records.values("ids", some)).any():
                 yield f"{folder}: holds nodes that are not those that were written"
                 break

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.protocols import Vectors
-from stratagraph.records import Chunk, Item, Metadata, Node
+from stratagraph.records import Chunk, Item, Metadata, Node, content_keys
 from stratagraph.store.corpus import StoredCorpus
-from stratagraph.store.segments import keys_of_ids
 from stratagraph.store.tables import NodeFields, Tables
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
@@ -70,11 +69,11 @@ class TableNodes:
 
     def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of some rows, which stand for its id."""
-        return keys_of_ids(self.ids(rows))
+        return content_keys(self.ids(rows))
 
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
         """64 bits for each of some rows, which stand for all of its fields."""
-        return keys_of_ids([repr(fields) for fields in self.read(rows)])
+        return content_keys([repr(fields) for fields in self.read(rows)])
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""

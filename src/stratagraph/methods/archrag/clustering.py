@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.partition import Method, cluster
-from stratagraph.pipeline.carryover import Labels, key
+from stratagraph.pipeline.carryover import Labels
 from stratagraph.protocols import Rows, Vectors
+from stratagraph.records import content_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 Weights = NDArray[np.float64]
@@ -140,7 +141,7 @@ class Recipe:
     def fingerprint(self) -> int:
         """64 bits of all that decides which communities are found; of a user's functions, their names."""
         settings = (repr(getattr(self, item.name)) for item in fields(self) if item.name != "threads")
-        return key("recipe", *settings)
+        return content_key("recipe", *settings)
 
     def augmented(
         self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None

@@ -24,9 +24,10 @@ from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import ranges, split
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import list_sums, mixed
-from stratagraph.pipeline.carryover import Keys, key, lookup, needs_reclustering
+from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
 from stratagraph.pipeline.drift import Drift, Measures
 from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.records import content_key
 
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
 """Arrays: the ids of clusters as two numbers, 0 of one of one, and the settings that texts depend on."""
@@ -249,7 +250,7 @@ def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
 
 
 def _settings(config: HiRAGConfig) -> int:
-    return key(
+    return content_key(
         *(
             repr((each.name, getattr(config, each.name)))
             for each in fields(config)
@@ -357,9 +358,9 @@ def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
     made = []
     for rows in groups:
         first = [str(each) for each in sorted(keys[rows].tolist())]
-        lineage = key(*first)
+        lineage = content_key(*first)
         while lineage in used:
-            lineage = key(str(lineage), *first)
+            lineage = content_key(str(lineage), *first)
         used.add(lineage)
         made.append(lineage)
     return np.array(made, np.uint64)

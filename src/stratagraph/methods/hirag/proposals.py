@@ -17,10 +17,11 @@ from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.naming import Summary
 from stratagraph.pipeline.before import mixed
-from stratagraph.pipeline.carryover import Keys, key, keys_of, lookup
+from stratagraph.pipeline.carryover import Keys, keys_of, lookup
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows, Stored
+from stratagraph.records import content_key
 
 CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
     f"proposals.{name}" for name in ("clusters", "entities", "names", "by_model", "said", "strengths")
@@ -191,7 +192,7 @@ def _table(
 ) -> dict[str, NDArray[Any]]:
     """The arrays of proposals, each with its cluster and summary entity; `keys` are those of the latter."""
     said = [
-        (place, keys.get(member, key("entity", member)), belonging.strength)
+        (place, keys.get(member, content_key("entity", member)), belonging.strength)
         for place, (_, summary) in enumerate(told)
         for member, belonging in summary.members.items()
     ]

@@ -26,11 +26,11 @@ from stratagraph.methods.hirag.proposals import (
     joining,
     said_keys,
 )
-from stratagraph.pipeline.carryover import VECTORS, Keys, key
+from stratagraph.pipeline.carryover import VECTORS, Keys
 from stratagraph.pipeline.statements import group_vectors
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows
-from stratagraph.records import Node, content_id
+from stratagraph.records import Node, content_id, content_key
 
 KIND = "summary_entity"
 
@@ -132,7 +132,7 @@ class SummaryWriter:
         borders = np.concatenate([[0], np.cumsum(counts)])
         own = [numbers[borders[place] : borders[place + 1]] for place in fresh.tolist()]
         for place, each in zip(fresh.tolist(), own, strict=True):
-            added.keys[place] = key(
+            added.keys[place] = content_key(
                 "summary", str(groups.lineages[proposed.places[each[0]]]), str(proposed.ranks[each[0]])
             )
         nodes, added.origin[fresh], added.vectors[fresh] = await self._made(groups, proposed, own)

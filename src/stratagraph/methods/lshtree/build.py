@@ -25,7 +25,6 @@ from stratagraph.pipeline.carryover import (
     Keys,
     Labels,
     derived_id,
-    leading_bits,
     text_keys,
     written_by_model,
 )
@@ -140,7 +139,7 @@ def _chunks(corpus: Corpus, graph: Graph, previous: Stored | None) -> Layer:
 
 
 def _ties(ids: Sequence[str]) -> Keys:
-    return np.fromiter(map(leading_bits, ids), np.uint64, len(ids))
+    return np.fromiter((int(identity[:16], 16) for identity in ids), np.uint64, len(ids))
 
 
 def partition(layer: Layer, config: LSHTreeConfig) -> tuple[Labels, list[Rows]]:

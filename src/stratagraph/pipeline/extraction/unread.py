@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.pipeline.carryover import Kept, key
+from stratagraph.pipeline.carryover import Kept
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.protocols import Rows, Stored
-from stratagraph.records import Node
+from stratagraph.records import Node, content_key
 
 MAKERS, RECIPE, NOTES = "makers", "recipe", "notes"
 """Arrays: 64 bits for who made each extraction, 64 for how they are made without a model, and what was noted
@@ -27,7 +27,7 @@ of all chunks, as JSON."""
 
 def maker_key(maker: str) -> int:
     """64 bits that stand for what made an extraction."""
-    return key("maker", maker)
+    return content_key("maker", maker)
 
 
 def unread(

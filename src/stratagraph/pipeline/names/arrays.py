@@ -10,7 +10,6 @@ the vocabulary.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from stratagraph.kernels.checks import check_ascending
 from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.names.spelling import name_words
+from stratagraph.records import content_keys
 
 Codes = NDArray[np.uint64]
 Grams = NDArray[np.uint32]
@@ -82,14 +82,6 @@ def _check_postings(checks: Checks, keys: str, dtype: DTypeLike, starts: str, ro
     checks.borders(starts, len(postings), len(table))
 
 
-def hash_words(tokens: Sequence[str]) -> Codes:
-    """One hash per word."""
-    digests = b"".join(
-        hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in tokens
-    )
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
-
-
 def sequence_keys(codes: Codes, starts: NDArray[np.int64]) -> Codes:
     """The hashes of the word sequences `codes[starts[i]:starts[i + 1]]`; 0 for an empty one."""
     lengths = np.diff(starts)
@@ -127,7 +119,7 @@ def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[
         tokens = [name_words(name) for name in names[start : start + _BATCH]]
         place: dict[str, int] = {}
         flat = [place.setdefault(word, len(place)) for name in tokens for word in name]
-        hashes = hash_words(list(place))
+        hashes = content_keys(list(place))
         codes.append(hashes[np.array(flat, dtype=np.int64)])
         lengths.append(np.fromiter(map(len, tokens), np.int64, len(tokens)))
         found, owner = trigrams(list(place))

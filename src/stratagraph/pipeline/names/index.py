@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from stratagraph.kernels.ranges import ranges
 from stratagraph.pipeline.checks import damage
 from stratagraph.pipeline.extraction.terms import stop_words
-from stratagraph.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, hash_words, trigrams
+from stratagraph.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, trigrams
 from stratagraph.pipeline.names.spelling import canonical, name_words, words
 from stratagraph.pipeline.names.updated import updated
+from stratagraph.records import content_keys
 
 __all__ = ["NameIndex", "NameMatches", "canonical", "words"]
 
@@ -102,7 +103,7 @@ class NameIndex:
     def find(self, question: str) -> NameMatches:
         """As `lookup`, with the place of every occurrence, counted in `words(question)`."""
         tokens = words(question)
-        keys, starts, sizes = self._stretches(hash_words(tokens))
+        keys, starts, sizes = self._stretches(content_keys(tokens))
         left = np.searchsorted(self._arrays["name_keys"], keys, "left")
         counts = np.searchsorted(self._arrays["name_keys"], keys, "right") - left
         hits = np.flatnonzero(counts)
@@ -119,7 +120,7 @@ class NameIndex:
 
         At most `limit`, the most specific first: those with the fewest other words.
         """
-        codes = hash_words(name_words(entity))
+        codes = content_keys(name_words(entity))
         if codes.size < 3:
             return self._postings(codes)[:limit].astype(np.int64)
         rarest = min((self._postings(codes[at : at + 2]) for at in range(codes.size - 1)), key=len)
