@@ -187,6 +187,37 @@ def stoppable() -> Iterator[threading.Event]:
         _stops.reset(token)
 
 
+def blocking(twin: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The synchronous version of an async function or method: same signature, same docstring.
+
+    Its name is that of the async one without the leading `a`:
+
+        async def aretrieve(self, q: str) -> Retrieval: ...
+        retrieve = blocking(aretrieve)
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run(twin(*args, **kwargs))
+
+    return _named_after(twin, call)
+
+
+def blocking_iterator(twin: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterator[T]]:
+    """The synchronous version of a function that returns an async iterator; see `blocking`."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return iterate(twin(*args, **kwargs))
+
+    return _named_after(twin, call)
+
+
+def _named_after(twin: Callable[..., object], call: Callable[P, R]) -> Callable[P, R]:
+    functools.update_wrapper(call, twin)
+    call.__name__ = twin.__name__.removeprefix("a")
+    call.__qualname__ = twin.__qualname__.removesuffix(twin.__name__) + call.__name__
+    return call
+
+
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:
     """An asynchronous iterator as a synchronous one; closed when the caller stops early."""
     try:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stratagraph import _sync
 from stratagraph._asking import positive
 from stratagraph._build import Change, settings_of
 from stratagraph._documents import Documents
 from stratagraph._gates import Models
-from stratagraph._sync import in_thread
+from stratagraph._sync import blocking, in_thread
 from stratagraph._vector_tables import as_table
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
@@ -33,43 +32,6 @@ StrPath = str | os.PathLike[str]
 
 
 async def abuild_index(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    path: StrPath | None = None,
-    llm: Any = None,
-    embedder: Any = None,
-    config: Any = None,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = True,
-    extraction: Given | None = None,
-    resolve_rule: Rule | None = None,
-    vectors: Any = None,
-    mapper: str | Mapper | None = None,
-) -> Index:
-    """Build an index; see `build_index`."""
-    methods = method_names(method)
-    settings = as_config(config)
-    table = as_table(vectors, settings.limits.store_timeout)
-    if table is not None and path is None:
-        raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
-    folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
-    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
-    return await _built(
-        folder,
-        change,
-        settings,
-        llm=llm,
-        embedder=embedder,
-        budget=budget,
-        cache=cache,
-        progress=progress,
-        resolve_rule=resolve_rule,
-        mapper=mapper,
-    )
-
-
-def build_index(
     documents: Documents,
     method: str | Sequence[str] = "lshtree",
     path: StrPath | None = None,
@@ -143,49 +105,12 @@ def build_index(
     BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         As `errors` tells. What was done is kept in the folder's cache.
     """
-    return _sync.run(
-        abuild_index(
-            documents,
-            method,
-            path,
-            llm,
-            embedder,
-            config,
-            budget,
-            cache,
-            progress,
-            extraction,
-            resolve_rule,
-            vectors,
-            mapper,
-        )
-    )
-
-
-async def abuild_shards(
-    documents: Documents,
-    path: StrPath,
-    shards: int | None = None,
-    by: str | None = None,
-    method: str | Sequence[str] = "lshtree",
-    llm: Any = None,
-    embedder: Any = None,
-    config: Any = None,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = True,
-    extraction: Given | None = None,
-    resolve_rule: Rule | None = None,
-    mapper: str | Mapper | None = None,
-    vectors: None = None,
-) -> Index:
-    """Build shards; see `build_shards`."""
-    if vectors is not None:
-        raise ValueError(
-            "vectors= is for one index, not for shards, each of which has its vectors in its own folder"
-        )
-    methods, settings = method_names(method), as_config(config)
-    folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
+    methods = method_names(method)
+    settings = as_config(config)
+    table = as_table(vectors, settings.limits.store_timeout)
+    if table is not None and path is None:
+        raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
+    folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
     return await _built(
         folder,
@@ -201,7 +126,10 @@ async def abuild_shards(
     )
 
 
-def build_shards(
+build_index = blocking(abuild_index)
+
+
+async def abuild_shards(
     documents: Documents,
     path: StrPath,
     shards: int | None = None,
@@ -254,25 +182,28 @@ def build_shards(
     IndexExists, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         As for `build_index`; a note names the shard.
     """
-    return _sync.run(
-        abuild_shards(
-            documents,
-            path,
-            shards,
-            by,
-            method,
-            llm,
-            embedder,
-            config,
-            budget,
-            cache,
-            progress,
-            extraction,
-            resolve_rule,
-            mapper,
-            vectors,
+    if vectors is not None:
+        raise ValueError(
+            "vectors= is for one index, not for shards, each of which has its vectors in its own folder"
         )
+    methods, settings = method_names(method), as_config(config)
+    folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
+    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+    return await _built(
+        folder,
+        change,
+        settings,
+        llm=llm,
+        embedder=embedder,
+        budget=budget,
+        cache=cache,
+        progress=progress,
+        resolve_rule=resolve_rule,
+        mapper=mapper,
     )
+
+
+build_shards = blocking(abuild_shards)
 
 
 async def _built(
@@ -327,52 +258,6 @@ async def aopen_index(
     repair: bool = False,
     mapper: str | Mapper | None = None,
 ) -> Index:
-    """Open an index; see `open_index`."""
-    running = limits or Limits()
-    table = as_table(vectors, running.store_timeout)
-    folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
-    try:
-        manifest = folder.snapshot().manifest
-        models = Models(
-            llm,
-            embedder,
-            budget=budget,
-            cache=cache,
-            progress=progress,
-            recorded=manifest,
-            resolve_rule=resolve_rule,
-            spacy=spacy,
-            mapper=mapper,
-        )
-        models.check_embedder(manifest, folder.url or folder.path)
-        index = Index(folder, models, settings_of(manifest, Config(limits=running)))
-        if repair and (left := await index.averify(repair=True)):
-            raise Damaged("; ".join(left))
-        index._serve()
-        return index
-    except BaseException:
-        folder.close()
-        raise
-
-
-def open_index(
-    path: StrPath,
-    llm: Any = None,
-    embedder: Any = None,
-    *,
-    budget: Budget | None = None,
-    cache: StrPath | None = None,
-    progress: bool | Progress = False,
-    limits: Limits | None = None,
-    resolve_rule: Rule | None = None,
-    check: Check = DEFAULT_CHECK,
-    spacy: str | None = None,
-    partial: bool = False,
-    cache_dir: StrPath | None = None,
-    vectors: Any = None,
-    repair: bool = False,
-    mapper: str | Mapper | None = None,
-) -> Index:
     """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
 
     Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
@@ -408,25 +293,34 @@ def open_index(
     RemoteError, MissingExtra
         If the storage behind a URL refuses or does not answer, or the package for it is not installed.
     """
-    return _sync.run(
-        aopen_index(
-            path,
+    running = limits or Limits()
+    table = as_table(vectors, running.store_timeout)
+    folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
+    try:
+        manifest = folder.snapshot().manifest
+        models = Models(
             llm,
             embedder,
             budget=budget,
             cache=cache,
             progress=progress,
-            limits=limits,
+            recorded=manifest,
             resolve_rule=resolve_rule,
-            check=check,
             spacy=spacy,
-            partial=partial,
-            cache_dir=cache_dir,
-            vectors=vectors,
-            repair=repair,
             mapper=mapper,
         )
-    )
+        models.check_embedder(manifest, folder.url or folder.path)
+        index = Index(folder, models, settings_of(manifest, Config(limits=running)))
+        if repair and (left := await index.averify(repair=True)):
+            raise Damaged("; ".join(left))
+        index._serve()
+        return index
+    except BaseException:
+        folder.close()
+        raise
+
+
+open_index = blocking(aopen_index)
 
 
 def _opened(
@@ -461,7 +355,14 @@ async def aestimate(
     extraction: Given | None = None,
     embedder: Any = None,
 ) -> Estimate:
-    """What a build would cost; see `estimate`."""
+    """What `build_index` with the same arguments would cost, without a single model call.
+
+    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
+    from the texts and our prompts. Answers are taken to be as long as the prompts ask for; extractions to
+    name what the rules find, and dates, with a sentence on each. The grouping of summaries follows vectors
+    by words alone, of the dimension of `embedder`, as real ones are not known yet. Calls that `cache` holds
+    count as cached. What a model thinks before it writes, and repairs, come on top.
+    """
     settings = as_config(config)
     models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)
     models.prefer_tokenizer(settings.tokenizer)
@@ -475,22 +376,4 @@ async def aestimate(
         index.close()
 
 
-def estimate(
-    documents: Documents,
-    method: str | Sequence[str] = "lshtree",
-    llm: Any = None,
-    config: Any = None,
-    cache: StrPath | None = None,
-    prices: Prices | None = None,
-    extraction: Given | None = None,
-    embedder: Any = None,
-) -> Estimate:
-    """What `build_index` with the same arguments would cost, without a single model call.
-
-    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
-    from the texts and our prompts. Answers are taken to be as long as the prompts ask for; extractions to
-    name what the rules find, and dates, with a sentence on each. The grouping of summaries follows vectors
-    by words alone, of the dimension of `embedder`, as real ones are not known yet. Calls that `cache` holds
-    count as cached. What a model thinks before it writes, and repairs, come on top.
-    """
-    return _sync.run(aestimate(documents, method, llm, config, cache, prices, extraction, embedder))
+estimate = blocking(aestimate)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stratagraph import _sync, viz
+from stratagraph import viz
 from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
 from stratagraph._browsing import MOST, TABLES
 from stratagraph._build import RESTORE, Change, settings_of
@@ -24,6 +24,7 @@ from stratagraph._shards import listing
 from stratagraph._shards.listing import shards_of
 from stratagraph._shards.reader import opened_reader
 from stratagraph._shards.updating import carried_out, estimated
+from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.export import export, to_networkx
 from stratagraph.methods import NAMES, get_method
@@ -153,24 +154,16 @@ class Index:
     # Updates
 
     async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
-        """Add or update documents; see `insert`."""
-        return await self._update(Change("insert", documents, config=self._config, extraction=extraction))
-
-    def insert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
         """Add documents; one whose id is there already is ignored if it is the same, else replaced.
 
         The result equals a build over all documents; summaries that did not change are kept.
         Blank documents are skipped and listed. `extraction` and errors are as for `build_index`.
         """
-        return _sync.run(self.ainsert(documents, extraction=extraction))
+        return await self._update(Change("insert", documents, config=self._config, extraction=extraction))
+
+    insert = blocking(ainsert)
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
-        """Remove documents; see `delete`."""
-        names = tuple(dict.fromkeys(listed(ids)))
-        change = Change("delete", removed=names, missing_ok=missing_ok, config=self._config)
-        return await self._update(change)
-
-    def delete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
         """Remove documents by id and everything that came from them alone.
 
         Summaries that they contributed to are written again without them; no trace of their text stays
@@ -181,28 +174,25 @@ class Index:
         KeyError
             If an id is not in the index, unless `missing_ok`.
         """
-        return _sync.run(self.adelete(ids, missing_ok=missing_ok))
+        names = tuple(dict.fromkeys(listed(ids)))
+        change = Change("delete", removed=names, missing_ok=missing_ok, config=self._config)
+        return await self._update(change)
+
+    delete = blocking(adelete)
 
     async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
-        """Add a method; see `add_method`."""
+        """Build another method over the same corpus and extraction; what is there stays as it is.
+
+        A method that is there already is built again if `config` differs from its own.
+        """
         (name,) = method_names(method)
         own = {name: config} if config is not None else {}
         settings = replace(self._config, methods={**self._config.methods, **own})
         return await self._update(Change("add method", methods=(name,), config=settings))
 
-    def add_method(self, method: str, config: Any = None) -> BuildReport:
-        """Build another method over the same corpus and extraction; what is there stays as it is.
-
-        A method that is there already is built again if `config` differs from its own.
-        """
-        return _sync.run(self.aadd_method(method, config))
+    add_method = blocking(aadd_method)
 
     async def aregroup(self, method: str | None = None) -> BuildReport:
-        """Make communities and clusters anew; see `regroup`."""
-        names = self.methods if method is None else (self._serve().method_name(method),)
-        return await self._update(Change("regroup", methods=names, config=self._config))
-
-    def regroup(self, method: str | None = None) -> BuildReport:
         """Make communities and clusters anew, as a build from scratch would.
 
         Updates keep what is there and so drift from that, within bounds (`drift.MOST_DRIFT`). Texts and
@@ -219,20 +209,19 @@ class Index:
         MethodMissing
             If the folder holds no index of that method.
         """
-        return _sync.run(self.aregroup(method))
+        names = self.methods if method is None else (self._serve().method_name(method),)
+        return await self._update(Change("regroup", methods=names, config=self._config))
+
+    regroup = blocking(aregroup)
 
     async def aestimate(
         self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
     ) -> Estimate:
-        """What an insert would cost; see `estimate`."""
+        """What inserting these documents would cost, without a model call; see `stratagraph.estimate`."""
         change = Change("estimate", documents, config=self._config, extraction=extraction)
         return await self._estimate(change, prices)
 
-    def estimate(
-        self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
-    ) -> Estimate:
-        """What inserting these documents would cost, without a model call; see `stratagraph.estimate`."""
-        return _sync.run(self.aestimate(documents, prices, extraction=extraction))
+    estimate = blocking(aestimate)
 
     async def _update(self, change: Change) -> BuildReport:
         with span(f"stratagraph {change.operation}", {}) as recorded:
@@ -251,25 +240,6 @@ class Index:
     # Questions
 
     async def aretrieve(
-        self,
-        q: str,
-        k: int = DEFAULT_K,
-        view: View | None = None,
-        where: Where | None = None,
-        method: str | None = None,
-        decompose: Decompose = False,
-        fill: bool = True,
-        rank: Rank = "walk",
-        rerank: Reranker | str | None = None,
-        **options: Any,
-    ) -> Retrieval:
-        """Search; see `retrieve`."""
-        arguments = SearchArguments(
-            positive("k", k), view, where, method, decompose, fill, rank, rerank, options
-        )
-        return await self._asking().retrieve(q, arguments)
-
-    def retrieve(
         self,
         q: str,
         k: int = DEFAULT_K,
@@ -328,39 +298,28 @@ class Index:
         EmbedderError
             If the embedder's answer is not a vector of the index's dimension.
         """
-        return _sync.run(self.aretrieve(q, k, view, where, method, decompose, fill, rank, rerank, **options))
+        arguments = SearchArguments(
+            positive("k", k), view, where, method, decompose, fill, rank, rerank, options
+        )
+        return await self._asking().retrieve(q, arguments)
+
+    retrieve = blocking(aretrieve)
 
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
     ) -> list[Retrieval]:
-        """Search for several questions at once; see `retrieve_many`."""
-        if isinstance(questions, str):
-            raise TypeError("questions must be a list of questions; for a single one use retrieve")
-        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
-
-    def retrieve_many(self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any) -> list[Retrieval]:
         """Search for several questions at once; results in their order. Options as in `retrieve`.
 
         Searches run on threads. What is compiled of them runs on all cores; on a corpus of some thousand
         passages that is a small part, on a million most of it.
         """
-        return _sync.run(self.aretrieve_many(questions, k, **options))
+        if isinstance(questions, str):
+            raise TypeError("questions must be a list of questions; for a single one use retrieve")
+        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
+
+    retrieve_many = blocking(aretrieve_many)
 
     async def aanswer(
-        self,
-        q: str | Retrieval,
-        k: int | None = None,
-        *,
-        llm: Any = None,
-        max_tokens: int = 4000,
-        length: Length | None = None,
-        **options: Any,
-    ) -> Answer:
-        """Answer a question; see `answer`."""
-        how = AnswerArguments(max_tokens, length)
-        return await self._asking(llm).answer(q, _arguments(k, options), how=how)
-
-    def answer(
         self,
         q: str | Retrieval,
         k: int | None = None,
@@ -396,7 +355,10 @@ class Index:
             As in `retrieve`. An extractive answer takes its sentences from passages (`view="chunks"`) unless
             told otherwise.
         """
-        return _sync.run(self.aanswer(q, k, llm=llm, max_tokens=max_tokens, length=length, **options))
+        how = AnswerArguments(max_tokens, length)
+        return await self._asking(llm).answer(q, _arguments(k, options), how=how)
+
+    answer = blocking(aanswer)
 
     def astream(
         self,
@@ -408,45 +370,13 @@ class Index:
         length: Length | None = None,
         **options: Any,
     ) -> AnswerStream:
-        """The answer in pieces, for `async for`; see `stream`. At the end its `answer` has the citations."""
+        """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
         how = AnswerArguments(max_tokens, length)
         return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), how=how))
 
-    def stream(
-        self,
-        q: str | Retrieval,
-        k: int | None = None,
-        *,
-        llm: Any = None,
-        max_tokens: int = 4000,
-        length: Length | None = None,
-        **options: Any,
-    ) -> Iterator[str]:
-        """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
-        return _sync.iterate(self.astream(q, k, llm=llm, max_tokens=max_tokens, length=length, **options))
+    stream = blocking_iterator(astream)
 
     async def aestimate_question(
-        self,
-        q: str,
-        k: int | None = None,
-        prices: Prices | None = None,
-        *,
-        answer: bool = True,
-        max_tokens: int = 4000,
-        length: Length | None = None,
-        **options: Any,
-    ) -> Estimate:
-        """What asking would cost; see `estimate_question`."""
-        gate = self._models.counting_gate(self._folder, self._config)
-        asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
-        arguments = replace(_arguments(k, options), rerank=None)
-        if answer:
-            await asking.answer(q, arguments, how=AnswerArguments(max_tokens, length))
-        else:
-            await asking.retrieve(q, arguments)
-        return gate.estimate(prices)
-
-    def estimate_question(
         self,
         q: str,
         k: int | None = None,
@@ -470,8 +400,16 @@ class Index:
         prices
             What tokens cost; None takes those that are known of the models.
         """
-        said = {"answer": answer, "max_tokens": max_tokens, "length": length, **options}
-        return _sync.run(self.aestimate_question(q, k, prices, **said))
+        gate = self._models.counting_gate(self._folder, self._config)
+        asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
+        arguments = replace(_arguments(k, options), rerank=None)
+        if answer:
+            await asking.answer(q, arguments, how=AnswerArguments(max_tokens, length))
+        else:
+            await asking.retrieve(q, arguments)
+        return gate.estimate(prices)
+
+    estimate_question = blocking(aestimate_question)
 
     def answer_k(self, method: str | None = None) -> int:
         """How many hits an answer is made from where `k` is not given; it depends on the method."""
@@ -745,7 +683,7 @@ class Index:
         """See `stats`."""
         return await asyncio.to_thread(self.stats)
 
-    def verify(self, repair: bool = False) -> list[str]:
+    async def averify(self, repair: bool = False) -> list[str]:
         """Check every file of the index against its checksum and its meaning.
 
         Where all files are as they were written, also whether settings are valid, arrays lead somewhere,
@@ -765,10 +703,6 @@ class Index:
         VectorStoreError
             If the store does not answer, or a model is needed for the repair and none was given.
         """
-        return _sync.run(self.averify(repair))
-
-    async def averify(self, repair: bool = False) -> list[str]:
-        """See `verify`."""
         found = await asyncio.to_thread(self._folder.verify, inspected)
         if not (found and repair) or not isinstance(self._folder, IndexFolder) or self._folder.table is None:
             return found
@@ -777,6 +711,8 @@ class Index:
         else:
             await asyncio.to_thread(self._folder.settle)
         return await asyncio.to_thread(self._folder.verify, inspected)
+
+    verify = blocking(averify)
 
     def _serve(self) -> Answering:
         """The reader of the current generation; made when first asked for."""
