@@ -30,6 +30,12 @@ BOOK = {"year": 1901, "author": "Ada", "tags": ["sea", "letters"], "draft": Fals
         ({"missing": {"$ne": "x"}}, True),
         ({"missing": None}, False),
         ({"author": {"$in": ["Ada"]}, "draft": True}, False),
+        ({"$or": [{"year": 1900}, {"author": "Ada"}]}, True),
+        ({"$or": [{"year": 1900}, {"author": "Bo"}]}, False),
+        ({"$and": [{"year": 1901}, {"author": "Bo"}]}, False),
+        ({"$and": [{"year": 1901}, {"$or": [{"tags": "sea"}, {"tags": "land"}]}]}, True),
+        ({"$not": {"tags": "sea"}}, False),
+        ({"$not": {"year": {"$gt": 1901}}, "author": "Ada"}, True),
         (lambda metadata: metadata["year"] > 1900, True),
     ],
 )
@@ -42,8 +48,21 @@ def test_mistakes_are_named() -> None:
         compile_where({"year": {"$near": 1}})
     with pytest.raises(TypeError, match="str"):
         compile_where("year > 3")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"\$and.*function on metadata"):
-        compile_where({"$and": [{"year": 1901}, {"author": "Ada"}]})
+    with pytest.raises(ValueError, match=r"\$nor.*\$and, \$or and \$not"):
+        compile_where({"$nor": [{"year": 1901}, {"author": "Ada"}]})
+    for empty in ({"year": {}}, {"$or": [{"year": {}}]}):
+        with pytest.raises(ValueError, match="'year' has no condition"):
+            compile_where(empty)
+    for operand in ([], {}, {"year": 1901}, "year", None):
+        with pytest.raises(TypeError, match=r"\$or takes a list of filters"):
+            compile_where({"$or": operand})
+    with pytest.raises(TypeError, match="must be a mapping"):
+        compile_where({"$not": [{"year": 1901}]})
+    deep: dict[str, Any] = {"year": 1901}
+    for _ in range(1000):
+        deep = {"$not": deep}
+    with pytest.raises(ValueError, match="nested 20 levels"):
+        compile_where(deep)
     for operator in ("$in", "$nin"):
         for operand in (1901, "Ada and Bo"):
             with pytest.raises(TypeError, match=f"list of values, not {operand!r}"):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
-from stratagraph.server import Settings, checked_token, is_loopback
+import stratagraph as sg
+from stratagraph.server import Settings, checked_token, create_app, is_loopback
 from stratagraph.server.guard import Rate
+from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import Client
 
 QUESTION = {"question": "Who steered the ferry?"}
@@ -157,3 +169,122 @@ def test_no_file_outside_the_page_is_served(client: Client) -> None:
         answer = server.get(path)
         assert answer.status_code == 404 or b"def " not in answer.content
         assert b"root:x:" not in answer.content
+
+
+@pytest.mark.parametrize("prefix", ["/idx", "/a/b"])
+@pytest.mark.parametrize("framework", ["starlette", "fastapi", "root_path"])
+def test_a_mounted_application_asks_for_its_token(folder: Path, framework: str, prefix: str) -> None:
+    inner = create_app(
+        folder,
+        lambda progress: sg.open_index(folder, embedder=sg.HashingEmbedder(), progress=progress),
+        Settings(token=TOKEN, answers=4.0),
+    )
+    if framework == "starlette":
+        app: Any = Starlette(routes=[Mount(prefix, app=inner)])
+    elif framework == "fastapi":
+        app = FastAPI()
+        app.mount(prefix, inner)
+    else:
+        app = inner
+    root = prefix if framework == "root_path" else ""
+    with TestClient(app, base_url="http://127.0.0.1:8765", root_path=root) as server:
+        assert server.get(f"{prefix}/").status_code == 200
+        assert server.get(f"{prefix}/app.js").status_code == 200
+        for path in ("/api/index", "/api/documents/delete", "/api/openapi.json", "/nowhere"):
+            assert server.get(prefix + path).status_code == 401
+        assert server.post(f"{prefix}/api/answer", json=QUESTION).status_code == 401
+        assert server.post(f"{prefix}/api/documents/delete", json={"ids": ["ferry.txt"]}).status_code == 401
+        given = {"authorization": f"Bearer {TOKEN}"}
+        codes = [
+            server.post(f"{prefix}/api/answer", json=QUESTION, headers=given).status_code for _ in range(4)
+        ]
+        assert codes == [200, 200, 429, 429]
+        large = server.post(f"{prefix}/api/search", content=b" " * 2**21, headers=given)
+        assert large.status_code == 413
+
+
+def test_wrong_tokens_do_not_lock_out_the_right_one(client: Client) -> None:
+    server = client(token=TOKEN)
+    for n in range(30):
+        server.get("/api/index", headers={"authorization": f"Bearer {n}"})
+    assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/answer", "/api/ask", "/api/graph"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"llm": "openai:m@http://127.0.0.1:9/v1"},
+        {"k": 5},
+        {"where": {"year": 1890}},
+        {"rerank": "fastembed:some/model"},
+        {"max_tokens": 10**9},
+        {"decompose": "questions"},
+        {"view": "chunks"},
+        {"levels": 10**12},
+    ],
+)
+def test_only_options_of_the_method_pass(client: Client, path: str, options: dict[str, Any]) -> None:
+    """No option reaches the model, the filter or the budget of a question."""
+    model = ScriptedChatModel("An answer [1].")
+    server = client(llm=model)
+    refused = server.post(path, json={**QUESTION, "options": options})
+    assert refused.status_code == 422
+    assert refused.json()["error"] in ("ValueError", "WrongRequest")
+    assert model.calls == 0
+    accepted = server.post(
+        "/api/search", json={**QUESTION, "view": "nodes", "options": {"mode": "collapsed"}}
+    )
+    assert accepted.status_code == 200
+
+
+def test_a_filter_has_a_bounded_number_of_values(client: Client) -> None:
+    many = {**QUESTION, "where": {"year": {"$in": list(range(2000))}}}
+    assert client().post("/api/search", json=many).status_code == 422
+
+
+@pytest.fixture
+def address(folder: Path) -> Iterator[tuple[str, int]]:
+    """A real server, whose heads and bodies must arrive within a second."""
+    script = (
+        "import sys, stratagraph as sg; "
+        "from stratagraph.server import Settings, connection, create_app, run; "
+        "connection.HEAD_SECONDS = 1.0; path = sys.argv[1]; "
+        "app = create_app(path, lambda progress: sg.open_index(path, embedder=sg.HashingEmbedder(), "
+        "progress=progress), Settings(body_seconds=1.0)); "
+        "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
+        yield "127.0.0.1", int(port)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n",
+        b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/ind",
+        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{",
+    ],
+)
+def test_a_client_that_stops_sending_is_cut_off(address: tuple[str, int], sent: bytes) -> None:
+    with socket.create_connection(address, timeout=30) as connection:
+        connection.sendall(sent)
+        while connection.recv(65536):
+            pass
+
+
+def test_a_slow_answer_is_not_cut_off(address: tuple[str, int]) -> None:
+    with socket.create_connection(address, timeout=30) as connection:
+        body = json.dumps(QUESTION).encode()
+        head = f"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        kind = "Content-Type: application/json\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode() + kind.encode() + body)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b"event: graph" in received

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,7 +73,6 @@ async def test_a_long_document_is_read_in_parts(folder: Path) -> None:
 async def test_errors_are_told_to_the_agent(folder: Path) -> None:
     async with Client(opened(folder)) as client:
         for tool, arguments, said in (
-            ("search", {"question": " "}, "blank"),
             ("search", {"question": QUESTION, "k": 0}, "k"),
             ("search", {"question": QUESTION, "method": "archrag"}, "archrag"),
             ("read_passage", {"passage": "nowhere"}, "nowhere"),
@@ -118,3 +118,49 @@ async def test_http_asks_for_its_token(folder: Path) -> None:
         assert client.post("/mcp", json=body, headers={"host": "evil.example.com"}).status_code == 421
         foreign = {"origin": "http://evil.example.com", "authorization": "Bearer a token that is long enough"}
         assert client.post("/mcp", json=body, headers=foreign).status_code == 403
+
+
+async def test_a_blank_question_has_an_empty_result(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        found = await called(client, "search", question="  ")
+        assert (found["hits"], found["note"]) == ([], "the question is blank")
+        assert (await called(client, "answer", question=""))["sources"] == []
+
+
+async def test_an_index_that_does_not_open_is_an_error_of_each_tool(tmp_path: Path) -> None:
+    arguments = [*COMMAND[1:], str(tmp_path / "nowhere"), "--embedder", "hashing"]
+    async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
+        result = await client.call_tool("search", {"question": QUESTION})
+        assert result.is_error
+        assert "nowhere" in result.content[0].text
+
+
+def test_a_missing_package_is_an_error_through_the_protocol(folder: Path) -> None:
+    missing = "import sys; sys.modules['mcp'] = None; from stratagraph.cli import main; main()"
+    request = '{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}\n'
+    done = subprocess.run(
+        [sys.executable, "-c", missing, "mcp", str(folder)], input=request, capture_output=True, text=True
+    )
+    reply = json.loads(done.stdout.splitlines()[0])
+    assert reply["id"] == 7
+    assert "pip install 'stratagraph[mcp]'" in reply["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"question": QUESTION, "llm": "openai:m@http://127.0.0.1:9/v1"},
+        {"question": QUESTION, "options": {"llm": "openai:m"}},
+        {"question": QUESTION, "where": {"year": {"$in": list(range(2000))}}},
+        {"question": QUESTION, "k": 10**9},
+    ],
+)
+async def test_tools_take_no_other_arguments(folder: Path, arguments: dict[str, Any]) -> None:
+    """An argument that a tool does not have is refused or ignored; it never reaches the index."""
+    async with Client(opened(folder)) as client:
+        result = await client.call_tool("search", arguments)
+        if not result.is_error:
+            assert (
+                result.structured_content
+                == (await client.call_tool("search", {"question": QUESTION})).structured_content
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import webbrowser
 from typing import Any
 
@@ -117,7 +119,12 @@ def mcp(
     output: Output,
 ) -> None:
     """Give INDEX to an agent as tools (Model Context Protocol): search, answer, read, list, explain."""
-    from stratagraph import mcp as tools
+    try:
+        from stratagraph import mcp as tools
+    except sg.errors.MissingExtra as error:
+        if not http:
+            _answer_by_hand(str(error))
+        raise
     from stratagraph import server
 
     spend = budget(max_calls, max_tokens)
@@ -133,6 +140,13 @@ def mcp(
         output.show(addresses, lambda: iter([*lines, "Ctrl-C stops."]))
 
     server.run(tools.http_app(made, settings), host, port, started=started)
+
+
+def _answer_by_hand(message: str) -> None:
+    """Answer an agent's first request with an error, in JSON-RPC, where the protocol's package is missing."""
+    request = json.loads(sys.stdin.readline() or "{}")
+    error = {"code": -32603, "message": message}
+    click.echo(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": error}))
 
 
 for option in reversed(access_options):

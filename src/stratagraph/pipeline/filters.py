@@ -10,48 +10,68 @@ from stratagraph.records import Metadata
 
 Predicate = Callable[[Metadata], bool]
 _MISSING = object()
+_DEEPEST = 20
 
 
 def compile_where(where: Where) -> Predicate:
     """Turn a filter into a predicate on a chunk's metadata.
 
-    A mapping admits a chunk if every key fits: a plain value by equality, a list by membership, or a
-    mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). A value in the metadata that is itself
-    a list fits if any item of it does (for `$ne` and `$nin`: if every item does). A missing key fits
-    only `$ne` and `$nin`; values that cannot be compared do not fit. A callable is taken as it is.
+    A mapping admits a chunk if every key passes. The condition of a key is a value (equality), a list
+    (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). If the metadata holds a
+    list, one passing item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only
+    `$ne` and `$nin`; values that cannot be compared do not pass. `$and` and `$or` take a list of mappings,
+    `$not` takes one. A callable is used as it is.
 
     Raises
     ------
     ValueError
-        If an operator is unknown, or stands where the name of a field should.
+        If an operator is unknown or in the place of a field, a condition is empty, or nesting is deeper than
+        20 levels.
     TypeError
-        If `where` is neither a mapping nor callable, or `$in` or `$nin` have no list.
+        If `where` is neither a mapping nor callable, or an operator has an operand of the wrong kind.
     """
     if callable(where):
         return where
+    return _all_of(where, _DEEPEST)
+
+
+def _all_of(where: Any, depth: int) -> Predicate:
     if not isinstance(where, Mapping):
         raise TypeError(
-            "`where` must be a mapping such as {'year': {'$gte': 1901}}, or a function on metadata, "
-            f"not {type(where).__name__}: {where!r}"
+            "a filter must be a mapping such as {'year': {'$gte': 1901}}, or a function on metadata, not "
+            f"{type(where).__name__}: {where!r}"
         )
-    tests = [(key, test) for key, condition in where.items() for test in _tests(key, condition)]
-    return lambda metadata: all(test(metadata.get(key, _MISSING)) for key, test in tests)
+    if not depth:
+        raise ValueError(f"a filter may be nested {_DEEPEST} levels deep, not deeper")
+    tests = [test for key, condition in where.items() for test in _tests(key, condition, depth - 1)]
+    return lambda metadata: all(test(metadata) for test in tests)
 
 
-def _tests(key: str, condition: Any) -> list[Callable[[Any], bool]]:
+def _tests(key: str, condition: Any, depth: int) -> list[Predicate]:
+    if key == "$not":
+        excluded = _all_of(condition, depth)
+        return [lambda metadata: not excluded(metadata)]
+    if key in ("$and", "$or"):
+        if not _is_list(condition) or not condition:
+            raise TypeError(f"{key} takes a list of filters, not {condition!r}")
+        parts = [_all_of(each, depth) for each in condition]
+        combine = all if key == "$and" else any
+        return [lambda metadata: combine(part(metadata) for part in parts)]
     if isinstance(key, str) and key.startswith("$"):
         raise ValueError(
-            f"unknown operator {key!r} in place of a field; all fields of a filter must fit, and for "
-            "anything else `where` can be a function on metadata"
+            f"unknown operator {key!r} in place of a field; there are $and, $or and $not, and on the values "
+            f"of a field {', '.join(_OPERATORS)}"
         )
-    if isinstance(condition, Mapping):
-        unknown = sorted(set(condition) - set(_OPERATORS), key=str)
-        if unknown:
-            raise ValueError(
-                f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
-            )
-        return [_OPERATORS[name](operand) for name, operand in condition.items()]
-    return [_OPERATORS["$in" if _is_list(condition) else "$eq"](condition)]
+    if not isinstance(condition, Mapping):
+        condition = {"$in" if _is_list(condition) else "$eq": condition}
+    if not condition:
+        raise ValueError(f"the filter on {key!r} has no condition; leave the key out to admit everything")
+    if unknown := sorted(set(condition) - set(_OPERATORS), key=str):
+        raise ValueError(
+            f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
+        )
+    tests = [_OPERATORS[name](operand) for name, operand in condition.items()]
+    return [lambda metadata: all(test(metadata.get(key, _MISSING)) for test in tests)]
 
 
 def _is_list(value: Any) -> bool:

@@ -1,14 +1,15 @@
-"""`stratagraph serve`: an index as one page in a browser, and as an API.
+"""`stratagraph serve`: an index as a web page and a REST API.
 
 settings    who may ask, and how much
-guard       what every request passes: host, origin, token, rate, size; security headers
-library     the index, followed where others write to it
-jobs        changes, one after the other, with progress
-costs       what everything cost
-state       what handlers share
+guard       the middleware: host, origin, token, rate, size; security headers
+connection  time limits of a connection
+library     the open index, reloaded when others write to it
+jobs        changes, one at a time, with progress
+costs       usage since the server started
+state       what request handlers share
 views       schemas of requests and answers
-asking, browsing, changing      the API: questions, contents, documents
-page/       the page: HTML, style and scripts, served as they are
+asking, browsing, changing      routes: questions, contents, documents
+page/       the page: HTML, style and scripts
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from stratagraph.server.state import State
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]
 
 Open = Callable[[Progress], sg.Index]
+CONNECTIONS = 500
+"""Connections and requests at the same time; more are answered with 503."""
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (sg.errors.MethodMissing, 404),
     (sg.errors.Locked, 409),
@@ -60,17 +63,17 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def create_app(path: str | Path, open_index: Open, settings: Settings | None = None) -> FastAPI:
-    """The application, for any ASGI server.
+    """Create the application, for any ASGI server, or mounted in another application.
 
     Parameters
     ----------
     path
-        The index folder, or a URL, whose index can only be read.
+        The index folder, or a URL, whose index is read-only.
     open_index
-        Opens it with the `Progress` that it is given, and with the caller's models:
+        Opens the index with the given `Progress` and your models:
         `lambda progress: sg.open_index(path, llm, progress=progress)`.
     settings
-        Who may ask, and how much; None: the defaults, without a token.
+        Who may ask, and how much. None: the defaults, without a token.
     """
     settings = settings or Settings()
     progress, costs = JobProgress(), Costs()
@@ -99,20 +102,25 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     for part in (asking, browsing, changing):
         app.include_router(part.router, prefix="/api")
     for kind in (HTTPException, RequestValidationError, TooMany, KeyError, ValueError, TypeError):
-        app.add_exception_handler(kind, _told)
-    app.add_exception_handler(sg.errors.StratagraphError, _told)
-    drawing = files("stratagraph.viz") / "assets" / "d3"
-    app.mount("/d3", StaticFiles(directory=str(drawing)))
-    app.mount("/", StaticFiles(directory=str(files(__name__) / "page"), html=True))
-    app.add_middleware(Guard, settings=settings, uploads=changing.UPLOADS)
+        app.add_exception_handler(kind, _error_response)
+    app.add_exception_handler(sg.errors.StratagraphError, _error_response)
+    public = {"/"}
+    for prefix, folder in (
+        ("/d3", files("stratagraph.viz") / "assets" / "d3"),
+        ("", files(__name__) / "page"),
+    ):
+        app.mount(prefix, StaticFiles(directory=str(folder), html=not prefix))
+        public |= {f"{prefix}/{file.name}" for file in folder.iterdir()}
+    body_bytes = {"/api/files/": settings.upload_bytes, "/api/documents": changing.DOCUMENTS_BYTES}
+    app.add_middleware(Guard, settings=settings, public=public, answers=asking.ANSWERS, body_bytes=body_bytes)
     return app
 
 
-async def _told(_: Request, error: Exception) -> JSONResponse:
-    """An error as JSON: its kind and its message."""
+async def _error_response(_: Request, error: Exception) -> JSONResponse:
+    """An error as JSON, with its kind and its message."""
     if isinstance(error, HTTPException):
         body = {"error": getattr(error, "kind", "Refused"), "message": str(error.detail)}
-        return JSONResponse(body, error.status_code)
+        return JSONResponse(body, error.status_code, error.headers)
     if isinstance(error, RequestValidationError):
         faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
         return JSONResponse({"error": "WrongRequest", "message": faults}, 422)
@@ -122,16 +130,34 @@ async def _told(_: Request, error: Exception) -> JSONResponse:
 
 
 def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -> None:
-    """Serve until interrupted (Ctrl-C), then return; `started` is told the address once the server listens.
+    """Serve until interrupted (Ctrl-C), then return.
 
-    Port 0 takes a free one.
+    Parameters
+    ----------
+    app
+        What `create_app` returns, or another ASGI application.
+    host, port
+        The address to listen on; port 0 takes a free one.
+    started
+        Called with the address once the server listens.
     """
     try:
         import uvicorn
     except ImportError as error:
         raise MissingExtra("FastAPI or uvicorn", "server") from error
+    from stratagraph.server.connection import TimedProtocol
 
-    config = uvicorn.Config(app, host, port, log_level="warning", server_header=False, proxy_headers=False)
+    config = uvicorn.Config(
+        app,
+        host,
+        port,
+        http=TimedProtocol,
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+    )
     server = uvicorn.Server(config)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Questions: hits, the graph around them, and answers, in one piece or as a stream of events."""
+"""Routes for questions: hits, the graph around them, and answers, whole or as a stream of events."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import stratagraph as sg
 from stratagraph.server.state import State, state_of
 from stratagraph.server.views import Answered, AnsweredWithHits, Asked, Drawing, Found
 
+ANSWERS = ("/api/ask", "/api/answer")
+"""Paths that may call a model to write an answer."""
 DRAWN = 12
 """Hits in the graph."""
 router = APIRouter(tags=["questions"])
@@ -25,7 +27,7 @@ Server = Annotated[State, Depends(state_of)]
 
 @router.post("/search")
 async def search(asked: Asked, server: Server) -> Found:
-    """Search: hits, best first, each with why it is there."""
+    """Search. Returns hits, best first, each with the reason it was found."""
     index = await server.library.current()
     return Found.of(await _retrieved(index, asked, server), index.generation)
 
@@ -41,7 +43,7 @@ async def graph(asked: Asked, server: Server) -> Drawing:
 async def answer(asked: Asked, server: Server) -> AnsweredWithHits:
     """Answer a question, with citations."""
     index = await server.library.current()
-    answered = await index.aanswer(asked.question, **asked.search())
+    answered = await index.aanswer(asked.question, **asked.arguments(index))
     server.costs.add("answer", answered.usage, answered.cost)
     return AnsweredWithHits(
         answer=Answered.of(answered), found=Found.of(answered.retrieval, index.generation)
@@ -57,7 +59,7 @@ async def ask(asked: Asked, server: Server) -> StreamingResponse:
     """Answer a question as server-sent events.
 
     `hits` (as `/api/search`), `piece` (text of the answer), `answer` (as `answer` of `/api/answer`), `graph`
-    (as `/api/graph`); or `error` where no model could answer: hits and graph come all the same.
+    (as `/api/graph`); or `error` if no model could answer: hits and graph are sent in that case too.
     """
     index = await server.library.current()
     found = await _retrieved(index, asked, server, for_answer=True)
@@ -87,7 +89,7 @@ def _event(name: str, value: BaseModel | dict[str, Any]) -> str:
 async def _retrieved(
     index: sg.Index, asked: Asked, server: State, *, for_answer: bool = False
 ) -> sg.Retrieval:
-    arguments = asked.search()
+    arguments = asked.arguments(index)
     if for_answer:
         arguments.setdefault("k", index.answer_k(asked.method))
     found = await index.aretrieve(asked.question, **arguments)
@@ -96,7 +98,7 @@ async def _retrieved(
 
 
 def _drawn(found: sg.Retrieval) -> Drawing:
-    """The graph of the best hits: with more of them nobody sees what joins what."""
+    """The graph of the best hits; with more, connections cannot be seen."""
     best = replace(found, hits=found.hits[:DRAWN], trace=found.trace[:DRAWN])
     picture = best.show()
     return Drawing(notes=list(picture.notes), **picture.data)

@@ -1,4 +1,4 @@
-"""Documents in and out: each change is a job that one can watch."""
+"""Routes for changes: each adds or deletes documents in a job, whose progress can be watched."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from stratagraph.server.jobs import Job
 from stratagraph.server.state import State, state_of
 from stratagraph.server.views import GivenDocument
 
-UPLOADS = ("/api/documents", "/api/files/")
-"""Paths whose bodies may be as large as documents are."""
+DOCUMENTS_BYTES = 4 * 2**20
+"""Largest body of documents as JSON, which holds the server while it is parsed; larger texts go as files."""
 router = APIRouter(tags=["changes"])
 Server = Annotated[State, Depends(state_of)]
 
 
 class JobView(BaseModel):
-    """A change; `state` is `waiting`, `running`, `done` or `failed`."""
+    """A change. `state` is `waiting`, `running`, `done` or `failed`."""
 
     id: int
     kind: str
@@ -53,7 +53,7 @@ class Removal(BaseModel):
 
 
 async def may_change(server: Server) -> State:
-    """The server, if documents may be changed through it now."""
+    """The server, if it accepts changes now."""
     if server.settings.read_only:
         raise HTTPException(403, "this server was started with --read-only")
     server.jobs.check_room()
@@ -65,7 +65,7 @@ Writable = Annotated[State, Depends(may_change)]
 
 @router.post("/documents", status_code=202)
 async def add(documents: Annotated[list[GivenDocument], Body(min_length=1)], server: Writable) -> JobView:
-    """Add documents; one whose id is there already is replaced."""
+    """Add documents. A document whose id exists is replaced."""
     given = [sg.Document(each.id, each.text, each.metadata) for each in documents]
     index = await server.library.current()
     title = given[0].id if len(given) == 1 else f"{len(given)} documents"
@@ -74,7 +74,7 @@ async def add(documents: Annotated[list[GivenDocument], Body(min_length=1)], ser
 
 @router.put("/files/{name:path}", status_code=202)
 async def add_file(name: str, request: Request, server: Writable) -> JobView:
-    """Add a file: the body is its bytes, the path its name, which becomes the document's id."""
+    """Add a file. The body holds its bytes; the path is its name, which becomes the document id."""
     kept = _plain_name(name)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="stratagraph-upload-"))
     target = folder / f"upload{PurePosixPath(kept).suffix[:16].lower()}"
@@ -98,7 +98,7 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
 
 @router.post("/documents/delete", status_code=202)
 async def delete(removal: Removal, server: Writable) -> JobView:
-    """Remove documents, and all that came from them alone."""
+    """Delete documents and everything made only from them."""
     index = await server.library.current()
     title = removal.ids[0] if len(removal.ids) == 1 else f"{len(removal.ids)} documents"
     return JobView.of(server.jobs.start("delete", title, lambda job: index.delete(removal.ids)))
@@ -106,18 +106,18 @@ async def delete(removal: Removal, server: Writable) -> JobView:
 
 @router.get("/jobs")
 async def jobs(server: Server) -> list[JobView]:
-    """The changes of this server, the latest first."""
+    """The changes of this server, newest first."""
     return [JobView.of(job) for job in server.jobs.all()]
 
 
 @router.get("/jobs/{number}")
 async def job(number: int, server: Server) -> JobView:
-    """A change: how far it is, and what came of it."""
+    """A change: its progress and its result."""
     return JobView.of(server.jobs.get(number))
 
 
 def _plain_name(name: str) -> str:
-    """A file's name as an id: a relative path with forward slashes, without what leads upwards."""
+    """A file name as a document id: a relative path with forward slashes and without `..`."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     kept = "/".join(parts).replace("\0", "")
     if not kept or len(kept) > 1000:

@@ -1,13 +1,14 @@
-"""What every request passes: host, origin, token, rate and size; and the headers of every answer."""
+"""The middleware that every request passes: host, origin, token, rate, size and time limits, headers."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -28,56 +29,86 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-API = "/api/"
-ANSWERS = frozenset({"/api/ask", "/api/answer"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_BURST = 3.0  # seconds' worth of requests that may come at once
-_WRONG_TOKENS = 10.0  # a minute
-_CLIENTS = 4096  # whose rates are remembered
+_BURST_SECONDS = 3.0
+_WRONG_TOKENS_A_MINUTE = 10.0
+_CLIENTS = 4096
 
 
 class Rate:
-    """Token buckets, one per client: `rate` a second on average, `burst` at once."""
+    """Token buckets, one per client: `rate` requests a second on average, `burst` at once."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
         self._burst = max(1.0, burst)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, client: str, *, take: bool = True) -> float:
-        """Seconds that a client has to wait; 0: it may go on, and it is counted if `take`."""
+    def wait(self, client: str) -> float:
+        """Count a request. Returns the seconds that the client must wait, 0 if the request may proceed."""
         now = time.monotonic()
         left, seen = self._buckets.pop(client, (self._burst, now))
         left = min(self._burst, left + (now - seen) * self._rate)
         missing = max(0.0, 1.0 - left)
-        self._buckets[client] = (left - 1.0 if take and not missing else left, now)
+        self._buckets[client] = (left if missing else left - 1.0, now)
         while len(self._buckets) > _CLIENTS:
             self._buckets.popitem(last=False)
         return missing / self._rate
 
 
 class Refused(HTTPException):
-    """A request that is not answered; raised here, and by `receive` inside the application."""
+    """A request that the guard refuses, with a machine-readable kind."""
 
     def __init__(self, status: int, kind: str, message: str, wait: float = 0.0) -> None:
-        super().__init__(status, message)
-        self.kind, self.wait = kind, wait
+        headers = {"retry-after": str(max(1, round(wait)))} if wait else {}
+        if status == 401:
+            headers["www-authenticate"] = "Bearer"
+        if status in (408, 413):
+            headers["connection"] = "close"
+        super().__init__(status, message, headers)
+        self.kind = kind
 
 
 class Guard:
-    """Middleware around an application; what it refuses never reaches it."""
+    """Middleware around an application. A refused request never reaches the application.
 
-    def __init__(self, app: ASGIApp, settings: Settings, uploads: Iterable[str] = (), api: str = API) -> None:
+    Parameters
+    ----------
+    app
+        The application.
+    settings
+        Who may ask, and how much.
+    public
+        Paths that `GET` may read without a token. Every other path needs the token, so that a path which
+        is not understood is refused.
+    answers
+        Paths that count against `Settings.answers`.
+    body_bytes
+        Largest body by path prefix; `BODY_BYTES` for other paths.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        *,
+        public: Collection[str] = (),
+        answers: Collection[str] = (),
+        body_bytes: dict[str, int] | None = None,
+    ) -> None:
         self._app = app
         self._settings = settings
-        self._uploads = tuple(uploads)
-        self._api = api
-        self._rate = Rate(settings.rate, _BURST * settings.rate)
+        self._public = frozenset(public)
+        self._answer_paths = frozenset(answers)
+        self._body_bytes = body_bytes or {}
+        self._rate = Rate(settings.rate, _BURST_SECONDS * settings.rate)
         self._answers = Rate(settings.answers / 60, settings.answers / 2)
-        self._wrong = Rate(_WRONG_TOKENS / 60, _WRONG_TOKENS)
+        self._wrong_tokens = Rate(_WRONG_TOKENS_A_MINUTE / 60, _WRONG_TOKENS_A_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer it here."""
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -85,7 +116,7 @@ class Guard:
         origin = headers.get("origin")
         allowed_origin = origin if origin in self._settings.origins else None
 
-        async def dressed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -96,49 +127,54 @@ class Guard:
                     answer.add_vary_header("Origin")
             await send(message)
 
+        path = _path_within(scope)
+        limit = next((size for start, size in self._body_bytes.items() if path.startswith(start)), BODY_BYTES)
         try:
-            self._check(scope, headers, origin, allowed_origin)
-            limit = self._limit(scope)
+            self._check(scope, path, headers, origin, allowed_origin)
             length = headers.get("content-length", "0")
             if length.isdigit() and int(length) > limit:
                 raise _too_large(limit)
         except Refused as refused:
-            await _refuse(dressed, refused)
+            await _refuse(send_with_headers, refused)
             return
         if scope["method"] == "OPTIONS" and allowed_origin is not None:
-            await _preflight(dressed)
+            await _preflight(send_with_headers)
             return
-        await self._pass(scope, receive, dressed, limit)
+        await self._app(scope, self._limited(receive, limit), send_with_headers)
 
-    def _check(self, scope: Scope, headers: Headers, origin: str | None, allowed: str | None) -> None:
+    def _check(
+        self, scope: Scope, path: str, headers: Headers, origin: str | None, allowed_origin: str | None
+    ) -> None:
         host = headers.get("host", "")
-        if not self._is_ours(host):
+        if not self._is_own_name(host):
             raise Refused(421, "WrongHost", f"this server is not {host!r}; name it with --allow-host")
-        changes = allowed is None and scope["method"] not in _SAFE
-        if changes and origin is not None and origin.partition("://")[2] != host:
+        method = scope["method"]
+        is_foreign = origin is not None and allowed_origin is None and origin.partition("://")[2] != host
+        if is_foreign and method not in _SAFE:
             raise Refused(403, "WrongOrigin", "pages of other sites may not change anything here")
         client = scope["client"][0] if scope.get("client") else "unknown"
         if wait := self._rate.wait(client):
             raise Refused(429, "TooManyRequests", "too many requests; wait a moment", wait)
-        if not scope["path"].startswith(self._api) or scope["method"] == "OPTIONS":
+        if method == "OPTIONS" or (method in _SAFE and path in self._public):
             return
         self._check_token(headers, client)
-        if scope["path"] in ANSWERS and (wait := self._answers.wait(client)):
-            raise Refused(429, "TooManyRequests", f"more than {self._settings.answers:g} answers", wait)
+        if path in self._answer_paths and (wait := self._answers.wait(client)):
+            limit = f"more than {self._settings.answers:g} answers a minute; see --answers"
+            raise Refused(429, "TooManyRequests", limit, wait)
 
     def _check_token(self, headers: Headers, client: str) -> None:
+        """Raise `Refused` without the right token. Wrong tokens never lock out the right one."""
         if self._settings.token is None:
             return
-        if wait := self._wrong.wait(client, take=False):
-            raise Refused(429, "TooManyRequests", "too many wrong tokens; wait a minute", wait)
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        right = hmac.compare_digest(given.strip().encode(), self._settings.token.encode())
-        if scheme.lower() != "bearer" or not right:
-            if given:
-                self._wrong.wait(client)
-            raise Refused(401, "Unauthorized", "give the token: Authorization: Bearer ...")
+        is_right = hmac.compare_digest(given.strip().encode(), self._settings.token.encode())
+        if scheme.lower() == "bearer" and is_right:
+            return
+        if given and (wait := self._wrong_tokens.wait(client)):
+            raise Refused(429, "TooManyRequests", "too many wrong tokens; wait a minute", wait)
+        raise Refused(401, "Unauthorized", "send the token: Authorization: Bearer ...")
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_own_name(self, host: str) -> bool:
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
         name = name.strip("[]").rstrip(".").lower()
         if name == "localhost" or name in self._settings.hosts:
@@ -149,38 +185,52 @@ class Guard:
             return False
         return True
 
-    def _limit(self, scope: Scope) -> int:
-        is_upload = any(scope["path"].startswith(path) for path in self._uploads)
-        return self._settings.upload_bytes if is_upload else BODY_BYTES
+    def _limited(self, receive: Receive, limit: int) -> Receive:
+        """`receive` with a bound on the bytes of a body and on the time until it is complete."""
+        received = 0
+        is_complete = False
+        deadline = time.monotonic() + self._settings.body_seconds
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > limit:
+        async def limited() -> Message:
+            nonlocal received, is_complete
+            if is_complete:  # what follows a body is the client's leaving, for which a stream waits
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                seconds = f"a body must arrive within {self._settings.body_seconds:g} seconds"
+                raise Refused(408, "TooSlow", seconds) from None
+            received += len(message.get("body", b""))
+            is_complete = not message.get("more_body", False)
+            if received > limit:
                 raise _too_large(limit)
             return message
 
-        await self._app(scope, counted, send)
+        return limited
+
+
+def _path_within(scope: Scope) -> str:
+    """The path as the application's routes see it: without the prefix that it is mounted at."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    if root and (path == root or path.startswith(f"{root}/")):
+        return path[len(root) :] or "/"
+    return path
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(413, "TooLarge", f"a body may have {limit:,} bytes here; see --max-upload")
+    return Refused(413, "TooLarge", f"a body may have at most {limit:,} bytes here; see --max-upload")
 
 
 async def _refuse(send: Send, refused: Refused) -> None:
     body = json.dumps({"error": refused.kind, "message": refused.detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refused.wait:
-        headers.append((b"retry-after", str(max(1, round(refused.wait))).encode()))
-    if refused.status_code == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if refused.status_code == 413:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": refused.status_code, "headers": headers})
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **(refused.headers or {}),
+    }
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refused.status_code, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -6,7 +6,9 @@ import ipaddress
 import secrets
 from dataclasses import dataclass
 
-LOOPBACK = "127.0.0.1"
+BODY_BYTES = 2**20
+"""Largest body of a request that brings no documents."""
+SHORTEST_TOKEN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,21 +18,23 @@ class Settings:
     Parameters
     ----------
     token
-        What every request must bring (`Authorization: Bearer ...`); None: nothing, which only an address
-        of this machine's own may do (`checked_token`).
+        The token that every request must bring (`Authorization: Bearer ...`). None: no token is needed,
+        which is safe only on an address of this machine (`checked_token`).
     hosts
-        Names under which the server may be asked, beside `localhost` and addresses in numbers. A page
-        whose name was made to point here (DNS rebinding) asks under its own name, and is refused.
+        Host names that requests may use, besides `localhost` and IP addresses. A request under any other
+        name is refused, which prevents DNS rebinding.
     origins
         Other sites whose pages may use the API (CORS), such as `https://notes.example.org`.
     read_only
-        Whether documents can only be read.
+        Whether documents can be read and not changed.
     upload_bytes
-        Largest body of a request that brings documents; others may have `BODY_BYTES`.
+        Largest body of a request that uploads a file.
     rate
         Requests a second of one client, averaged over some seconds.
     answers
         Answers a minute of one client.
+    body_seconds
+        Time within which a body must arrive.
     """
 
     token: str | None = None
@@ -40,21 +44,18 @@ class Settings:
     upload_bytes: int = 64 * 2**20
     rate: float = 100.0
     answers: float = 60.0
+    body_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        for name in ("upload_bytes", "rate", "answers"):
+        for name in ("upload_bytes", "rate", "answers", "body_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise ValueError(f"a token must have at least {SHORTEST_TOKEN} characters, not {len(self.token)}")
 
 
-BODY_BYTES = 2**20
-SHORTEST_TOKEN = 12
-
-
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
+    """Whether an address to listen on can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -64,7 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_token(host: str, token: str | None) -> str | None:
-    """The token to ask for when listening on an address; one is made where it is needed and not given."""
+    """The given token, or a generated one if the address can be reached from other machines."""
     if token is None and not is_loopback(host):
         return secrets.token_urlsafe(24)
     return token

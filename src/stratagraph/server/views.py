@@ -1,41 +1,81 @@
-"""What requests and answers look like: the schemas of the API."""
+"""Schemas of the API: what requests and answers look like."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import stratagraph as sg
 
-NAMED = 8  # ids of sources and documents that a hit names
+NAMED = 8
+"""Ids of sources and documents that a hit lists."""
+
+
+_Number = Annotated[int, Field(ge=-1000, le=1000)] | Annotated[float, Field(ge=-1000, le=1000)]
+_Value = bool | _Number | Annotated[str, Field(max_length=100)] | None
+Option = (
+    _Value
+    | Annotated[list[_Value], Field(max_length=50)]
+    | Annotated[dict[str, _Value], Field(max_length=50)]
+)
+"""The value of a search option. Numbers are bounded, since some options are numbers of steps."""
+_FILTER_VALUES = 1000
+
+
+def _checked_filter(where: dict[str, Any]) -> dict[str, Any]:
+    """A filter whose number of values bounds what it costs to apply."""
+    values, waiting = 0, [where]
+    while waiting:
+        value: Any = waiting.pop()
+        values += 1
+        if values > _FILTER_VALUES:
+            raise ValueError(f"a filter may have at most {_FILTER_VALUES} values")
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return where
+
+
+Where = Annotated[dict[str, Any], AfterValidator(_checked_filter)]
 
 
 class Asked(BaseModel):
-    """A question, and how to search; what is not given is what the index does by default."""
+    """A question and how to search. Fields that are left out take the index's defaults."""
 
     model_config = ConfigDict(extra="forbid")
 
     question: str = Field(min_length=1, max_length=20_000)
     k: int | None = Field(None, ge=1, le=200, description="Number of hits.")
     view: Literal["nodes", "chunks"] | None = None
-    method: str | None = None
-    where: dict[str, Any] | None = Field(None, description="A filter on metadata.")
+    method: str | None = Field(None, max_length=100)
+    where: Where | None = Field(None, description="A filter on metadata.")
     rank: Literal["walk", "bm25", "dense", "hybrid"] = "walk"
-    options: dict[str, Any] = Field({}, description="Search options of the method.")
+    options: dict[str, Option] = Field({}, description="Search options of the method; see /api/options.")
 
-    def search(self) -> dict[str, Any]:
-        """Arguments for `retrieve`."""
+    def arguments(self, index: sg.Index) -> dict[str, Any]:
+        """Arguments for `retrieve`. `options` holds options of the method only, never other arguments.
+
+        Raises
+        ------
+        ValueError
+            If an option is not one of the method's.
+        """
+        method = self.method or index.methods[0]
+        names = {option.name for option in sg.search_options(method)}
+        if unknown := sorted(self.options.keys() - names):
+            raise ValueError(
+                f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names))}"
+            )
         given = {"k": self.k, "view": self.view, "method": self.method, "where": self.where}
-        return {key: value for key, value in given.items() if value is not None} | {
-            "rank": self.rank,
-            **self.options,
-        }
+        arguments = {name: value for name, value in given.items() if value is not None}
+        return {**arguments, "rank": self.rank, **self.options}
 
 
 class GivenDocument(BaseModel):
-    """A document to add, or to put in the place of the one with its id."""
+    """A document to add; it replaces a document with the same id."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +85,7 @@ class GivenDocument(BaseModel):
 
 
 class HitView(BaseModel):
-    """A hit; `why` tells in words why it is there, `trace` in the method's own terms."""
+    """A hit. `why` explains in words why it was found, `trace` in the method's own terms."""
 
     number: int
     id: str
@@ -86,7 +126,7 @@ class HitView(BaseModel):
 
 
 class Found(BaseModel):
-    """What a search found; `seconds` is the search's own time, `cost` is null where a price is not known."""
+    """The hits of a search. `seconds` is the search's own time; `cost` is null if a price is unknown."""
 
     question: str
     method: str
@@ -145,7 +185,7 @@ class AnsweredWithHits(BaseModel):
 
 
 class Drawing(BaseModel):
-    """The graph around a question: what was found, what joins it, and the paths."""
+    """The graph around a question: hits, what connects them, and paths."""
 
     notes: list[str]
     nodes: list[dict[str, Any]]
@@ -153,7 +193,7 @@ class Drawing(BaseModel):
 
 
 class Passage(BaseModel):
-    """A passage in its document; what it repeats of its neighbour is cut off."""
+    """A passage in its document, without the text that it shares with its neighbour."""
 
     id: str
     text: str
@@ -162,7 +202,7 @@ class Passage(BaseModel):
 
 
 class Reading(BaseModel):
-    """Part of a document, around a passage or from an offset (in passages)."""
+    """Part of a document: passages from an offset."""
 
     document: str
     metadata: dict[str, Any]
@@ -172,7 +212,7 @@ class Reading(BaseModel):
 
 
 def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
-    """Why a hit is there, in sentences; of what the method tells, what a reader can use."""
+    """Why a hit was found, in phrases for a reader."""
     if trace.get("part"):
         yield f"{trace['part']} knowledge"
     for path in _paths(trace):

@@ -1,0 +1,48 @@
+"""Time limits of a connection: uvicorn waits without end for the head of a request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 20.0
+"""Time for the head of a request to arrive, from the opening of the connection or the first byte."""
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes a connection whose request head does not arrive in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start to wait for the first head."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop waiting once a request is under way, wait again if only part of a head arrived."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._unwatch()
+        elif self._head_timer is None:
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Between two requests uvicorn's own keep-alive limit holds."""
+        self._unwatch()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _unwatch(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
