@@ -26,7 +26,7 @@ search codes need the vectors besides.
 Peers that search codes rank three times as many results again by their vectors. C-HNSW is measured with each
 set of instructions that is named, as on a processor that has no others: with the widest that there is, and
 with AVX2, if none is. Peers choose theirs themselves, hnswlib when it is compiled; what its module tells of
-that is printed. C-HNSW's bounds from sketches, a word of bits each, are counted apart from evaluations.
+that is printed.
 Growth, a million leaves and memory are in chnsw_scale.py.
 """
 
@@ -260,7 +260,7 @@ def compare(
 
 def built(layers: list[np.ndarray], children: list[np.ndarray], kind: str, mode: str = "fast") -> CHNSW:
     start = time.process_time()
-    index = CHNSW.build(layers, children, codes=kind, mode=mode, ef_construction=100, regroup=mode == "fast")  # type: ignore[arg-type]
+    index = CHNSW.build(layers, children, codes=kind, mode=mode, ef_construction=100)  # type: ignore[arg-type]
     print(f"build C-HNSW, {kind}, {mode}: {time.process_time() - start:.1f} CPU-seconds", end="", flush=True)
     return index
 

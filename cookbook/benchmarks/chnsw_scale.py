@@ -42,7 +42,7 @@ def measured(real: np.ndarray, leaves: int, threads: int) -> float:
     """Build, search, print; the time at recall .98."""
     (layers, links), queries = made(real, leaves)
     start, wall = time.process_time(), time.perf_counter()
-    index = CHNSW.build(layers, links, threads=threads, regroup=True)
+    index = CHNSW.build(layers, links, threads=threads)
     spent, wall = time.process_time() - start, time.perf_counter() - wall
     truth = exact(queries, layers)
     rival = Ours(index)

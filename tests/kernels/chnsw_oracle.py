@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 
 
-def exact(
-    vectors: np.ndarray, query: np.ndarray, k: int, metric: str, alive: np.ndarray | None = None
-) -> Any:
+def exact(vectors: np.ndarray, query: np.ndarray, k: int, alive: np.ndarray | None = None) -> Any:
     """The best k living rows with their scores, by float64 arithmetic."""
     v, q = vectors.astype(np.float64), query.astype(np.float64)
-    if metric == "cosine":
-        lengths = np.linalg.norm(v, axis=1, keepdims=True)
-        v, q = v / np.where(lengths > 0, lengths, 1), q / max(np.linalg.norm(q), 1e-300)
-    scores = -((v - q) ** 2).sum(axis=1) if metric == "l2" else v @ q
+    scores = v @ q
     rows = np.arange(len(v)) if alive is None else np.flatnonzero(alive)
     order = rows[np.argsort(-scores[rows], kind="stable")][:k]
     return order, scores[order]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kernels.chnsw_oracle import Oracle, exact, reachable
 
 from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels import CHNSW, _chnsw_links
+from stratagraph.kernels import CHNSW, _chnsw_links, _native
 from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.knn import knn_graph
 
@@ -44,13 +42,12 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: int, **how: Any) -> None:
-    metric = index.options.metric
     ef = max(max(map(len, layers)), k, 1)
     for layer, (rows, scores) in zip(layers, index.search_all(query, k, ef=ef), strict=True):
-        _, want = exact(layer, query, k, metric)
+        _, want = exact(layer, query, k)
         assert len(set(rows.tolist())) == len(rows) == len(want)
         np.testing.assert_allclose(scores, want, atol=how.get("atol", 1e-4))
-        got = exact(layer[rows], query, len(rows), metric)[1]
+        got = exact(layer[rows], query, len(rows))[1]
         np.testing.assert_allclose(scores, got, atol=how.get("atol", 1e-4))
 
 
@@ -58,8 +55,7 @@ def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: in
 @given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4),
     dimension=st.integers(1, 70),
-    metric=st.sampled_from(["ip", "cosine", "l2"]),
-    codes=st.sampled_from(["int8", "float16", "float32"]),
+    codes=st.sampled_from(["int8", "float32"]),
     links=st.integers(2, 6),
     duplicates=st.booleans(),
     tree=st.booleans(),
@@ -69,7 +65,6 @@ def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: in
 def test_with_the_whole_layer_as_pool_results_are_exact(
     sizes: list[int],
     dimension: int,
-    metric: Any,
     codes: Any,
     links: int,
     duplicates: bool,
@@ -86,11 +81,9 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
     index = CHNSW.build(
         layers,
         children if tree else None,
-        metric=metric,
         codes=codes,
         links=links,
         scan_limit=0,
-        regroup=True,
         backend=kind,
     )
     query = np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
@@ -111,25 +104,13 @@ def test_every_node_is_reachable_also_after_changes(
     layers, children = hierarchy(sizes, 8, seed, spread=0.01)
     index = CHNSW.build(layers, children, links=links, scan_limit=0, mode="paper" if paper else "fast")
     rng = np.random.default_rng(seed)
-    index.add(
-        0, unit(rng.normal(size=(20, 8))), parents=rng.integers(-1, sizes[1], 20) if len(sizes) > 1 else None
-    )
+    more = [np.concatenate([layers[0], unit(rng.normal(size=(20, 8)))]), *layers[1:]]
+    index, _ = index.revised(more, children)
     index.delete(0, rng.choice(sizes[0] + 20, size=rng.integers(0, sizes[0] + 20), replace=False))
     arrays = index.arrays()
     for level in range(len(sizes)):
         layer = {name.split(".")[1]: a for name, a in arrays.items() if name.startswith(f"layer{level}.")}
         assert reachable(layer) == set(np.flatnonzero(layer["alive"]).tolist())
-
-
-def of_first_format(index: CHNSW) -> CHNSW:
-    """The same index as that format had it, without sketches."""
-    plain = {
-        name: a for name, a in index.arrays().items() if not name.endswith(("sketches", "centre", "origin"))
-    }
-    told = json.loads(bytes(plain["options"]))
-    assert told.pop("pool") is None
-    old = json.dumps(told | {"format": 1}).encode()
-    return CHNSW.from_arrays({**plain, "options": np.frombuffer(old, np.uint8)})
 
 
 @native
@@ -142,10 +123,8 @@ def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
         codes="float32",
         links=6,
         scan_limit=100,
-        regroup=True,
         backend="native",
     )
-    index = of_first_format(index)  # the oracle knows no sketches
     oracle = Oracle(index.arrays())
     before = index.stats()
     queries = unit(np.random.default_rng(2).normal(size=(20, 24)))
@@ -158,29 +137,14 @@ def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
     assert index.stats().queries - before.queries == 20
 
 
-@pytest.mark.parametrize("codes", ["int8", "float16", "float32"])
-@pytest.mark.parametrize("metric", ["ip", "l2"])
-def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any, metric: Any) -> None:
+@pytest.mark.parametrize("codes", ["int8", "float32"])
+def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
     layers, children = hierarchy([6000, 400, 30], 48, seed=3)
-    index = CHNSW.build(
-        layers, children, codes=codes, metric=metric, scan_limit=200, backend=backend, threads=2
-    )
+    index = CHNSW.build(layers, children, codes=codes, scan_limit=200, backend=backend, threads=2)
     queries = unit(layers[0][::60] + 0.05 * np.random.default_rng(1).normal(size=(100, 48)))
     for layer, (rows, _) in zip(layers, index.search_many(queries, 10), strict=True):
-        found = [
-            np.isin(exact(layer, q, 10, metric)[0], r).mean() for q, r in zip(queries, rows, strict=True)
-        ]
+        found = [np.isin(exact(layer, q, 10)[0], r).mean() for q, r in zip(queries, rows, strict=True)]
         assert np.mean(found) >= 0.95
-
-
-def test_islands_are_found_from_anywhere(backend: Any) -> None:
-    rng = np.random.default_rng(0)
-    centres = 100 * np.eye(12, dtype=np.float32)
-    vectors = (np.repeat(centres, 60, axis=0) + rng.normal(size=(720, 12))).astype(np.float32)
-    index = CHNSW.build([vectors], metric="l2", links=4, scan_limit=0, backend=backend)
-    for island in range(12):
-        rows, _ = index.search_all(centres[island], 5, ef=32)[0]
-        assert set((rows // 60).tolist()) == {island}
 
 
 def test_children_lead_where_links_do_not(backend: Any) -> None:
@@ -189,7 +153,7 @@ def test_children_lead_where_links_do_not(backend: Any) -> None:
         CHNSW.build(layers, c, links=4, scan_limit=300, backend=backend) for c in (children, None)
     )
     queries = unit(layers[0][:100] + 0.02)
-    truth = [exact(layers[0], q, 5, "ip")[0] for q in queries]
+    truth = [exact(layers[0], q, 5)[0] for q in queries]
 
     def recall(index: CHNSW) -> float:
         rows = index.search_many(queries, 5, ef=10)[0][0]
@@ -208,33 +172,11 @@ def test_wrong_communities_do_not_hide_nodes(backend: Any) -> None:
     assert np.mean(rows[:, 0] == np.arange(100)) > 0.95
 
 
-def test_adding_then_deleting_restores_results(backend: Any) -> None:
-    layers, children = hierarchy([900, 60, 5], 16, seed=7)
-    index = CHNSW.build(layers, children, links=5, scan_limit=20, regroup=True, backend=backend)
-    queries = unit(np.random.default_rng(8).normal(size=(10, 16)))
-    before = index.search_many(queries, 8, ef=2000)
-    rows = index.add(0, queries, parents=np.zeros(10, int))
-    upper = index.add(1, queries[:3], parents=np.array([1, -1, 2]), children=np.array([[0, 3], [1, 4]]))
-    assert rows.tolist() == list(range(900, 910))
-    assert index.sizes == [910, 63, 5]
-    assert [r[0] for r, _ in (index.search_all(q, 1)[0] for q in queries)] == rows.tolist()
-    assert index.search_all(queries[1], 1)[1][0].tolist() == [upper[1]]
-    index.delete(0, rows)
-    index.delete(1, upper)
-    assert index.sizes == [900, 60, 5]
-    for (rows_before, scores_before), (rows_after, scores_after) in zip(
-        before, index.search_many(queries, 8, ef=2000), strict=True
-    ):
-        np.testing.assert_array_equal(rows_before, rows_after)
-        np.testing.assert_allclose(scores_before, scores_after, atol=1e-6)
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     before=st.lists(st.integers(0, 80), min_size=2, max_size=3),
     keep=st.floats(0, 1),
-    codes=st.sampled_from(["int8", "float16", "float32"]),
-    metric=st.sampled_from(["ip", "cosine", "l2"]),
+    codes=st.sampled_from(["int8", "float32"]),
     keep_vectors=st.booleans(),
     tree=st.booleans(),
     seed=st.integers(0, 10**6),
@@ -243,8 +185,7 @@ def test_adding_then_deleting_restores_results(backend: Any) -> None:
 @example(  # its last layer loses all nodes
     before=[0, 0, 11],
     keep=0.0,
-    codes="float16",
-    metric="ip",
+    codes="int8",
     keep_vectors=False,
     tree=False,
     seed=296355,
@@ -254,15 +195,14 @@ def test_brought_up_to_date_it_holds_the_new_layers(
     before: list[int],
     keep: float,
     codes: Any,
-    metric: Any,
     keep_vectors: bool,
     tree: bool,
     seed: int,
     kind: Any,
 ) -> None:
     layers, children = hierarchy(before, 12, seed)
-    how: dict[str, Any] = {"codes": codes, "metric": metric, "keep_vectors": keep_vectors, "links": 4}
-    index = CHNSW.build(layers, children if tree else None, scan_limit=10, regroup=True, backend=kind, **how)
+    how: dict[str, Any] = {"codes": codes, "keep_vectors": keep_vectors, "links": 4}
+    index = CHNSW.build(layers, children if tree else None, scan_limit=10, backend=kind, **how)
     arrays = {name: np.array(array) for name, array in index.arrays().items()}
     rng = np.random.default_rng(seed)
     after, links = hierarchy([int(rng.integers(0, 80)) for _ in before], 12, seed + 1)
@@ -292,10 +232,9 @@ def test_brought_up_to_date_it_holds_the_new_layers(
             assert reachable(own) == set(range(len(layer)))
         for row in range(0, len(layer), 9):
             rows, _ = found.search_all(layer[row], 1, ef=200)[level]
-            if metric != "ip":
-                assert exact(layer[rows], layer[row], 1, metric)[1] == pytest.approx(
-                    exact(layer, layer[row], 1, metric)[1], abs=0.02
-                )
+            assert exact(layer[rows], layer[row], 1)[1] == pytest.approx(
+                exact(layer, layer[row], 1)[1], abs=0.02
+            )
 
 
 class _Unread(np.ndarray[Any, Any]):
@@ -344,14 +283,11 @@ def test_what_numpy_changed_is_linked_when_opened() -> None:
     after = [unit(np.random.default_rng(0).normal(size=(400, 12))), layers[1]]
     after[0][:300] = layers[0][100:]
     revised, changed = CHNSW.from_arrays(arrays, backend="numpy").revised(after, children)
-    added = CHNSW.from_arrays(arrays, backend="numpy")
-    added.add(0, after[0][300:])
     assert changed == [200, 0]
-    for index in (revised, added):
-        opened = CHNSW.from_arrays(index.arrays(), backend="native")
-        own = {n.split(".")[1]: a for n, a in opened.arrays().items() if n.startswith("layer0.")}
-        assert reachable(own) == set(np.flatnonzero(own["alive"]).tolist())
-        assert opened.search_all(after[0][350], 1)[0][1] > 0.99
+    opened = CHNSW.from_arrays(revised.arrays(), backend="native")
+    own = {n.split(".")[1]: a for n, a in opened.arrays().items() if n.startswith("layer0.")}
+    assert reachable(own) == set(np.flatnonzero(own["alive"]).tolist())
+    assert opened.search_all(after[0][350], 1)[0][1] > 0.99
 
 
 @native
@@ -359,13 +295,13 @@ def test_what_numpy_changed_is_linked_when_opened() -> None:
 def test_with_half_replaced_recall_is_that_of_a_fresh_build(keep_vectors: bool) -> None:
     layers, children = hierarchy([6000, 300], 32, seed=21)
     other, _ = hierarchy([6000, 300], 32, seed=21, spread=0.501)
-    rng, parents = np.random.default_rng(3), children[0][:, 0]
+    rng = np.random.default_rng(3)
     index = CHNSW.build(layers, children, scan_limit=100, threads=2, keep_vectors=keep_vectors)
     replaced = rng.permutation(6000)[:3000]
     half = layers[0].copy()
     half[replaced] = other[0][replaced]
     queries = unit(half[::30] + 0.05 * rng.normal(size=(200, 32)))
-    truth = [exact(half, query, 10, "ip")[0] for query in queries]
+    truth = [exact(half, query, 10)[0] for query in queries]
 
     def recall(index: CHNSW, rows: np.ndarray) -> float:
         found = rows[index.search_many(queries, 10)[0][0]]
@@ -374,105 +310,14 @@ def test_with_half_replaced_recall_is_that_of_a_fresh_build(keep_vectors: bool) 
     fresh = CHNSW.build([half, layers[1]], children, scan_limit=100, threads=2, keep_vectors=keep_vectors)
     revised, changed = index.revised([half, layers[1]], children, threads=2)
     assert changed == [6000, 0]
-    known = np.concatenate([np.arange(6000), replaced])
+    current = layers[0].copy()
     for part in np.array_split(replaced, 10):  # a tenth at a time, as updates come
-        index.delete(0, part)
-        index.add(0, half[part], parents=parents[part])
+        current[part] = half[part]
+        index, _ = index.revised([current, layers[1]], children)
     best = recall(fresh, np.arange(6000))
     assert best > 0.9
     assert recall(revised, np.arange(6000)) >= best - 0.01
-    assert recall(index, known) >= best - 0.01
-
-
-@native
-def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
-    layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
-    other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
-    rng, parents = np.random.default_rng(5), children[0][:, 0]
-    replaced = rng.permutation(4000)[:2000]
-    half = layers[0].copy()
-    half[replaced] = other[0][replaced]
-    index = CHNSW.build(layers, children, scan_limit=100)
-    fresh = CHNSW.build([half, layers[1]], children, scan_limit=100)
-    known = np.concatenate([np.arange(4000), replaced])
-    for part in np.array_split(replaced, 20):
-        index.delete(0, part, threads=2)
-        index.add(0, half[part], parents=parents[part], threads=2)
-    queries = unit(half[::8] + 0.1 * rng.normal(size=(500, 48)))
-    truth = [exact(half, query, 5, "ip")[0] for query in queries]
-
-    def recall(which: CHNSW, rows: np.ndarray, ef: int) -> float:
-        found = rows[which.search_many(queries, 5, ef=ef)[0][0]]
-        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, found, strict=True)]))
-
-    def links(which: CHNSW) -> float:
-        arrays = which.arrays()
-        return float((arrays["layer0.links"][arrays["layer0.alive"] == 1] >= 0).sum(axis=1).mean())
-
-    assert links(index) > 0.9 * links(fresh)
-    for ef in (10, 40):
-        assert recall(index, known, ef) >= recall(fresh, np.arange(4000), ef) - 0.01
-
-
-@native
-@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
-@pytest.mark.parametrize("codes", ["float32", "float16"])
-def test_sketches_spare_evaluations_and_lose_nothing(
-    codes: Any, metric: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_chnsw_links, "SKETCHED", 100_000)
-    layers, children = hierarchy([4000, 400], 100, seed=22)
-    layers = [3 + 2 * layer for layer in layers]  # far from the origin, as vectors of many models are
-    index = CHNSW.build(layers, children, codes=codes, metric=metric, scan_limit=100)
-    old = of_first_format(index)
-    rng = np.random.default_rng(4)
-    queries = (layers[0][::40] + 0.1 * rng.normal(size=(100, 100))).astype(np.float32)
-
-    def spent(which: CHNSW) -> tuple[float, int]:
-        before = which.stats()
-        rows, _ = which.search_many(queries, 10, ef=40)[0]
-        truth = [exact(layers[0], query, 10, metric)[0] for query in queries]
-        recall = np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows, strict=True)])
-        return float(recall), which.stats().distances - before.distances
-
-    (recall, work), (reached, without) = spent(index), spent(old)
-    assert work < 0.7 * without
-    assert recall >= reached - 0.01
-    assert index.stats().sketched > 0 == old.stats().sketched
-    index.delete(0, np.arange(0, 4000, 3))
-    index.add(0, layers[0][::3])
-    again = CHNSW.from_arrays(index.arrays())
-    best = [exact(layers[0], query, 1, metric)[1][0] for query in queries]
-    for found in (index, again):
-        _, scores = found.search_many(queries, 1, ef=40)[0]
-        assert np.isclose(scores[:, 0], best, rtol=1e-3).mean() >= 0.95
-    assert again.arrays()["layer0.sketches"].shape == (len(index.arrays()["layer0.alive"]), 64)
-
-
-@native
-def test_a_layer_has_sketches_once_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    (vectors,), _ = hierarchy([2000], 64, seed=24)
-    monkeypatch.setattr(_chnsw_links, "SKETCHED", 1500 * 64 * 4)
-    index = CHNSW.build([vectors[:1000]], codes="float32")
-    assert not index.arrays()["layer0.sketches"].size
-    index.add(0, vectors[1000:])
-    opened = CHNSW.from_arrays(index.arrays())
-    rows, _ = opened.search_many(vectors[::10], 1, ef=40)[0]
-    assert opened.stats().sketched > 0
-    assert np.mean(rows[:, 0] == np.arange(0, 2000, 10)) > 0.95
-
-
-@native
-@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
-def test_links_are_as_good_however_far_from_the_origin_vectors_are(metric: Any) -> None:
-    layers, children = hierarchy([4000, 400], 100, seed=22)
-    layers = [layer + np.float32(3) for layer in layers]
-    index = CHNSW.build(layers, children, codes="float32", metric=metric, scan_limit=100)
-    noise = np.random.default_rng(4).normal(size=(100, 100))
-    queries = (layers[0][::40] + 0.1 * noise).astype(np.float32)
-    truth = [exact(layers[0], query, 10, metric)[0] for query in queries]
-    rows, _ = index.search_many(queries, 10, ef=40)[0]
-    assert np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows, strict=True)]) > 0.95
+    assert recall(index, np.arange(6000)) >= best - 0.01
 
 
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
@@ -480,24 +325,61 @@ def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
     index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
     index.delete(0, np.arange(50))
     assert [len(rows) for rows, _ in index.search_all(layers[0][0], 3)] == [0, 3]
-    added = index.add(0, layers[0])
-    check = index.search_all(layers[0][7], 1)[0][0]
-    assert check.tolist() == [added[7]]
+    filled, changed = index.revised(layers, children)
+    assert changed == [50, 0]
+    assert filled.search_all(layers[0][7], 1)[0][0].tolist() == [7]
 
 
 def test_a_layer_that_outgrows_scanning_is_linked(backend: Any) -> None:
     layers, children = hierarchy([90, 5], 8, seed=10)
     index = CHNSW.build(layers, children, scan_limit=100, backend=backend)
     more = unit(np.random.default_rng(1).normal(size=(200, 8)))
-    for start in range(0, 200, 50):
-        index.add(0, more[start : start + 50], parents=np.full(50, start // 50))
-    both = np.concatenate([layers[0], more])
-    check_exact(index, [both, layers[1]], more[3], 10)
+    for end in (50, 200):
+        grown = [np.concatenate([layers[0], more[:end]]), layers[1]]
+        index, _ = index.revised(grown, children)
+    check_exact(index, grown, more[3], 10)
+    assert bool(len(index.arrays()["layer0.links"])) == (backend == "native")
+
+
+@native
+def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
+    layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
+    other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
+    rng = np.random.default_rng(5)
+    replaced = rng.permutation(4000)[:2000]
+    index, current = CHNSW.build(layers, children, scan_limit=100), layers[0].copy()
+    for part in np.array_split(replaced, 20):
+        current[part] = other[0][part]
+        index, _ = index.revised([current, layers[1]], children, threads=2)
+    fresh = CHNSW.build([current, layers[1]], children, scan_limit=100)
+    queries = unit(current[::8] + 0.1 * rng.normal(size=(500, 48)))
+    truth = [exact(current, query, 5)[0] for query in queries]
+
+    def recall(which: CHNSW, ef: int) -> float:
+        found = which.search_many(queries, 5, ef=ef)[0][0]
+        return float(np.mean([np.isin(t, r).mean() for t, r in zip(truth, found, strict=True)]))
+
+    def links(which: CHNSW) -> float:
+        return float((which.arrays()["layer0.links"] >= 0).sum(axis=1).mean())
+
+    assert links(index) > 0.9 * links(fresh)
+    for ef in (10, 40):
+        assert recall(index, ef) >= recall(fresh, ef) - 0.01
+
+
+def test_deleted_nodes_are_not_found_and_the_others_keep_their_rows(backend: Any) -> None:
+    layers, children = hierarchy([400, 30, 3], 16, seed=22)
+    index = CHNSW.build(layers, children, links=4, scan_limit=20, backend=backend)
+    index.delete(0, np.array([17]))
+    index.delete(1, np.array([2, 5]))
+    assert index.sizes == [399, 28, 3]
+    assert 17 not in index.search_all(layers[0][17], 10, ef=400)[0][0]
+    assert index.search_all(layers[0][18], 1, ef=400)[0][0].tolist() == [18]
 
 
 def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
     layers, children = hierarchy([1500, 90, 6], 20, seed=11)
-    index = CHNSW.build(layers, children, metric="cosine", scan_limit=50, regroup=True, backend=backend)
+    index = CHNSW.build(layers, children, scan_limit=50, backend=backend)
     index.delete(0, np.arange(0, 300, 7))
     for name, array in index.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -511,9 +393,10 @@ def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
         np.testing.assert_array_equal(scores, scores_too)
     for name, array in opened.arrays().items():
         np.testing.assert_array_equal(array, index.arrays()[name])
-    opened.add(0, layers[0][:5])
-    assert opened.sizes[0] == index.sizes[0] + 5
-    assert len(mapped["layer0.alive"]) == 1500
+    alive = index.sizes[0]
+    opened.delete(0, np.arange(1, 6))
+    assert opened.sizes[0] == alive - 5
+    assert np.count_nonzero(mapped["layer0.alive"]) == alive
 
 
 @native
@@ -541,10 +424,9 @@ def test_neither_threads_nor_repetition_change_anything() -> None:
         np.testing.assert_array_equal(scores, scores_too)
 
 
-@pytest.mark.parametrize("codes", ["int8", "float16"])
-def test_without_vectors_scores_are_near_and_memory_small(backend: Any, codes: Any) -> None:
+def test_without_vectors_scores_are_near_and_memory_small(backend: Any) -> None:
     layers, children = hierarchy([1200, 60], 64, seed=14)
-    index = CHNSW.build(layers, children, codes=codes, keep_vectors=False, scan_limit=100, backend=backend)
+    index = CHNSW.build(layers, children, keep_vectors=False, scan_limit=100, backend=backend)
     arrays = index.arrays()
     assert arrays["layer0.vectors"].size == 0
     rows, scores = index.search_all(layers[0][3], 5)[0]
@@ -558,10 +440,9 @@ def test_3072_dimensions(backend: Any) -> None:
     check_exact(index, layers, layers[0][11], 5, atol=1e-3)
 
 
-@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
-def test_one_query_is_answered_as_in_a_batch(backend: Any, metric: Any) -> None:
+def test_one_query_is_answered_as_in_a_batch(backend: Any) -> None:
     layers, children = hierarchy([700, 60, 4], 24, seed=21)
-    index = CHNSW.build(layers, children, metric=metric, scan_limit=50, backend=backend)
+    index = CHNSW.build(layers, children, scan_limit=50, backend=backend)
     queries = 3 * unit(np.random.default_rng(5).normal(size=(30, 24)))
     batch = index.search_many(queries, 6)
     for at, query in enumerate(queries):
@@ -572,43 +453,23 @@ def test_one_query_is_answered_as_in_a_batch(backend: Any, metric: Any) -> None:
             assert (many[at][len(rows) :] == -1).all()
 
 
-def test_nodes_keep_their_numbers_wherever_they_are_put(backend: Any) -> None:
-    layers, children = hierarchy([400, 30, 3], 16, seed=22)
-    index = CHNSW.build(layers, children, links=4, scan_limit=20, regroup=True, backend=backend)
-    arrays = index.arrays()
-    ids = arrays["layer0.ids"]
-    np.testing.assert_array_equal(np.sort(ids), np.arange(400))
-    np.testing.assert_array_equal(arrays["layer0.vectors"], layers[0][ids])
-    # The children of one node lie together, and those of its neighbour follow.
-    np.testing.assert_array_equal(arrays["layer1.children"], np.arange(400))
-    parents = dict(children[0][:, ::-1].tolist())
-    above = arrays["layer1.ids"][np.repeat(np.arange(30), np.diff(arrays["layer1.child_from"]))]
-    assert [parents[i] for i in ids.tolist()] == above.tolist()
-    index.delete(0, np.array([17]))
-    assert 17 not in index.search_all(layers[0][17], 10, ef=400)[0][0]
-    assert index.search_all(layers[0][18], 1, ef=400)[0][0].tolist() == [18]
-
-
 @native
-@pytest.mark.parametrize("codes", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("codes", ["int8", "float32"])
 @pytest.mark.parametrize("dimension", [3, 77, 384])
 def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
     layers, children = hierarchy([300, 20], dimension, seed=20)
     index = CHNSW.build(layers, children, codes=codes, scan_limit=50)
     queries = layers[0][:20]
     want = index.search_many(queries, 5, ef=30)
-    for name in _chnsw_links._native.simd_levels():
-        kind = {"float32": 0, "float16": 1, "int8": 2}[codes]
-        index._graph = _chnsw_links._native.Graph(0, kind, dimension, 2, 10, False, name)
-        for level in range(2):
-            index._show(level)
+    for name in _native.simd_levels():
+        opened = CHNSW.from_arrays(index.arrays(), instructions=name)
         for (rows, scores), (rows_too, scores_too) in zip(
-            want, index.search_many(queries, 5, ef=30), strict=True
+            want, opened.search_many(queries, 5, ef=30), strict=True
         ):
             assert np.mean(rows == rows_too) > 0.99, name
             np.testing.assert_allclose(scores, scores_too, atol=1e-4)
     with pytest.raises(ValueError, match="sse9"):
-        _chnsw_links._native.Graph(0, 0, 3, 2, 10, False, "sse9")
+        CHNSW.from_arrays(index.arrays(), instructions="sse9")
 
 
 def test_vectors_too_small_for_a_scale(backend: Any) -> None:
@@ -650,50 +511,6 @@ def test_knn_of_few(backend: Any) -> None:
         assert scores.shape == (3, 2)
     assert knn_graph(np.eye(1, dtype=np.float32), 5, backend=backend)[0].shape == (1, 0)
     assert knn_graph(np.zeros((0, 4), np.float32), 5, backend=backend)[0].shape == (0, 0)
-
-
-@native
-def test_searching_while_others_add_and_delete() -> None:
-    layers, children = hierarchy([2000, 100], 32, seed=18)
-    index = CHNSW.build(layers, children, scan_limit=200)
-    failures: list[BaseException] = []
-    done = threading.Event()
-
-    def guarded(work: Any) -> Any:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                failures.append(error)
-
-        return run
-
-    def search() -> None:
-        while not done.is_set():
-            for rows, _ in index.search_all(layers[0][3], 5):
-                assert len(rows) == 5
-            assert index.stats().queries > 0
-
-    def change() -> None:
-        for i in range(8):
-            rows = index.add(
-                0, layers[0][i * 10 : i * 10 + 10] + np.float32(0.001), parents=np.zeros(10, int)
-            )
-            index.delete(0, rows[::2])
-
-    searchers = [threading.Thread(target=guarded(search)) for _ in range(2)]
-    writers = [threading.Thread(target=guarded(change)) for _ in range(2)]
-    for thread in [*searchers, *writers]:
-        thread.start()
-    for thread in writers:
-        thread.join()
-    done.set()
-    for thread in searchers:
-        thread.join()
-    assert not failures
-    assert index.sizes[0] == 2000 + 2 * 8 * 5
-    check = index.search_all(layers[0][3], 1)[0]
-    assert check[0][0] == 3
 
 
 def test_numpy_stands_in_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,10 +38,8 @@ def test_wrong_vectors_are_named() -> None:
 
 
 def test_what_codes_and_products_cannot_hold_is_refused(index: CHNSW) -> None:
-    with pytest.raises(ValueError, match="65,504"):
-        CHNSW.build([1e6 * np.eye(4)], codes="float16")
     with pytest.raises(ValueError, match=r"row 1 .* larger than 1e15"):
-        index.add(0, np.array([[1.0] * 12, [1e16] * 12]))
+        CHNSW.build([np.array([[1.0] * 12, [1e16] * 12])])
     with pytest.raises(ValueError, match="query 0"):
         index.search_many(np.full((1, 12), 1e30), 3)
 
@@ -66,7 +64,6 @@ def test_wrong_children_are_named(children: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"metric": "dot"},
         {"codes": "int4"},
         {"links": 1},
         {"ef_construction": 0},
@@ -124,12 +121,10 @@ def test_wrong_changes_change_nothing(index: CHNSW) -> None:
         (KeyError, lambda: index.delete(0, np.array([3, 80]))),
         (KeyError, lambda: index.delete(0, np.array([-1]))),
         (TypeError, lambda: index.delete(0, np.array([0.5]))),
-        (ValueError, lambda: index.add(0, np.ones((1, 5)))),
-        (ValueError, lambda: index.add(0, np.full((1, 12), np.nan))),
-        (ValueError, lambda: index.add(0, np.ones((1, 12)), parents=np.array([9]))),
-        (ValueError, lambda: index.add(1, np.ones((1, 12)), parents=np.array([0]))),
-        (ValueError, lambda: index.add(1, np.ones((1, 12)), children=np.array([[0, 80]]))),
-        (ValueError, lambda: index.add(0, np.ones((1, 12)), children=np.array([[0, 0]]))),
+        (ValueError, lambda: index.delete(2, np.array([0]))),
+        (ValueError, lambda: index.revised([np.ones((1, 12))])),
+        (ValueError, lambda: index.revised([np.ones((1, 5)), np.ones((1, 5))])),
+        (ValueError, lambda: index.revised([np.full((1, 12), np.nan), np.ones((1, 12))])),
     ]:
         with pytest.raises(error):
             change()
@@ -137,8 +132,6 @@ def test_wrong_changes_change_nothing(index: CHNSW) -> None:
     index.delete(0, np.array([3]))
     with pytest.raises(KeyError, match="no node 3"):
         index.delete(0, np.array([3]))
-    with pytest.raises(ValueError, match="deleted"):
-        index.add(1, np.ones((1, 12)), children=np.array([[0, 3]]))
 
 
 def test_damage_is_named(index: CHNSW) -> None:
@@ -181,9 +174,11 @@ def test_damage_is_named(index: CHNSW) -> None:
     if sound["layer0.links"].size:
         spoil("layer0.links", put(80))
         spoil("layer1.down", put(1000))
-    newer = bytes(sound["options"]).replace(b'"format": 3', b'"format": 9')
+    newer = bytes(sound["options"]).replace(b'"format": 1', b'"format": 9')
     with pytest.raises(FormatTooNew, match="format 9"):
         CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
+    older = bytes(sound["options"]).replace(b'"format": 1', b'"format": 0')
+    spoil("options", lambda _: np.frombuffer(older, np.uint8), "format 0")
 
 
 def test_options_alone_that_tell_of_no_layers_are_damaged(index: CHNSW) -> None:
@@ -209,9 +204,8 @@ def test_a_stored_link_to_a_deleted_node_is_named(index: CHNSW) -> None:
 @given(st.data())
 def test_a_fuzzed_file_never_crashes(data: Any) -> None:
     layers, children = hierarchy([60, 8], 6, seed=2)
-    codes = data.draw(st.sampled_from(["int8", "float16", "float32"]))
     built = CHNSW.build(
-        layers, children, scan_limit=10, codes=codes, metric=data.draw(st.sampled_from(["ip", "l2"]))
+        layers, children, scan_limit=10, codes=data.draw(st.sampled_from(["int8", "float32"]))
     )
     arrays = {name: array.copy() for name, array in built.arrays().items()}
     for _ in range(data.draw(st.integers(1, 4))):
@@ -226,7 +220,7 @@ def test_a_fuzzed_file_never_crashes(data: Any) -> None:
         return
     try:
         opened.search_all(np.ones(opened.dimension), 5)
-        opened.add(0, np.ones((3, opened.dimension)))
-        opened.delete(0, opened.add(0, np.ones((3, opened.dimension))))
-    except StoreError:
+        opened.revised([np.ones((3, opened.dimension))] * len(opened))
+        opened.delete(0, np.array([0]))
+    except (StoreError, KeyError):
         return

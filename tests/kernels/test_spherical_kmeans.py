@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratagraph.kernels.halves import stacked
+from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 
 

@@ -363,7 +363,7 @@ def test_the_index_finds_what_a_scan_finds() -> None:
     "settings",
     [
         {"mode": "paper", "codes": "float32", "ef": 120},
-        {"codes": "float16", "breadth": 3},
+        {"codes": "float32", "breadth": 3},
         {"mode": "paper", "ef": 64, "links": 8},
     ],
 )
@@ -385,7 +385,7 @@ def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) ->
     ):
         change()
         told = found().options
-        assert {"ef": told.pool, "mode": told.mode, "codes": told.codes, "breadth": told.breadth}.items() >= {
+        assert {"ef": told.ef, "mode": told.mode, "codes": told.codes, "breadth": told.breadth}.items() >= {
             (name, value) for name, value in settings.items() if name != "links"
         }
         assert agrees()
@@ -393,7 +393,7 @@ def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) ->
         assert set(found().ef) == {settings["ef"]}
     index.add_method("archrag", ArchRAGConfig())
     assert found().options.mode == "fast"
-    assert found().options.pool is None
+    assert found().options.ef is None
 
 
 def test_relations_by_pairs_and_by_scan_agree() -> None:

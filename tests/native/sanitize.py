@@ -31,7 +31,7 @@ TESTS = [
     "test_chnsw.py",
     "test_chnsw_input.py",
     "test_chnsw_settled.py",
-    "test_halves.py",
+    "test_float16.py",
     "test_hamming.py",
     "test_native.py",
     "test_paths.py",

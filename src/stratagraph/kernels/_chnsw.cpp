@@ -27,7 +27,7 @@ using Output = nb::ndarray<T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cp
 // A layer's arrays, kept alive as long as they are searched.
 struct Arrays {
     Array<uint8_t, 2> codes;
-    Array<float, 1> scales, norms;
+    Array<float, 1> scales;
     Array<float, 2> vectors;
     Array<int32_t, 2> links;
     Array<int32_t, 1> down;
@@ -35,24 +35,20 @@ struct Arrays {
     Array<int32_t, 1> children;
     Array<uint8_t, 1> alive;
     Array<int32_t, 1> pilots, ids;
-    Array<uint8_t, 2> sketches;
-    Array<float, 1> centre;
 };
 
 constexpr size_t GROUP = 32;  // queries that one thread takes at a time
 
 class Graph {
   public:
-    Graph(int metric, int kind, size_t dimension, size_t layers, size_t breadth, bool paper,
+    Graph(int kind, size_t dimension, size_t layers, size_t breadth, bool paper,
           const std::string &level)
         : index(dimension) {
-        index.metric = static_cast<chnsw::Metric>(metric);
         index.kind = static_cast<chnsw::Kind>(kind);
         index.breadth = breadth;
         index.paper = paper;
         index.many = chnsw::kernel(index.kind, level);
         index.many_exact = chnsw::kernel(chnsw::Kind::float32, level);
-        index.bound = chnsw::bound(level);
         index.summed = chnsw::summed(index.many);
         if (!index.many)
             throw nb::value_error(("this machine has no instructions called " + level).c_str());
@@ -60,20 +56,16 @@ class Graph {
         held.resize(layers);
     }
 
-    void set_layer(size_t level, Arrays arrays, size_t length, float max_scale, float max_norm, bool scanned) {
+    void set_layer(size_t level, Arrays arrays, float max_scale, float max_norm, bool scanned) {
         chnsw::Layer layer;
         layer.count = arrays.alive.shape(0);
-        check(arrays, length, scanned);
+        check(arrays, scanned);
+        const size_t length = arrays.codes.shape(1) / (index.kind == chnsw::Kind::int8 ? 1 : sizeof(float));
         layer.codes = {index.kind, reinterpret_cast<const char *>(arrays.codes.data()), arrays.codes.shape(1), length,
                        arrays.scales.shape(0) ? arrays.scales.data() : nullptr};
         if (arrays.vectors.shape(0) == layer.count && layer.count)
             layer.exact = {chnsw::Kind::float32, reinterpret_cast<const char *>(arrays.vectors.data()),
                            index.dimension * sizeof(float), index.dimension, nullptr};
-        if (arrays.sketches.shape(0)) {
-            layer.sketches = {reinterpret_cast<const char *>(arrays.sketches.data()), arrays.sketches.shape(1), {}};
-            index.rotation.apply(arrays.centre.data(), layer.sketches.centre);
-        }
-        layer.norms = arrays.norms.data();
         layer.links = const_cast<int32_t *>(arrays.links.data());
         layer.width = arrays.links.shape(1);
         layer.down = const_cast<int32_t *>(arrays.down.data());
@@ -117,7 +109,7 @@ class Graph {
                 lane.scratch.counters = {};
             index.descend(lanes, std::min(GROUP, count - from), k, ef.data(), lowest, load, [&](chnsw::Lane &lane) {
                 const size_t place = (lane.level * count + from + lane.number) * k;
-                write(lane.level, lane.query, lane.scratch, k, found + place, how + place);
+                write(lane.level, lane.scratch, k, found + place, how + place);
             });
             for (const chnsw::Lane &lane : lanes)
                 all.counters.add(lane.scratch.counters);
@@ -143,7 +135,7 @@ class Graph {
         const auto loaded = [](const chnsw::Lane &) {};
         index.descend(&lane, 1, k, ef.data(), 0, loaded, [&](chnsw::Lane &) {
             const size_t level = lane.level;
-            counts[level] = write(level, lane.query, lane.scratch, k, rows.data() + level * k, scores.data() + level * k);
+            counts[level] = write(level, lane.scratch, k, rows.data() + level * k, scores.data() + level * k);
         });
         index.add(lane.scratch.counters);
         return counts;
@@ -155,16 +147,6 @@ class Graph {
         check_linked(level, links);
         check_rows(level, rows);
         index.insert(level, rows.data(), rows.shape(0), links, ef, threads);
-    }
-
-    // Makes the sketches of some rows from their codes.
-    void sketch(size_t level, Array<int32_t, 1> rows) {
-        nb::gil_scoped_release release;
-        std::unique_lock lock(mutex);
-        check_rows(level, rows);
-        if (!index.layers[level].sketches.data)
-            throw nb::value_error("the layer has no sketches");
-        index.sketch(level, rows.data(), rows.shape(0));
     }
 
     void remove(size_t level, Array<int32_t, 1> rows, size_t links, int threads) {
@@ -204,26 +186,19 @@ class Graph {
 
     nb::tuple counters() const {
         const chnsw::Counters total = index.total();
-        return nb::make_tuple(total.queries, total.distances, total.reranked, total.hops, total.sketched);
+        return nb::make_tuple(total.queries, total.distances, total.reranked, total.hops);
     }
 
   private:
     // Whether a layer's arrays are as long as its code will take them to be.
-    void check(const Arrays &arrays, size_t length, bool scanned) const {
-        const size_t count = arrays.alive.shape(0), element = index.kind == chnsw::Kind::int8      ? 1
-                                                              : index.kind == chnsw::Kind::float16 ? 2
-                                                                                                   : 4;
+    void check(const Arrays &arrays, bool scanned) const {
+        const size_t count = arrays.alive.shape(0), bytes = arrays.codes.shape(1);
+        const bool rounded = index.kind == chnsw::Kind::int8;
         const bool fits =
-            arrays.codes.shape(0) == count && arrays.codes.shape(1) == length * element &&
-            length >= index.dimension &&
-            (index.kind == chnsw::Kind::float32 ? length == index.dimension : length * element % 64 == 0) &&
-            arrays.scales.shape(0) == (index.kind == chnsw::Kind::int8 ? count : 0) &&
+            arrays.codes.shape(0) == count && arrays.scales.shape(0) == (rounded ? count : 0) &&
+            (rounded ? bytes >= index.dimension && bytes % 64 == 0 : bytes == index.dimension * sizeof(float)) &&
             (arrays.vectors.shape(0) == 0 || arrays.vectors.shape(0) == count) &&
             arrays.vectors.shape(1) == index.dimension &&
-            arrays.norms.shape(0) == (index.metric == chnsw::Metric::l2 ? count : 0) &&
-            (arrays.sketches.shape(0) == 0 ||
-             (arrays.sketches.shape(0) == count && arrays.sketches.shape(1) == index.rotation.stride() &&
-              arrays.centre.shape(0) == index.dimension)) &&
             (arrays.links.shape(0) == count || (scanned && arrays.links.shape(0) == 0)) &&
             arrays.down.shape(0) == count && arrays.child_from.shape(0) == count + 1 &&
             arrays.ids.shape(0) == count;
@@ -246,19 +221,16 @@ class Graph {
 
     // The best k of a pool by the callers' numbers, filled up with -1 and 0; returns how many there are.
     template <typename Row>
-    size_t write(size_t level, const chnsw::Prepared &query, chnsw::Scratch &scratch, size_t k, Row *rows,
-                 float *scores) const {
+    size_t write(size_t level, chnsw::Scratch &scratch, size_t k, Row *rows, float *scores) const {
         std::vector<chnsw::Candidate> &items = scratch.pool.items;
         const size_t count = std::min(k, items.size());
-        const bool l2 = index.metric == chnsw::Metric::l2;
-        const float squares = l2 ? static_cast<float>(query.squares) : 0.0F;
         const int32_t *ids = index.layers[level].ids;
         for (size_t at = 0; at < count; ++at)
             items[at].node = static_cast<uint32_t>(ids[items[at].id()]);
         std::sort(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(count), chnsw::before);
         for (size_t at = 0; at < k; ++at) {
             rows[at] = at < count ? static_cast<Row>(items[at].id()) : -1;
-            scores[at] = at < count ? items[at].score - squares : 0.0F;
+            scores[at] = at < count ? items[at].score : 0.0F;
         }
         return count;
     }
@@ -273,27 +245,26 @@ class Graph {
 void bind_chnsw(nb::module_ &module) {
     module.def("simd_levels", &chnsw::levels, "Instruction sets of this machine that have kernels, the widest first.");
     nb::class_<Graph>(module, "Graph", "Search over a hierarchy of layers; the arrays stay the caller's.")
-        .def(nb::init<int, int, size_t, size_t, size_t, bool, const std::string &>(), "metric"_a, "kind"_a,
-             "dimension"_a, "layers"_a, "breadth"_a, "paper"_a, "level"_a)
+        .def(nb::init<int, size_t, size_t, size_t, bool, const std::string &>(), "kind"_a, "dimension"_a, "layers"_a, "breadth"_a, "paper"_a, "level"_a)
         .def(
             "set_layer",
-            [](Graph &graph, size_t level, Array<uint8_t, 2> codes, Array<float, 1> scales, Array<float, 1> norms,
-               Array<float, 2> vectors, Array<int32_t, 2> links, Array<int32_t, 1> down, Array<int64_t, 1> child_from,
+            [](Graph &graph, size_t level, Array<uint8_t, 2> codes, Array<float, 1> scales, Array<float, 2> vectors,
+               Array<int32_t, 2> links, Array<int32_t, 1> down, Array<int64_t, 1> child_from,
                Array<int32_t, 1> children, Array<uint8_t, 1> alive, Array<int32_t, 1> pilots, Array<int32_t, 1> ids,
-               Array<uint8_t, 2> sketches, Array<float, 1> centre, size_t length, float max_scale, float max_norm, bool scanned) {
+               float max_scale, float max_norm, bool scanned) {
                 graph.set_layer(
-                    level, {codes, scales, norms, vectors, links, down, child_from, children, alive, pilots, ids, sketches, centre},
-                    length, max_scale, max_norm, scanned);
+                    level, {codes, scales, vectors, links, down, child_from, children, alive, pilots, ids}, max_scale,
+                    max_norm, scanned);
             },
-            "level"_a, "codes"_a.noconvert(), "scales"_a.noconvert(), "norms"_a.noconvert(), "vectors"_a.noconvert(),
+            "level"_a, "codes"_a.noconvert(), "scales"_a.noconvert(), "vectors"_a.noconvert(),
             "links"_a.noconvert(), "down"_a.noconvert(), "child_from"_a.noconvert(), "children"_a.noconvert(),
-            "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(), "sketches"_a.noconvert(), "centre"_a.noconvert(), "length"_a, "max_scale"_a, "max_norm"_a, "scanned"_a)
+            "alive"_a.noconvert(), "pilots"_a.noconvert(), "ids"_a.noconvert(),
+            "max_scale"_a, "max_norm"_a, "scanned"_a)
         .def("search", &Graph::search, "queries"_a.noconvert(), "k"_a, "ef"_a.noconvert(), "lowest"_a, "threads"_a,
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("search_one", &Graph::search_one, "vector"_a.noconvert(), "k"_a, "ef"_a.noconvert(),
              "rows"_a.noconvert(), "scores"_a.noconvert())
         .def("insert", &Graph::insert, "level"_a, "rows"_a.noconvert(), "links"_a, "ef"_a, "threads"_a)
-        .def("sketch", &Graph::sketch, "level"_a, "rows"_a.noconvert())
         .def("remove", &Graph::remove, "level"_a, "rows"_a.noconvert(), "links"_a, "threads"_a)
         .def("repair", &Graph::repair, "level"_a)
         .def("link_down", &Graph::link_down, "level"_a, "rows"_a.noconvert(), "ef"_a, "threads"_a)

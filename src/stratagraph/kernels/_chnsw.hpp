@@ -11,17 +11,14 @@
 #include <vector>
 
 #include "_chnsw_simd.hpp"
-#include "_chnsw_sketch.hpp"
 #include "_threads.hpp"
 
 namespace chnsw {
 
 struct Layer {
     Codes codes;
-    Sketches sketches;  // no data where there are none
     Codes exact;  // the float32 vectors; no data where they were given up
-    const float *norms = nullptr;  // squared; for L2 alone
-    int32_t *links = nullptr;      // (count, width), ended by -1
+    int32_t *links = nullptr;  // (count, width), ended by -1
     size_t width = 0;
     int32_t *down = nullptr;             // nearest node of the layer below, or -1
     const int64_t *child_from = nullptr;  // children of node i: children[child_from[i] .. child_from[i + 1])
@@ -52,14 +49,13 @@ struct Before {
 inline constexpr Before before{};
 
 struct Counters {
-    int64_t queries = 0, distances = 0, reranked = 0, hops = 0, sketched = 0;
+    int64_t queries = 0, distances = 0, reranked = 0, hops = 0;
 
     void add(const Counters &other) {
         queries += other.queries;
         distances += other.distances;
         reranked += other.reranked;
         hops += other.hops;
-        sketched += other.sketched;
     }
 };
 
@@ -103,16 +99,13 @@ struct Scratch {
     std::vector<Candidate> best;    // of the layer above
     std::vector<int32_t> entries;   // that they lead to
     std::vector<int32_t> fresh;     // rows to be scored
-    std::vector<float> scores, bounds, residual;
-    Asked asked;
+    std::vector<float> scores;
     Counters counters;
 
-    // What a step of Index::step does; it finds in the cache what the step before asked for.
-    enum class Next { bound, score, expand };
+    // What the next call of Index::step does; the call before has asked for the memory that it reads.
+    enum class Next { score, expand };
     Next next = Next::score;
     Query query;
-    bool sketched = false;
-    size_t due = 0;  // rows of `fresh` to be scored now; whether the others are depends on their bounds
     size_t at = 0;   // all in the pool before this were expanded
     size_t nearest = 0;  // results asked for, by which the search is settled; 0: it is when the pool is
     // Distances are origin - score; what is farther than the last result by `share` of its distance does not
@@ -149,7 +142,7 @@ struct Scratch {
 
 // A query in float32 and in the form of the codes, both padded with zeros.
 struct Prepared {
-    std::vector<float> floats, rotated;  // the latter where layers have sketches
+    std::vector<float> floats;
     std::vector<int8_t> bytes;
     Query exact, coded;
     float norm = 0.0F;  // its length
@@ -170,34 +163,27 @@ struct Lane {
     bool searching = false;  // or to be ranked by exact scores
 };
 
-enum class Metric { inner_product, l2 };
-
 class Index {
   public:
-    explicit Index(size_t dimension) : dimension(dimension), rotation(dimension) {}
+    explicit Index(size_t dimension) : dimension(dimension) {}
 
-    Metric metric = Metric::inner_product;
     Kind kind = Kind::int8;
     Many many = nullptr, many_exact = nullptr;
-    Bound bound = nullptr;
     bool summed = false;  // whether `many` asks for a query's sum
     const size_t dimension;
-    const Rotation rotation;  // of sketches
     size_t breadth = 10;  // nodes of a layer whose links and children lead into the next
     bool paper = false;   // entries are one inter-layer link; nothing is scanned
     std::vector<Layer> layers;
 
     void prepare(const float *vector, Prepared &into) const;
-    // A stored row as a query; `buffer` must outlive it.
-    Query stored(const Layer &layer, int32_t row, Prepared &buffer) const;
+    // A stored row as a query.
+    Query stored(const Layer &layer, int32_t row) const;
     void score(const Layer &layer, const Query &query, const int32_t *rows, size_t count, float *out) const;
 
     // Best-first search from the rows in scratch.fresh, which were met already; leaves scratch.pool.
     void beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
-    // The same in steps, for several searches in turn. With the rotated query, what the layer's sketches tell
-    // to be too far away is not scored.
-    void begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch,
-               const std::vector<float> *rotated = nullptr) const;
+    // The same in steps, for several searches in turn.
+    void begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const;
     // The same for the best k: easy queries end sooner than the pool, hard ones take a larger one.
     void begin(const Layer &layer, const Prepared &query, size_t k, size_t ef, Scratch &scratch) const;
     bool step(const Layer &layer, Scratch &scratch) const;  // false when nothing is left
@@ -216,8 +202,6 @@ class Index {
 
     // Links rows (not linked before, no two alike) into a layer, a batch at a time.
     void insert(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef, int threads);
-    // Makes the sketches of rows from their codes.
-    void sketch(size_t layer, const int32_t *rows, size_t count);
     void remove(size_t layer, const int32_t *rows, size_t count, size_t links, int threads);
     // Makes every living node reachable from the first pilot; returns the number of links set.
     size_t repair(size_t layer);
@@ -232,23 +216,17 @@ class Index {
 
   private:
     std::vector<int32_t> select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
-                                size_t limit, Prepared &buffer, Counters &counters) const;
+                                size_t limit, Counters &counters) const;
     void bridge(const Layer &layer, int32_t node, const std::vector<uint8_t> &gone, size_t most,
                 Scratch &scratch) const;
-    // What sketches promise of scratch.fresh at most, into scratch.bounds.
-    void promise(const Layer &layer, Scratch &scratch) const;
-    // Steps of a search: asking for what tells whether scratch.fresh is any good, for the links of the best
-    // node that was not expanded, and scoring.
-    void await(const Layer &layer, Scratch &scratch) const;
-    void choose(const Layer &layer, Scratch &scratch) const;
     // Begins the search of the layer below lane.level.
     void sink(Lane &lane, size_t k, const int32_t *ef) const;
+    // Scores scratch.fresh and puts what is good enough into the pool.
     void take(const Layer &layer, Scratch &scratch) const;
     void link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pairs, size_t links, int threads);
     void insert_as_printed(size_t layer, const int32_t *rows, size_t count, size_t links, size_t ef);
     float error(const Layer &layer, const Prepared &query) const;
-    void rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Prepared &buffer,
-                 Counters &counters) const;
+    void rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Counters &counters) const;
 
     Counters spent;
     mutable std::mutex counting;

@@ -40,44 +40,21 @@ std::vector<int32_t> parents_of(const Layer &above, size_t below) {
 
 }  // namespace
 
-Query Index::stored(const Layer &layer, int32_t row, Prepared &buffer) const {
+Query Index::stored(const Layer &layer, int32_t row) const {
     const char *data = layer.codes.data + static_cast<size_t>(row) * layer.codes.stride;
     if (kind == Kind::float32)
         return {data, 1.0F, 0};
-    if (kind == Kind::int8) {
-        const auto *bytes = reinterpret_cast<const int8_t *>(data);
-        int32_t sum = 0;
-        for (size_t i = 0; summed && i < layer.codes.length; ++i)
-            sum += bytes[i];
-        return {data, layer.codes.scales[row], sum};
-    }
-    const auto *halves = reinterpret_cast<const uint16_t *>(data);
-    buffer.floats.resize(layer.codes.length);
-    for (size_t i = 0; i < layer.codes.length; ++i)
-        buffer.floats[i] = half_to_float(halves[i]);
-    return {buffer.floats.data(), 1.0F, 0};
-}
-
-void Index::sketch(size_t level, const int32_t *rows, size_t count) {
-    const Layer &layer = layers[level];
-    std::vector<float> vector(dimension), rotated;
-    Prepared prepared;
-    for (size_t i = 0; i < count; ++i) {
-        const auto row = static_cast<size_t>(rows[i]);
-        const Query query = stored(layer, rows[i], prepared);
-        for (size_t j = 0; j < dimension; ++j)
-            vector[j] = kind == Kind::int8 ? query.scale * static_cast<const int8_t *>(query.data)[j]
-                                           : static_cast<const float *>(query.data)[j];
-        rotation.apply(vector.data(), rotated);
-        chnsw::sketch(rotation, rotated, layer.sketches.centre,
-                      const_cast<char *>(layer.sketches.data) + row * layer.sketches.stride);
-    }
+    const auto *bytes = reinterpret_cast<const int8_t *>(data);
+    int32_t sum = 0;
+    for (size_t i = 0; summed && i < layer.codes.length; ++i)
+        sum += bytes[i];
+    return {data, layer.codes.scales[row], sum};
 }
 
 // HNSW's heuristic: a candidate is linked unless one already linked lies nearer to it than `of` does.
 // As printed in paper 000 (mode "paper"), the nearest are linked.
 std::vector<int32_t> Index::select(const Layer &layer, const std::vector<Candidate> &candidates, int32_t of,
-                                   size_t limit, Prepared &buffer, Counters &counters) const {
+                                   size_t limit, Counters &counters) const {
     std::vector<int32_t> kept;
     kept.reserve(limit);
     float scores[4];
@@ -89,10 +66,8 @@ std::vector<int32_t> Index::select(const Layer &layer, const std::vector<Candida
             break;
         bool shadowed = false;
         if (!paper && !kept.empty()) {
-            float own = candidate.score;
-            if (metric == Metric::l2)  // both scores as the candidate sees them
-                own += layer.norms[node] - layer.norms[of];
-            const Query query = stored(layer, node, buffer);
+            const float own = candidate.score;
+            const Query query = stored(layer, node);
             for (size_t i = 0; i < kept.size() && !shadowed; i += 4) {
                 const size_t count = std::min<size_t>(4, kept.size() - i);
                 score(layer, query, kept.data() + i, count, scores);
@@ -108,15 +83,14 @@ std::vector<int32_t> Index::select(const Layer &layer, const std::vector<Candida
 }
 
 // Candidates scored against `of`, the nearest first.
-void Index::rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Prepared &buffer,
-                    Counters &counters) const {
+void Index::rescore(const Layer &layer, int32_t of, std::vector<Candidate> &into, Counters &counters) const {
     std::vector<float> scores(into.size());
     std::vector<int32_t> rows;
     rows.reserve(into.size());
     for (const Candidate &each : into)
         rows.push_back(each.id());
     fetch(layer.codes, rows.data(), rows.size());
-    score(layer, stored(layer, of, buffer), rows.data(), rows.size(), scores.data());
+    score(layer, stored(layer, of), rows.data(), rows.size(), scores.data());
     counters.distances += static_cast<int64_t>(rows.size());
     for (size_t i = 0; i < rows.size(); ++i)
         into[i].score = scores[i];
@@ -160,7 +134,7 @@ void Index::insert(size_t level, const int32_t *rows, size_t count, size_t links
                 }
                 for (size_t at = 0; at < layer.pilot_count; ++at)
                     offer(layer.pilots[at]);
-                begin(layer, stored(layer, row, lanes[i].query), ef, scratch);
+                begin(layer, stored(layer, row), ef, scratch);
             };
             for (size_t i = 0; i < lanes_used; ++i)
                 search(i);
@@ -169,7 +143,7 @@ void Index::insert(size_t level, const int32_t *rows, size_t count, size_t links
                 const int32_t row = rows[start + first + i];
                 Scratch &scratch = lanes[i].scratch;
                 write_links(layer, row,
-                            select(layer, scratch.pool.items, row, links, lanes[i].query, scratch.counters));
+                            select(layer, scratch.pool.items, row, links, scratch.counters));
                 all.counters.add(scratch.counters);
             }
         }));
@@ -197,7 +171,6 @@ void Index::link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pa
             starts.push_back(i);
     starts.push_back(pairs.size());
     add(in_parallel(starts.size() - 1, threads, [&](size_t group, Scratch &scratch) {
-        thread_local Prepared buffer;
         const size_t from = starts[group], to = starts[group + 1];
         const int32_t node = pairs[from].first;
         const int32_t *row = layer.links + static_cast<size_t>(node) * layer.width;
@@ -212,8 +185,8 @@ void Index::link_back(Layer &layer, std::vector<std::pair<int32_t, int32_t>> &pa
             candidates.reserve(all.size());
             for (int32_t each : all)
                 candidates.push_back({0.0F, static_cast<uint32_t>(each)});
-            rescore(layer, node, candidates, buffer, scratch.counters);
-            all = select(layer, candidates, node, limit, buffer, scratch.counters);
+            rescore(layer, node, candidates, scratch.counters);
+            all = select(layer, candidates, node, limit, scratch.counters);
         }
         write_links(layer, node, all);
     }));
@@ -225,10 +198,9 @@ void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, s
     Layer &layer = layers[level];
     std::vector<std::pair<int32_t, int32_t>> back;
     Scratch scratch;
-    Prepared buffer;
     for (size_t i = 0; i < count; ++i) {
         const int32_t row = rows[i];
-        const Query query = stored(layer, row, buffer);
+        const Query query = stored(layer, row);
         int32_t start = layer.pilots[0];
         if (level + 1 < layers.size() && layers[level + 1].pilot_count) {
             Layer &above = layers[level + 1];
@@ -242,8 +214,7 @@ void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, s
                 start = down;
             const int32_t both[2] = {row, start};
             float scores[2];
-            Prepared other;
-            score(layer, stored(above, nearest, other), both, 2, scores);
+            score(layer, stored(above, nearest), both, 2, scores);
             scratch.counters.distances += 2;
             if (down < 0 || scores[0] > scores[1])
                 down = row;
@@ -254,7 +225,7 @@ void Index::insert_as_printed(size_t level, const int32_t *rows, size_t count, s
         scratch.fresh.clear();
         scratch.meet(&start, 1);
         beam(layer, query, ef, scratch);
-        write_links(layer, row, select(layer, scratch.pool.items, row, links, buffer, scratch.counters));
+        write_links(layer, row, select(layer, scratch.pool.items, row, links, scratch.counters));
         back.clear();
         for (size_t at = 0; at < links_of(layer, row); ++at)
             back.emplace_back(layer.links[static_cast<size_t>(row) * layer.width + at], row);
@@ -286,7 +257,6 @@ size_t Index::repair(size_t level) {
     reach(layer.pilots[0]);
     size_t set = 0;
     Scratch scratch;
-    Prepared buffer;
     std::vector<float> scores;
     for (size_t first = 0; first < layer.count; ++first) {
         if (!layer.alive[first] || reached[first])
@@ -308,9 +278,9 @@ size_t Index::repair(size_t level) {
         const size_t sample = std::min<size_t>(island.size(), 64);
         scores.resize(sample);
         for (size_t i = 0; i < sample; ++i) {
-            score(layer, stored(layer, island[i], buffer), island.data(), sample, scores.data());
+            score(layer, stored(layer, island[i]), island.data(), sample, scores.data());
             scratch.counters.distances += static_cast<int64_t>(sample);
-            double sum = metric == Metric::l2 ? -static_cast<double>(sample) * layer.norms[island[i]] : 0.0;
+            double sum = 0.0;
             for (float each : scores)
                 sum += each;
             if (sum > most) {
@@ -323,7 +293,7 @@ size_t Index::repair(size_t level) {
         scratch.forget(layer.count);
         scratch.fresh.clear();
         scratch.meet(layer.pilots, 1);
-        beam(layer, stored(layer, medoid, buffer), 64, scratch);
+        beam(layer, stored(layer, medoid), 64, scratch);
         int32_t bridge = -1;
         for (const Candidate &each : scratch.pool.items)
             if (links_of(layer, each.id()) < layer.width) {
@@ -372,7 +342,6 @@ void Index::remove(size_t level, const int32_t *rows, size_t count, size_t links
     for (size_t i = 0; i < count; ++i)
         gone[static_cast<size_t>(rows[i])] = 1;
     add(in_parallel(layer.count, threads, [&](size_t i, Scratch &scratch) {
-        thread_local Prepared buffer;
         const auto node = static_cast<int32_t>(i);
         const int32_t *row = layer.links + i * layer.width;
         std::vector<int32_t> kept(row, row + links_of(layer, node));
@@ -386,9 +355,9 @@ void Index::remove(size_t level, const int32_t *rows, size_t count, size_t links
         candidates.reserve(scratch.fresh.size());
         for (int32_t each : scratch.fresh)
             candidates.push_back({0.0F, static_cast<uint32_t>(each)});
-        rescore(layer, node, candidates, buffer, scratch.counters);
+        rescore(layer, node, candidates, scratch.counters);
         const std::vector<int32_t> others =
-            select(layer, candidates, node, have - kept.size(), buffer, scratch.counters);
+            select(layer, candidates, node, have - kept.size(), scratch.counters);
         kept.insert(kept.end(), others.begin(), others.end());
         write_links(layer, node, kept);
     }));
@@ -400,7 +369,6 @@ void Index::link_down(size_t level, const int32_t *rows, size_t count, size_t ef
     Layer &above = layers[level];
     const Layer &layer = layers[level - 1];
     add(in_parallel(count, threads, [&](size_t i, Scratch &scratch) {
-        thread_local Prepared buffer;
         const int32_t node = rows[i];
         if (layer.pilot_count == 0) {
             above.down[node] = -1;
@@ -417,7 +385,7 @@ void Index::link_down(size_t level, const int32_t *rows, size_t count, size_t ef
             offer(above.children[at]);
         for (size_t at = 0; at < (scratch.fresh.empty() ? layer.pilot_count : 1); ++at)
             offer(layer.pilots[at]);
-        beam(layer, stored(above, node, buffer), ef, scratch);
+        beam(layer, stored(above, node), ef, scratch);
         above.down[node] = scratch.pool.items.empty() ? -1 : scratch.pool.items[0].id();
     }));
 }
@@ -434,7 +402,7 @@ void Index::neighbours(size_t level, size_t k, size_t ef, int threads, int32_t *
         scratch.forget(layer.count);
         scratch.fresh.clear();
         scratch.meet(&node, 1);
-        beam(layer, stored(layer, node, query), ef, scratch);
+        beam(layer, stored(layer, node), ef, scratch);
         if (layer.exact.data && kind != Kind::float32) {
             prepare(reinterpret_cast<const float *>(layer.exact.data + i * layer.exact.stride), query);
             doubtful(layer, query, k + 1, scratch);

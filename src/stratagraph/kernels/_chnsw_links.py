@@ -1,34 +1,35 @@
-"""Linking the layers of C-HNSW, in whichever order they are built, added to and deleted from."""
+"""Links of C-HNSW's layers: built, mended where nodes go, and kept where an index is revised."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stratagraph._locks import Lock
 from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels._chnsw_coarse import by_distance, centred_codes, no_codes
-from stratagraph.kernels._chnsw_layer import Array, Kind, Layer, Matrix, Nodes
-from stratagraph.kernels._chnsw_numpy import Flat
-from stratagraph.kernels._chnsw_options import KINDS, LEAST_EF, METRICS, SKETCHED, Metric, Options
-from stratagraph.kernels._chnsw_origin import origin_of
+from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes, Places, encode
+from stratagraph.kernels._chnsw_options import LEAST_EF, Options
 from stratagraph.kernels.hamming import native_available
 
 if native_available():
     from stratagraph.kernels import _native
 
 Backend = Literal["auto", "native", "numpy"]
+Read = Callable[[Places], Matrix]
 
+_KINDS = {"float32": 0, "int8": 1}
 _MOST_PILOTS = 512
 _EF_DOWN = 32
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_BLOCK = 16_384
 
 
 class Linked:
-    """Layers with links where there are native kernels, and the graph that searches them."""
+    """Layers, their links, and with the native kernels the graph that searches them."""
 
     def __init__(
         self, dimension: int, layers: int, options: Options, backend: Backend, instructions: str = "auto"
@@ -36,102 +37,67 @@ class Linked:
         self.options = options
         self.dimension = dimension
         self._backend = chosen_backend(backend)
-        self._instructions = instructions
-        kept = options.keep_vectors
         self._layers = [
-            Layer(options.codes, dimension, 2 * options.links, kept, options.metric == "l2")
-            for _ in range(layers)
+            Layer(options.codes, dimension, 2 * options.links, options.keep_vectors) for _ in range(layers)
         ]
-        self._origin = np.zeros(dimension, np.float32)  # for l2 alone, what all vectors are kept less of
-        self._ef: list[int] = [options.pool or LEAST_EF] * layers
+        self._ef: list[int] = [options.ef or LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
-        # Nodes that each layer gained or lost since its `ef` was settled; None: the caller settled it.
-        self._changes: list[int | None] = [0] * layers
-        self._writing = Lock()
+        self._changes = [0] * layers  # nodes that each layer gained or lost since its `ef` was chosen
         self._flat: list[Flat | None] = [None] * layers
-        self._spent = np.zeros(5, np.int64)
+        self._instructions = instructions
         if self._backend == "native":
-            self._graph = self._searching(options.metric, options.codes, layers)
+            paper = options.mode == "paper"
+            breadth = 1 if paper else options.breadth
+            self._graph = _native.Graph(
+                _KINDS[options.codes], dimension, layers, breadth, paper, instructions
+            )
 
-    def _searching(self, metric: Metric, codes: Kind, layers: int) -> _native.Graph:
-        paper = self.options.mode == "paper"
-        return _native.Graph(
-            METRICS[metric],
-            KINDS[codes],
-            self.dimension,
-            layers,
-            1 if paper else self.options.breadth,
-            paper,
-            self._instructions,
-        )
+    def __len__(self) -> int:
+        return len(self._layers)
 
-    def _settle(self, levels: Sequence[int], threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
-        """Link what is not linked yet, from the top down, and show it to the searches.
+    def _settle(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
+        """Link what has no links yet, from the top layer down, and show all layers to the searches.
 
-        `new` are the nodes of each level that have no links yet.
+        `new` are the nodes of each layer that have no links yet.
         """
         linked: set[int] = set()
         for level in new or ():
             self._forget_links(level)
-        for level in sorted(levels, reverse=True):
-            self._seat(self._layers[level])
+        for level in reversed(range(len(self))):
+            self._choose_pilots(self._layers[level])
             if self._backend == "native" and self._link(level, threads, (new or {}).get(level)):
                 linked |= {level, level + 1}
         for level in sorted(linked & set(range(1, len(self)))):
             self._link_down(level, threads)
 
-    def _seat(self, layer: Layer) -> None:
-        """Choose the pilots of a layer that has none."""
+    def _choose_pilots(self, layer: Layer) -> None:
         rows = layer.rows
         if not len(layer.pilots) and len(rows):
             many = 1 if self.options.mode == "paper" else min(math.isqrt(len(rows)) + 1, _MOST_PILOTS)
             layer.pilots = self._order(rows)[:many]
 
     def _link(self, level: int, threads: int, new: Nodes | None) -> bool:
-        """Link the new nodes of a layer, or all of one that has outgrown scanning; whether there were any."""
+        """Link new nodes, or all nodes of a layer that is too large to be scanned; whether there were any."""
         layer, options = self._layers[level], self.options
         rows = np.zeros(0, np.int32) if new is None or not layer.linked else new
         size = len(layer.rows)
-        whole = not layer.linked and size > 0 and (size > options.scan_limit or options.mode == "paper")
-        if whole:
+        if not layer.linked and size > 0 and (size > options.scan_limit or options.mode == "paper"):
             layer.own()
             layer.start_links()
             rows = layer.rows
         if len(rows):
             layer.own()
             rows = self._order(rows)
-        floats = options.mode == "fast" and options.codes != "int8"
-        outgrown = bool(len(rows)) and floats and not len(layer.centre) and layer.codes.nbytes >= SKETCHED
-        if outgrown:
-            layer.start_sketches()
-        coarse = whole and floats and by_distance(layer, options.metric)
-        if coarse:
-            self._link_coarsely(level, rows, threads)
-        for each in {level, min(level + 1, len(self) - 1)}:
-            if each > level and options.mode == "paper":
-                self._layers[each].own()
+        above = min(level + 1, len(self) - 1)
+        if above > level and options.mode == "paper":
+            self._layers[above].own()
+        for each in {level, above}:
             self._show(each)
         if len(rows):
-            if len(layer.sketches):
-                self._graph.sketch(level, layer.rows if outgrown else rows)
-            if not coarse:
-                self._insert(self._graph, level, rows, threads)
+            pool = max(options.ef_construction, options.links)
+            self._graph.insert(level, rows, options.links, pool, threads)
             self._graph.repair(level)
         return len(rows) > 0
-
-    def _insert(self, graph: _native.Graph, level: int, rows: Nodes, threads: int) -> None:
-        pool = max(self.options.ef_construction, self.options.links)
-        graph.insert(level, rows, self.options.links, pool, threads)
-
-    def _link_coarsely(self, level: int, rows: Nodes, threads: int) -> None:
-        """Link a layer whose links no search has seen yet by int8 codes: as good links for half the work."""
-        here = self._layers[level : level + 2]
-        graph = self._searching("l2", "int8", len(here))
-        for at, layer in enumerate(here):
-            codes, scales, norms = no_codes(layer) if at else centred_codes(layer)
-            self._show_in(graph, at, layer, codes, scales, norms, codes.shape[1])
-        self._insert(graph, 0, rows, threads)
-        self._spent += graph.counters()
 
     def _link_down(self, level: int, threads: int) -> None:
         above, layer = self._layers[level], self._layers[level - 1]
@@ -159,7 +125,7 @@ class Linked:
             above.down[np.isin(above.down, gone)] = -1
             theirs = above.pairs()
             above.set_children(theirs[~np.isin(theirs[:, 1], gone)])
-        self._seat(here)
+        self._choose_pilots(here)
         if self._backend == "native":
             for each in {level, min(level + 1, len(self) - 1)}:
                 self._show(each)
@@ -169,29 +135,17 @@ class Linked:
                 self._link_down(level + 1, threads)
 
     def _forget_links(self, level: int) -> None:
-        """Let a layer that changes be linked anew where there are native kernels, if here are none."""
+        """Without the native kernels links cannot be mended: where they are, the layer is linked anew."""
         if self._backend == "numpy":
-            self._layers[level].forget_links()
+            self._layers[level].linked = False
 
     def _show(self, level: int) -> None:
         layer = self._layers[level]
-        self._show_in(self._graph, level, layer, layer.codes, layer.scales, layer.norms, layer.length)
-
-    def _show_in(
-        self,
-        graph: _native.Graph,
-        level: int,
-        layer: Layer,
-        codes: Array,
-        scales: Matrix,
-        norms: Matrix,
-        length: int,
-    ) -> None:
-        graph.set_layer(
+        coarsest, longest = layer.bounds.tolist()
+        self._graph.set_layer(
             level,
-            codes,
-            scales,
-            norms,
+            layer.codes,
+            layer.scales,
             layer.vectors,
             layer.links,
             layer.down,
@@ -200,55 +154,58 @@ class Linked:
             layer.alive,
             layer.pilots,
             layer.ids,
-            layer.sketches,
-            layer.centre,
-            length,
-            float(layer.bounds[0]),
-            float(layer.bounds[1]),
+            coarsest,
+            longest,
             not layer.linked,
         )
 
     def _order(self, rows: Nodes) -> Nodes:
         return np.random.default_rng(self.options.seed).permutation(rows)
 
-    def __len__(self) -> int:
-        return len(self._layers)
+    def _revise(
+        self, layers: Sequence[Read], rows: Sequence[Places], links: Sequence[Array], threads: int
+    ) -> list[int]:
+        """Let the index hold these layers; nodes that it has keep their links.
 
-    def _prepared(self, vectors: Matrix) -> Matrix:
-        """Vectors of callers as they are kept and searched for; see `_chnsw_origin`."""
-        if self.options.metric != "l2":
-            return self._normalised(vectors)
-        return np.subtract(vectors, self._origin, dtype=np.float32) if self._origin.any() else vectors
+        Parameters
+        ----------
+        layers
+            For each layer a function that reads vectors by row.
+        rows
+            For each layer the id here of each node that is known to be here, or -1; the others are
+            recognised by their vectors.
+        links
+            For each layer but the lowest its pairs (node, child).
 
-    def _place_origin(self, layers: Sequence[Matrix]) -> None:
-        """Choose the origin from the first vectors that come."""
-        if self.options.metric == "l2" and not any(layer.count for layer in self._layers):
-            self._origin = origin_of(layers)
-
-    def _normalised(self, vectors: Matrix) -> Matrix:
-        if self.options.metric != "cosine":
-            return vectors
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.divide(vectors, np.where(lengths > 0, lengths, 1), dtype=np.float32)
-
-
-def together(sizes: Sequence[int], links: Sequence[Array]) -> list[Nodes]:
-    """For each layer an order in which children of one node, and of nodes near to it, follow each other.
-
-    What a search reads then lies close together in memory.
-    """
-    orders = [np.arange(size, dtype=np.int32) for size in sizes]
-    for level in reversed(range(len(links))):
-        place = np.empty(sizes[level + 1], np.int64)
-        place[orders[level + 1]] = np.arange(sizes[level + 1])
-        parents = np.full(sizes[level], sizes[level + 1])
-        parents[links[level][:, 1]] = place[links[level][:, 0]]
-        orders[level] = np.argsort(parents, kind="stable").astype(np.int32)
-    return orders
+        Returns
+        -------
+        For each layer how many nodes were deleted or added.
+        """
+        kept = [_placed(*each) for each in zip(self._layers, layers, rows, strict=True)]
+        changed: list[int] = []
+        for level, (layer, places) in enumerate(zip(self._layers, kept, strict=True)):
+            stays = np.zeros(layer.count, np.bool_)
+            stays[places[places >= 0]] = True
+            gone = np.flatnonzero(~stays & (layer.alive == 1)).astype(np.int32)
+            changed.append(len(gone) + int(np.count_nonzero(places < 0)))
+            if len(gone):
+                self._remove(level, gone, threads)
+        added: list[Nodes] = []
+        below: Nodes = np.zeros(0, np.int32)
+        for layer, places, read in zip(self._layers, kept, layers, strict=True):
+            known, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+            known = known[_least_moved(places[known])]
+            below = layer.keep(places[known], below, len(new))
+            added.append(layer.append(read(new)))
+            layer.renumber(np.concatenate([known, new]))
+        for here, under, pairs in zip(self._layers[1:], self._layers, links, strict=False):
+            here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
+        self._settle(threads, new=dict(enumerate(added)))
+        return changed
 
 
 def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
-    """What serves an index; a warning says so where numpy stands in."""
+    """The native kernels or numpy; a warning says so if `auto` finds no native kernels."""
     if wanted not in ("auto", "native", "numpy"):
         raise ValueError(f"backend must be auto, native or numpy, not {wanted!r}")
     if wanted == "numpy":
@@ -266,3 +223,70 @@ def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
         stacklevel=5,
     )
     return "numpy"
+
+
+def _placed(layer: Layer, read: Read, rows: Places) -> Places:
+    """The place of each node in a layer that has it, by its id or by its vector, or -1."""
+    places = np.full(len(rows), -1, np.int64)
+    if layer.count:
+        told = rows >= 0
+        places[told] = layer.places[rows[told]]
+        places[told & (layer.alive[places] == 0)] = -1
+    left = np.ones(layer.count, np.bool_)
+    left[places[places >= 0]] = False
+    living, others = np.flatnonzero(left & (layer.alive == 1)), np.flatnonzero(places < 0)
+    if len(living) and len(others):
+        places[others] = _matched(layer, living, read(others))
+    return places
+
+
+def _least_moved(places: Places) -> Places:
+    """An order of nodes that leaves as many as possible in their places, so that few stored rows change.
+
+    The last nodes fill the places that became free.
+    """
+    count = len(places)
+    order = np.full(count, -1, np.int64)
+    early = np.flatnonzero(places < count)
+    order[places[early]] = early
+    late = np.flatnonzero(places >= count)
+    order[order < 0] = late[np.argsort(places[late])]
+    return order
+
+
+def _matched(layer: Layer, living: Places, vectors: Matrix) -> Places:
+    """The place of a living node that has each vector, or -1; no place is given twice."""
+    if len(layer.vectors):
+        before, after = _words(layer.vectors[living]), _words(vectors)
+    else:
+        before, after = _words(layer.codes[living], layer.scales[living]), _words(*encode(vectors))
+    keys_before, keys = _keys(before), _keys(after)
+    order = np.argsort(keys_before, kind="stable")
+    found = order[np.minimum(np.searchsorted(keys_before[order], keys), len(order) - 1)]
+    same = keys_before[found] == keys
+    for start in range(0, len(vectors), _BLOCK):  # keys are hashes: two may be equal by chance
+        rows = slice(start, start + _BLOCK)
+        same[rows] &= (before[found[rows]] == after[rows]).all(axis=1)
+    return np.where(same, living[found], -1)
+
+
+def _words(*parts: Array) -> NDArray[np.uint64]:
+    """The bytes of each row of some arrays, such as codes and scales, as 64-bit words."""
+    rows = [np.ascontiguousarray(each).view(np.uint8).reshape(len(parts[0]), -1) for each in parts]
+    width = sum(each.shape[1] for each in rows)
+    found = np.zeros((len(parts[0]), -(-width // 8) * 8), np.uint8)
+    np.concatenate(rows, axis=1, out=found[:, :width])
+    return found.view(np.uint64)
+
+
+def _keys(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each row and of the number of equal rows before it."""
+    factors = np.cumprod(np.full(rows.shape[1], _MIX)) | np.uint64(1)
+    keys: NDArray[np.uint64] = np.einsum("ij,j->i", rows ^ (rows >> np.uint64(31)), factors)
+    keys ^= keys >> np.uint64(29)
+    order = np.argsort(keys, kind="stable")
+    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
+    starts = np.flatnonzero(first)
+    preceding = np.empty(len(rows), np.uint64)
+    preceding[order] = np.arange(len(rows)) - starts[np.cumsum(first) - 1]
+    return keys * _MIX + preceding

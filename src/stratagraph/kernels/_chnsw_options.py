@@ -1,50 +1,45 @@
-"""What a C-HNSW index was told when it was built, kept with its arrays."""
+"""Options of a C-HNSW index, how they are stored, and the checks of what callers give to one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged, FormatTooNew
-from stratagraph.kernels._chnsw_layer import Array, Kind
+from stratagraph.kernels._chnsw_layer import Array, Kind, Layer, Matrix
+from stratagraph.kernels.float16 import Stored, blocks
 
-Metric = Literal["ip", "cosine", "l2"]
 Mode = Literal["fast", "paper"]
 
-FORMAT = 4
-_FORMATS = (1, 2, 3, FORMAT)  # the first knows no `pool` and no sketches, two no `changes`, three no origin
+FORMAT = 1
 LEAST_EF, MOST_EF = 10, 100_000
-SCANNED: dict[Kind, int] = {"int8": 256, "float16": 128, "float32": 64}
-"""Nodes that are scanned sooner than a graph is searched: as many as make 256 bytes for each dimension."""
-SKETCHED = 8 * 2**20
-"""Bytes of a layer's float codes from which sketches pay; fewer are read as fast as bounds are computed."""
-METRICS = {"ip": 0, "cosine": 0, "l2": 1}
-KINDS = {"float32": 0, "float16": 1, "int8": 2}
+SCANNED: dict[Kind, int] = {"int8": 256, "float32": 64}
+"""Largest layers that are scanned in less time than a graph is searched: their codes take as many bytes."""
+LARGEST = np.float32(1e15)
+"""All values are smaller, so that no sum of products overflows float32."""
 
 
 class Stats(NamedTuple):
-    """What searches and builds have cost since the index was made or opened (0 in numpy)."""
+    """Work since the index was built or opened; zeros without the native kernels."""
 
     queries: int
     distances: int
     """Scores computed from codes."""
     reranked: int
-    """Scores computed again in float32."""
+    """Scores computed again from the float32 vectors."""
     hops: int
     """Nodes whose links were followed."""
-    sketched: int
-    """Bounds computed from sketches."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How an index is built; see `CHNSW.build`."""
 
-    metric: Metric = "ip"
     codes: Kind = "int8"
     keep_vectors: bool = True
     links: int = 16
@@ -54,12 +49,11 @@ class Options:
     recall: float = 0.98
     mode: Mode = "fast"
     seed: int = 0
-    pool: int | None = None
+    ef: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in [
-            ("metric", self.metric, METRICS),
-            ("codes", self.codes, KINDS),
+            ("codes", self.codes, tuple(SCANNED)),
             ("mode", self.mode, ("fast", "paper")),
         ]:
             if value not in known:
@@ -70,7 +64,7 @@ class Options:
             ("scan_limit", self.scan_limit, 0, 2**31),
             ("breadth", self.breadth, 1, 10_000),
             ("seed", self.seed, 0, 2**63),
-            ("ef", 1 if self.pool is None else self.pool, 1, MOST_EF),
+            ("ef", 1 if self.ef is None else self.ef, 1, MOST_EF),
         ]:
             if type(number) is not int or not least <= number <= most:
                 raise ValueError(f"{name} must be an integer from {least} to {most}, not {number!r}")
@@ -80,33 +74,96 @@ class Options:
             raise ValueError(f"recall must be above 0 and at most 1, not {self.recall!r}")
 
 
-def written(options: Options, dimension: int, ef: list[int], changes: list[int | None]) -> Array:
-    """Options as an array of bytes; the format before the last is that of an index without an origin."""
-    version = FORMAT if options.metric == "l2" else FORMAT - 1
-    told = {"dimension": dimension, "ef": ef, "changes": changes, "format": version}
-    values = {**asdict(options), **told}
+def written(options: Options, dimension: int, ef: list[int], changes: list[int]) -> Array:
+    """Options, dimension, and the `ef` and changes of each layer, as JSON in an array of bytes."""
+    values = {
+        "format": FORMAT,
+        "options": asdict(options),
+        "dimension": dimension,
+        "ef": ef,
+        "changes": changes,
+    }
     return np.frombuffer(json.dumps(values, sort_keys=True).encode(), dtype=np.uint8)
 
 
-def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], list[int | None], int]:
-    """Options, dimension, `ef` and changes of each layer, and the format, of what `written` made."""
+def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], list[int]]:
+    """What `written` was given, from the array named `options`."""
     if "options" not in arrays:
         raise Damaged("array 'options' is missing: these are not the arrays of a C-HNSW index")
     try:
         read: dict[str, Any] = json.loads(bytes(arrays["options"]))
-        version, dimension, ef = read.pop("format"), read.pop("dimension"), read.pop("ef")
+        version = read["format"]
         if isinstance(version, int) and version > FORMAT:
-            raise FormatTooNew(
-                f"the index has format {version}; this version of stratagraph reads up to {FORMAT}"
-            )
-        changes = read.pop("changes", [0] * len(ef) if isinstance(ef, list) else 0)
-        options = Options(**read)
+            raise FormatTooNew(f"the index has format {version}; this version of stratagraph reads {FORMAT}")
+        dimension, ef, changes = read["dimension"], read["ef"], read["changes"]
+        options = Options(**read["options"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"array 'options' cannot be read: {error}") from error
     numbers = [dimension, *ef] if isinstance(ef, list) and 0 < len(ef) < 10_000 else [0]
-    if version not in _FORMATS or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
+    if version != FORMAT or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
     known = isinstance(changes, list) and len(changes) == len(ef)
-    if not known or not all(each is None or (type(each) is int and 0 <= each < 2**62) for each in changes):
+    if not known or not all(type(each) is int and 0 <= each < 2**62 for each in changes):
         raise Damaged(f"array 'options' holds changes {changes!r} of {len(ef)} layers")
-    return options, dimension, ef, changes, version
+    return options, dimension, ef, changes
+
+
+def checked_vectors(
+    vectors: NDArray[np.floating], what: str, rows: NDArray[np.int64] | None = None
+) -> Matrix:
+    """Vectors as float32 in C order, all finite and smaller than 1e15; a `float16.Stored` is read in blocks.
+
+    `rows` are the numbers by which errors name the rows, if not 0 to n - 1.
+    """
+    stored = isinstance(vectors, Stored)
+    checked = cast(Matrix, vectors) if stored else np.ascontiguousarray(vectors, dtype=np.float32)
+    if checked.ndim != 2:
+        raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
+    for at, block in blocks(checked):
+        fits = (np.abs(block) < LARGEST).all(axis=1)
+        if not fits.all():
+            row = at + int(np.argmin(fits))
+            wrong = "larger than 1e15" if np.isfinite(checked[row]).all() else "that are not finite"
+            raise ValueError(f"{what}: row {row if rows is None else rows[row]} holds values {wrong}")
+    return checked
+
+
+def checked_children(children: Sequence[NDArray[np.integer]] | None, sizes: Sequence[int]) -> list[Array]:
+    """The pairs (node, child) of each layer but the lowest; `sizes` are those of all layers."""
+    if children is None:
+        return [np.zeros((0, 2), np.int64)] * (len(sizes) - 1)
+    if len(children) != len(sizes) - 1:
+        raise ValueError(f"expected links to children for {len(sizes) - 1} layers, not for {len(children)}")
+    return [_checked_links(pairs, level, sizes) for level, pairs in enumerate(children, 1)]
+
+
+def _checked_links(pairs: NDArray[np.integer], level: int, sizes: Sequence[int]) -> Array:
+    checked = np.asarray(pairs)
+    if checked.size == 0:
+        return np.zeros((0, 2), np.int64)
+    if checked.ndim != 2 or checked.shape[1] != 2 or not np.issubdtype(checked.dtype, np.integer):
+        raise ValueError(
+            f"links to children are integers of shape (links, 2), not {checked.dtype} {checked.shape}"
+        )
+    for column, end, what in [
+        (0, sizes[level], f"nodes of layer {level}"),
+        (1, sizes[level - 1], f"children in layer {level - 1}"),
+    ]:
+        wrong = (checked[:, column] < 0) | (checked[:, column] >= end)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(f"{what} are 0 to {end - 1}, not {checked[row, column]} (pair {row})")
+    return checked.astype(np.int64)
+
+
+def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
+    """The places of nodes to delete, each once; all of them must be alive."""
+    gone = np.unique(np.asarray(rows).reshape(-1))
+    if gone.size and not np.issubdtype(gone.dtype, np.integer):
+        raise TypeError(f"rows must be integers, not {gone.dtype}")
+    known = (gone >= 0) & (gone < layer.count)
+    places = layer.places[gone[known].astype(np.int64)]
+    known[known] = layer.alive[places] == 1
+    if not known.all():
+        raise KeyError(f"layer {level} has no node {int(gone[~known][0])}")
+    return places

@@ -13,6 +13,8 @@ constexpr size_t MOST_CHILDREN = 64;    // entries that one node above gives at 
 constexpr size_t FEW_ENTRIES = 8;       // with fewer, the layer's own pilots are asked
 constexpr size_t SPARED = 4;            // a pool of this part of a layer is not found without seeing most of it
 constexpr float DEVIATIONS = 8.0F;      // of the rounding error, beyond which nothing is scored again
+constexpr size_t WIDER = 4;             // the pool grows to so many times what `ef` has above k
+constexpr float FARTHER = 0.05F;        // of squared distances, for each doubling of `ef` above k
 
 size_t padded(size_t length) { return (length + PADDING - 1) / PADDING * PADDING; }
 
@@ -35,6 +37,26 @@ template <typename Take> void each_above(const float *scores, size_t count, cons
             take(from);
 }
 
+// A score below the bar is not worth following: it would not enter the pool, or it is too far from the results to
+// lead to better ones.
+float bar(const Scratch &scratch) {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    float least = scratch.pool.missing() ? -FLT_MAX : items.back().score;
+    if (scratch.nearest && items.size() >= scratch.nearest) {
+        const float last = items[scratch.nearest - 1].score;
+        least = std::max(least, last - std::max(scratch.share * (scratch.origin - last), scratch.rounding));
+    }
+    return least;
+}
+
+// A score below the threshold need not enter the pool: it is below the bar, and not among the `breadth` best, which
+// lead into the next layer.
+float threshold(const Scratch &scratch, size_t breadth) {
+    const std::vector<Candidate> &items = scratch.pool.items;
+    const size_t best = std::min(breadth, items.size() + scratch.pool.missing());
+    return items.size() < best ? -FLT_MAX : std::min(bar(scratch), items[best - 1].score);
+}
+
 }  // namespace
 
 void Index::prepare(const float *vector, Prepared &into) const {
@@ -52,8 +74,6 @@ void Index::prepare(const float *vector, Prepared &into) const {
     const float largest = *std::max_element(largests, largests + WIDE);
     into.squares = std::accumulate(sums, sums + WIDE, 0.0);
     into.norm = static_cast<float>(std::sqrt(into.squares));
-    if (std::any_of(layers.begin(), layers.end(), [](const Layer &layer) { return layer.sketches.data; }))
-        rotation.apply(vector, into.rotated);
     into.exact = {into.floats.data(), 1.0F, 0};
     into.coded = into.exact;
     if (kind != Kind::int8)
@@ -77,9 +97,6 @@ void Index::score(const Layer &layer, const Query &query, const int32_t *rows, s
     if (count == 0)
         return;
     many(query, layer.codes, rows, count, out);
-    if (metric == Metric::l2)
-        for (size_t i = 0; i < count; ++i)
-            out[i] = 2.0F * out[i] - layer.norms[rows ? static_cast<size_t>(rows[i]) : i];
     for (size_t i = 0; i < count; ++i)  // a damaged file may hold NaN, which no order admits
         out[i] = out[i] > -FLT_MAX ? out[i] : -FLT_MAX;
 }
@@ -125,15 +142,12 @@ void Index::scan(const Layer &layer, const Prepared &query, size_t k, Scratch &s
 }
 
 // How far apart two scores must be for their order to be that of the exact ones. The errors of int8
-// elements are independent, each within half a unit; those of float16 are bounded.
+// elements are independent, each within half a unit.
 float Index::error(const Layer &layer, const Prepared &query) const {
-    const float factor = metric == Metric::l2 ? 2.0F : 1.0F;
     if (kind == Kind::float32)
-        return factor * query.norm * layer.max_norm * FLT_EPSILON;
-    if (kind == Kind::float16)
-        return factor * query.norm * layer.max_norm / 1024.0F;
+        return query.norm * layer.max_norm * FLT_EPSILON;
     const float stored = layer.max_scale * query.norm, asked = query.coded.scale * layer.max_norm;
-    return factor * DEVIATIONS * std::sqrt((stored * stored + asked * asked) / 12.0F);
+    return DEVIATIONS * std::sqrt((stored * stored + asked * asked) / 12.0F);
 }
 
 void Index::doubtful(const Layer &layer, const Prepared &query, size_t k, Scratch &scratch) const {
@@ -157,9 +171,7 @@ void Index::rerank(const Layer &layer, const Prepared &query, Scratch &scratch) 
     many_exact(query.exact, layer.exact, rows.data(), rows.size(), scratch.scores.data());
     scratch.counters.reranked += static_cast<int64_t>(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
-        float exact = scratch.scores[i];
-        if (metric == Metric::l2)
-            exact = 2.0F * exact - layer.norms[rows[i]];
+        const float exact = scratch.scores[i];
         items[i] = {exact > -FLT_MAX ? exact : -FLT_MAX, static_cast<uint32_t>(rows[i])};
     }
     std::sort(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(rows.size()), before);
@@ -212,6 +224,86 @@ void Index::sink(Lane &lane, size_t k, const int32_t *ef) const {
     }
     scan(layer, lane.query, k, lane.scratch);
     doubtful(layer, lane.query, k, lane.scratch);
+}
+
+void Index::begin(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const {
+    scratch.pool.reset(ef);
+    scratch.at = 0;
+    scratch.nearest = 0;
+    scratch.query = query;
+    fetch(layer.codes, scratch.fresh.data(), scratch.fresh.size());
+    scratch.next = Scratch::Next::score;
+}
+
+// Distance-adaptive beam search (Al-Jazzazi et al., 2025), with the distances of vectors that are all as long as the
+// longest one.
+void Index::begin(const Layer &layer, const Prepared &query, size_t k, size_t ef, Scratch &scratch) const {
+    if (paper || ef <= k)
+        return begin(layer, query.coded, ef, scratch);
+    const size_t most = std::max(ef, std::min(layer.count, MOST_POOLED));
+    begin(layer, query.coded, std::min(k + WIDER * (ef - k), most), scratch);
+    scratch.nearest = k;
+    scratch.share = FARTHER * std::log2(static_cast<float>(ef) / static_cast<float>(k));
+    scratch.rounding = error(layer, query);
+    scratch.origin = query.norm * layer.max_norm;
+}
+
+void Index::take(const Layer &layer, Scratch &scratch) const {
+    const std::vector<int32_t> &fresh = scratch.fresh;
+    scratch.scores.resize(std::max(scratch.scores.size(), fresh.size()));
+    score(layer, scratch.query, fresh.data(), fresh.size(), scratch.scores.data());
+    scratch.counters.distances += static_cast<int64_t>(fresh.size());
+    float least = threshold(scratch, breadth);
+    for (size_t i = 0; i < fresh.size(); ++i) {
+        if (scratch.scores[i] < least)
+            continue;
+        const Candidate candidate{scratch.scores[i], static_cast<uint32_t>(fresh[i])};
+        scratch.at = std::min(scratch.at, scratch.pool.insert(candidate));
+        least = threshold(scratch, breadth);
+    }
+}
+
+// Each step asks for the memory that the next one reads; other searches take their steps in between.
+bool Index::step(const Layer &layer, Scratch &scratch) const {
+    std::vector<Candidate> &items = scratch.pool.items;
+    const auto links = [&](size_t i) { return layer.links + static_cast<size_t>(items[i].id()) * layer.width; };
+    if (scratch.next == Scratch::Next::score) {
+        take(layer, scratch);
+        while (scratch.at < items.size() && (items[scratch.at].node & EXPANDED))
+            ++scratch.at;
+        if (scratch.at == items.size() || items[scratch.at].score < bar(scratch))
+            return false;
+        fetch(links(scratch.at), layer.width * sizeof(int32_t));
+        if (scratch.at + 1 < items.size())  // most likely the next
+            fetch(links(scratch.at + 1), layer.width * sizeof(int32_t));
+        scratch.next = Scratch::Next::expand;
+        return true;
+    }
+    items[scratch.at].node |= EXPANDED;
+    ++scratch.counters.hops;
+    scratch.fresh.clear();
+    scratch.meet(links(scratch.at), links_of(layer, items[scratch.at].id()));
+    fetch(layer.codes, scratch.fresh.data(), scratch.fresh.size());
+    scratch.next = Scratch::Next::score;
+    return true;
+}
+
+void Index::finish(const Layer &layer, Lane *lanes, size_t count) const {
+    Lane *running[LANES];
+    for (size_t i = 0; i < count; ++i)
+        running[i] = lanes + i;
+    while (count > 0)
+        for (size_t i = 0; i < count;)
+            if (step(layer, running[i]->scratch))
+                ++i;
+            else
+                running[i] = running[--count];
+}
+
+void Index::beam(const Layer &layer, const Query &query, size_t ef, Scratch &scratch) const {
+    begin(layer, query, ef, scratch);
+    while (step(layer, scratch)) {
+    }
 }
 
 void Index::add(const Counters &counters) {

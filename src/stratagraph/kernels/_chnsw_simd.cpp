@@ -61,18 +61,6 @@ inline void four_f32(CHNSW_ROWS) {
     }
 }
 
-inline void four_f16(CHNSW_ROWS) {
-    const auto *q = static_cast<const float *>(query.data);
-    const char *rows[4] = {a, b, c, d};
-    for (int r = 0; r < 4; ++r) {
-        const auto *x = reinterpret_cast<const uint16_t *>(rows[r]);
-        float total = 0.0F;
-        for (size_t i = 0; i < n; ++i)
-            total += q[i] * half_to_float(x[i]);
-        out[r] = total;
-    }
-}
-
 inline void four_i8(CHNSW_ROWS) {
     const auto *q = static_cast<const int8_t *>(query.data);
     const char *rows[4] = {a, b, c, d};
@@ -86,13 +74,12 @@ inline void four_i8(CHNSW_ROWS) {
 }
 
 CHNSW_LOOP(many_f32, , four_f32)
-CHNSW_LOOP(many_f16, , four_f16)
 CHNSW_LOOP(many_i8, , four_i8)
 
 #ifdef CHNSW_X86
-#define CHNSW_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define CHNSW_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
-#define CHNSW_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c")))
+#define CHNSW_AVX2 __attribute__((target("avx2,fma")))
+#define CHNSW_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma")))
+#define CHNSW_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")))
 #define CHNSW_INLINE inline __attribute__((always_inline))
 
 CHNSW_AVX2 CHNSW_INLINE float total8(__m256 v) {
@@ -117,21 +104,6 @@ CHNSW_AVX2 CHNSW_INLINE void four_f32_avx2(CHNSW_ROWS) {
         for (size_t j = i; j < n; ++j)
             out[r] += q[j] * rows[r][j];
     }
-}
-
-CHNSW_AVX2 CHNSW_INLINE void four_f16_avx2(CHNSW_ROWS) {
-    const auto *q = static_cast<const float *>(query.data);
-    const char *rows[4] = {a, b, c, d};
-    __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
-    for (size_t i = 0; i < n; i += 8) {
-        const __m256 part = _mm256_loadu_ps(q + i);
-        for (int r = 0; r < 4; ++r) {
-            const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i *>(rows[r] + 2 * i));
-            sums[r] = _mm256_fmadd_ps(part, _mm256_cvtph_ps(halves), sums[r]);
-        }
-    }
-    for (int r = 0; r < 4; ++r)
-        out[r] = total8(sums[r]);
 }
 
 // The instruction takes one unsigned factor: the query's size, while the row takes its sign. Both are at most
@@ -179,21 +151,6 @@ CHNSW_AVX512 CHNSW_INLINE void four_f32_avx512(CHNSW_ROWS) {
         out[r] = _mm512_reduce_add_ps(sums[r]);
 }
 
-CHNSW_AVX512 CHNSW_INLINE void four_f16_avx512(CHNSW_ROWS) {
-    const auto *q = static_cast<const float *>(query.data);
-    const char *rows[4] = {a, b, c, d};
-    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (size_t i = 0; i < n; i += 16) {
-        const __m512 part = _mm512_loadu_ps(q + i);
-        for (int r = 0; r < 4; ++r) {
-            const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows[r] + 2 * i));
-            sums[r] = _mm512_fmadd_ps(part, _mm512_cvtph_ps(halves), sums[r]);
-        }
-    }
-    for (int r = 0; r < 4; ++r)
-        out[r] = _mm512_reduce_add_ps(sums[r]);
-}
-
 CHNSW_AVX512 CHNSW_INLINE void four_i8_avx512(CHNSW_ROWS) {
     const auto *q = static_cast<const char *>(query.data);
     const char *rows[4] = {a, b, c, d};
@@ -235,10 +192,8 @@ CHNSW_VNNI CHNSW_INLINE void four_i8_vnni(CHNSW_ROWS) {
 }
 
 CHNSW_LOOP(many_f32_avx2, CHNSW_AVX2, four_f32_avx2)
-CHNSW_LOOP(many_f16_avx2, CHNSW_AVX2, four_f16_avx2)
 CHNSW_LOOP(many_i8_avx2, CHNSW_AVX2, four_i8_avx2)
 CHNSW_LOOP(many_f32_avx512, CHNSW_AVX512, four_f32_avx512)
-CHNSW_LOOP(many_f16_avx512, CHNSW_AVX512, four_f16_avx512)
 CHNSW_LOOP(many_i8_avx512, CHNSW_AVX512, four_i8_avx512)
 CHNSW_LOOP(many_i8_vnni, CHNSW_VNNI, four_i8_vnni)
 #endif
@@ -262,21 +217,6 @@ inline void four_f32_neon(CHNSW_ROWS) {
     }
 }
 
-inline void four_f16_neon(CHNSW_ROWS) {
-    const auto *q = static_cast<const float *>(query.data);
-    const char *rows[4] = {a, b, c, d};
-    float32x4_t sums[4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
-    for (size_t i = 0; i < n; i += 4) {
-        const float32x4_t part = vld1q_f32(q + i);
-        for (int r = 0; r < 4; ++r) {
-            const uint16x4_t halves = vld1_u16(reinterpret_cast<const uint16_t *>(rows[r] + 2 * i));
-            sums[r] = vfmaq_f32(sums[r], part, vcvt_f32_f16(vreinterpret_f16_u16(halves)));
-        }
-    }
-    for (int r = 0; r < 4; ++r)
-        out[r] = vaddvq_f32(sums[r]);
-}
-
 inline void four_i8_neon(CHNSW_ROWS) {
     const auto *q = static_cast<const int8_t *>(query.data);
     const char *rows[4] = {a, b, c, d};
@@ -294,13 +234,12 @@ inline void four_i8_neon(CHNSW_ROWS) {
 }
 
 CHNSW_LOOP(many_f32_neon, , four_f32_neon)
-CHNSW_LOOP(many_f16_neon, , four_f16_neon)
 CHNSW_LOOP(many_i8_neon, , four_i8_neon)
 #endif
 
 struct Level {
     const char *name;
-    Many float32, float16, int8;
+    Many float32, int8;
 };
 
 std::vector<Level> supported() {
@@ -310,16 +249,16 @@ std::vector<Level> supported() {
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (avx512 && __builtin_cpu_supports("avx512vnni"))
-        found.push_back({"avx512vnni", many_f32_avx512, many_f16_avx512, many_i8_vnni});
+        found.push_back({"avx512vnni", many_f32_avx512, many_i8_vnni});
     if (avx512)
-        found.push_back({"avx512", many_f32_avx512, many_f16_avx512, many_i8_avx512});
+        found.push_back({"avx512", many_f32_avx512, many_i8_avx512});
     if (avx2)
-        found.push_back({"avx2", many_f32_avx2, many_f16_avx2, many_i8_avx2});
+        found.push_back({"avx2", many_f32_avx2, many_i8_avx2});
 #endif
 #ifdef CHNSW_NEON
-    found.push_back({"neon", many_f32_neon, many_f16_neon, many_i8_neon});
+    found.push_back({"neon", many_f32_neon, many_i8_neon});
 #endif
-    found.push_back({"scalar", many_f32, many_f16, many_i8});
+    found.push_back({"scalar", many_f32, many_i8});
     return found;
 }
 
@@ -344,7 +283,7 @@ bool summed(Many kernel) {
 Many kernel(Kind kind, const std::string &name) {
     for (const Level &level : supported())
         if (name == "auto" || name == level.name)
-            return kind == Kind::int8 ? level.int8 : kind == Kind::float16 ? level.float16 : level.float32;
+            return kind == Kind::int8 ? level.int8 : level.float32;
     return nullptr;
 }
 

@@ -3,33 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
 namespace chnsw {
 
-inline float half_to_float(uint16_t half) {
-    const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
-    uint32_t exponent = (half >> 10) & 31U, mantissa = half & 1023U, bits = sign;
-    if (exponent == 31U) {
-        bits |= 0x7F800000U | (mantissa << 13);
-    } else if (exponent != 0U) {
-        bits |= ((exponent + 112U) << 23) | (mantissa << 13);
-    } else if (mantissa != 0U) {
-        exponent = 113U;
-        for (; !(mantissa & 1024U); mantissa <<= 1)
-            --exponent;
-        bits |= (exponent << 23) | ((mantissa & 1023U) << 13);
-    }
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
+enum class Kind { float32, int8 };
 
-enum class Kind { float32, float16, int8 };
-
-// Vectors as the search reads them. Rows of int8 and float16 are padded with zeros to 64 bytes.
+// Vectors as the search reads them. Rows of int8 are padded with zeros to 64 bytes.
 struct Codes {
     Kind kind = Kind::float32;
     const char *data = nullptr;
@@ -38,7 +19,7 @@ struct Codes {
     const float *scales = nullptr;  // int8: what one unit of each row is worth
 };
 
-// A query in the form that goes with the codes: float for float32 and float16, int8 for int8.
+// A query in the form that goes with the codes: float for float32, int8 for int8.
 struct Query {
     const void *data = nullptr;
     float scale = 1.0F;

@@ -57,7 +57,7 @@ void hamming(Code query, Codes codes, Distances out) {
 void bind_alignment(nb::module_ &module);
 void bind_bm25(nb::module_ &module);
 void bind_chnsw(nb::module_ &module);
-void bind_halves(nb::module_ &module);
+void bind_float16(nb::module_ &module);
 void bind_mapped(nb::module_ &module);
 void bind_paths(nb::module_ &module);
 void bind_ppr(nb::module_ &module);
@@ -71,7 +71,7 @@ NB_MODULE(_native, module) {
     bind_alignment(module);
     bind_bm25(module);
     bind_chnsw(module);
-    bind_halves(module);
+    bind_float16(module);
     bind_mapped(module);
     bind_paths(module);
     bind_ppr(module);

@@ -105,14 +105,13 @@ class HashedWords:
 
 class Graph:
     def __init__(
-        self, metric: int, kind: int, dimension: int, layers: int, breadth: int, paper: bool, level: str
+        self, kind: int, dimension: int, layers: int, breadth: int, paper: bool, level: str
     ) -> None: ...
     def set_layer(
         self,
         level: int,
         codes: NDArray[np.uint8],
         scales: NDArray[np.float32],
-        norms: NDArray[np.float32],
         vectors: NDArray[np.float32],
         links: NDArray[np.int32],
         down: NDArray[np.int32],
@@ -121,9 +120,6 @@ class Graph:
         alive: NDArray[np.uint8],
         pilots: NDArray[np.int32],
         ids: NDArray[np.int32],
-        sketches: NDArray[np.uint8],
-        centre: NDArray[np.float32],
-        length: int,
         max_scale: float,
         max_norm: float,
         scanned: bool,
@@ -147,7 +143,6 @@ class Graph:
         scores: NDArray[np.float32],
     ) -> list[int]: ...
     def insert(self, level: int, rows: NDArray[np.int32], links: int, ef: int, threads: int) -> None: ...
-    def sketch(self, level: int, rows: NDArray[np.int32]) -> None: ...
     def remove(self, level: int, rows: NDArray[np.int32], links: int, threads: int) -> None: ...
     def repair(self, level: int) -> int: ...
     def link_down(self, level: int, rows: NDArray[np.int32], ef: int, threads: int) -> None: ...
@@ -160,7 +155,7 @@ class Graph:
         rows: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None: ...
-    def counters(self) -> tuple[int, int, int, int, int]: ...
+    def counters(self) -> tuple[int, int, int, int]: ...
 
 class HalfVectors:
     def __init__(self, segments: Sequence[NDArray[np.uint16]], dimension: int) -> None: ...

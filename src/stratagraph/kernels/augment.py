@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels._common import common_neighbours
 from stratagraph.kernels._edges import Edges, Labels, Weights
-from stratagraph.kernels.halves import pair_products
+from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import knn_graph, nearest_of
 
 Augmentation = Literal["knn", "codicil", "none"]

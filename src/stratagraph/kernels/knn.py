@@ -9,9 +9,8 @@ from stratagraph.errors import MissingExtra
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels._chnsw_layer import Matrix, Nodes
 from stratagraph.kernels._chnsw_links import Backend
-from stratagraph.kernels._chnsw_options import Metric
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.halves import blocks, pair_products
+from stratagraph.kernels.float16 import blocks, pair_products
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.kernels.topk import kth_largest
 
@@ -26,7 +25,6 @@ def knn_graph(
     vectors: NDArray[np.floating],
     k: int,
     *,
-    metric: Metric = "ip",
     ef: int = 32,
     links: int = 12,
     ef_construction: int = 40,
@@ -42,7 +40,6 @@ def knn_graph(
     """
     index = CHNSW.build(
         [vectors],
-        metric=metric,
         links=links,
         ef_construction=ef_construction,
         recall=0.01,
@@ -254,8 +251,6 @@ def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Mat
         return _without_self(found[0], how[0])
     rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
     index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
-    if index.options.metric == "l2":
-        scores -= (vectors**2).sum(axis=1)[:, None]
     scores[rows < 0] = 0
     return rows, scores
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.halves import blocks, chosen, nonzero_rows
+from stratagraph.kernels.float16 import blocks, chosen, nonzero_rows
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.int64]

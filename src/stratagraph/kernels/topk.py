@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.hamming import Codes, hamming, native_available, pack
 from stratagraph.kernels.lsh import hyperplanes
 

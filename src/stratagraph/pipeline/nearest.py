@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.halves import chosen, nonzero_rows
+from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.topk import SCAN_LIMIT, Sketch, top_k
 from stratagraph.protocols import Rows, Vectors
 

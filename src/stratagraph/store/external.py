@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import VectorStoreError, VectorStoreStale
-from stratagraph.kernels.halves import Halves as HalfVectors
+from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.kernels.topk import TopK, top_k
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import DOCUMENT_FIELD, KIND_FIELD

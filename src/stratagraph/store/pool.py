@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratagraph._locks import cached_property
-from stratagraph.kernels.halves import Halves as HalfVectors
+from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import CarriedVectors, content_keys
 from stratagraph.store.arrays import write_arrays

@@ -49,8 +49,8 @@ class ArchRAGConfig:
         Of C-HNSW: `fast`, or `paper` for the algorithm as the paper prints it, with its errata
         (`kernels.CHNSW`).
     codes
-        What C-HNSW searches: `int8`, a quarter of the vectors' size, `float16` or `float32`. Results are
-        scored by the vectors in any case.
+        What C-HNSW searches: `int8`, a quarter of the vectors' size, or `float32`. Results are scored by the
+        vectors in any case.
     ef
         Candidates that a search of C-HNSW keeps in each level for up to ten results, and in proportion for
         more; None takes as many as reach a recall of .98 on a sample.

@@ -105,7 +105,7 @@ def _brought_up_to_date(
         return None
     before = opened(previous)
     told = before.options
-    same = (told.codes, told.links, told.breadth, told.pool, told.mode, told.seed) == (
+    same = (told.codes, told.links, told.breadth, told.ef, told.mode, told.seed) == (
         config.codes,
         config.links,
         config.breadth,

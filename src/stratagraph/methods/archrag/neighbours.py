@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.halves import pair_products
+from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import nearest_of
 from stratagraph.protocols import Rows, Vectors
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import ranges, split
 from stratagraph.methods.hirag.config import HiRAGConfig

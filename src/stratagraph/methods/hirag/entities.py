@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.halves import stacked
+from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import distinct
 from stratagraph.methods.base import Graph, Stored
 from stratagraph.pipeline.before import carried_keys

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.halves import blocks
+from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import sparsity
 from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
 from stratagraph.methods.hirag.context import BuildContext

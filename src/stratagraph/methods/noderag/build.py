@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._memory import release
-from stratagraph.kernels.halves import chosen, stacked
+from stratagraph.kernels.float16 import chosen, stacked
 from stratagraph.methods.base import Built, Corpus, Graph, Stored
 from stratagraph.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
 from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.halves import chosen, nonzero_rows
+from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.knn import knn_graph, nearest_of, relinked
 from stratagraph.kernels.ranges import ranges

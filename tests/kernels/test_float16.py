@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from stratagraph.kernels import halves
+from stratagraph.kernels import float16
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.halves import Halves, blocks, chosen, nonzero_rows, pair_products, stacked
+from stratagraph.kernels.float16 import HalfVectors, blocks, chosen, nonzero_rows, pair_products, stacked
 from stratagraph.kernels.hamming import native_available
 
 
@@ -18,7 +18,7 @@ from stratagraph.kernels.hamming import native_available
 def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param and not native_available():
         pytest.skip("the native kernels are not built")
-    monkeypatch.setattr(halves, "native_available", lambda: request.param)
+    monkeypatch.setattr(float16, "native_available", lambda: request.param)
     return bool(request.param)
 
 
@@ -32,7 +32,7 @@ def test_halves_in_segments(dimension: int) -> None:
     query = rng.standard_normal(dimension).astype(np.float32)
     slots = np.append(rng.permutation(306), [0, 5, 305])
     whole = np.concatenate(segments)
-    found = Halves([each.view(np.uint16) for each in segments], dimension)
+    found = HalfVectors([each.view(np.uint16) for each in segments], dimension)
     products = whole.astype(np.float64)[slots] @ query
     np.testing.assert_allclose(found.products(query, slots), products, rtol=1e-4, atol=1e-4)
     one, two = slots[slots != 305], slots[slots != 305][::-1].copy()
@@ -60,7 +60,7 @@ def test_halves_in_segments(dimension: int) -> None:
 @pytest.mark.usefixtures("native")
 def test_vectors_of_other_dimensions_are_refused() -> None:
     with pytest.raises(ValueError, match="dimension"):
-        Halves([np.zeros((2, 4), np.uint16), np.zeros((2, 5), np.uint16)], 4)
+        HalfVectors([np.zeros((2, 4), np.uint16), np.zeros((2, 5), np.uint16)], 4)
 
 
 def test_blocks_and_pairs_of_an_array() -> None:
@@ -105,8 +105,8 @@ def test_chosen_vectors_are_as_a_copy_of_these_rows() -> None:
 
 
 def test_rows_that_are_not_zero_are_found_in_all_blocks() -> None:
-    vectors = np.zeros((2 * halves.BLOCK + 5, 2), np.float32)
-    there = [0, 3, halves.BLOCK, 2 * halves.BLOCK + 4]
+    vectors = np.zeros((2 * float16.BLOCK + 5, 2), np.float32)
+    there = [0, 3, float16.BLOCK, 2 * float16.BLOCK + 4]
     vectors[there, 1] = 1
     assert nonzero_rows(vectors).tolist() == there
     assert nonzero_rows(vectors[:0]).tolist() == []

@@ -1,5 +1,5 @@
 // Vectors of 16-bit floats that lie in several arrays: read as 32-bit ones, and multiplied where they lie. The numpy
-// twins are in halves.py.
+// twins are in float16.py.
 
 #include <algorithm>
 #include <bit>
@@ -200,7 +200,7 @@ class HalfVectors {
 
 }  // namespace
 
-void bind_halves(nb::module_ &module) {
+void bind_float16(nb::module_ &module) {
     nb::class_<HalfVectors>(module, "HalfVectors",
                             "Vectors counted through all segments; a segment holds the bits of 16-bit floats.")
         .def(nb::init<std::vector<Segment>, size_t>(), "segments"_a.noconvert(), "dimension"_a)

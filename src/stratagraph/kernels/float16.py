@@ -25,7 +25,7 @@ BLOCK = 4096
 _PAIRS = 1024  # pairs whose vectors fit into a cache
 
 
-class Halves:
+class HalfVectors:
     """Vectors of 16-bit floats, counted through all segments.
 
     Every method raises a `ValueError` if a slot is not one of the vectors', or shapes do not fit.
