@@ -138,8 +138,6 @@ class Asking:
         with self.gate.stage("retrieve"):
             entities, texts = await self._decomposed(text, arguments.decompose)
             vectors = await asyncio.gather(*map(self._vector, texts))
-            if (settle := get_method(method).settle) is not None:
-                options = await settle(text, options, self.gate)
         question = Question(
             text[:LONGEST],
             vectors[0],

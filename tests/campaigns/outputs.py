@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from stratagraph.errors import ParseFailed
-from stratagraph.methods.archrag.abstractness import JUDGE
 from stratagraph.methods.archrag.compose import FILTER
 from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.naming import parse_summary as hirag_summary
@@ -29,7 +28,6 @@ from stratagraph.pipeline.reports import ReportSchema
 PARSERS: dict[str, Callable[[str], object]] = {
     "extract": EXTRACT.parse,
     "filter": FILTER.parse,
-    "judge": JUDGE.parse,
     "meta types": META_TASK.parse,
     "summary": hirag_summary,
     "elements": json_as(ElementsSchema),
@@ -52,7 +50,6 @@ _GOOD = [
     json.dumps({"points": [{"description": "It rains.", "score": 80, "sources": [1, 2]}] * 3}),
     json.dumps({"title": "T", "summary": "S", "rating": 7.5, "reason": "R"}),
     json.dumps({"elements": [{"title": "T", "text": "X"}] * 2}),
-    json.dumps({"abstractness": 0.5}),
     json.dumps({"entities": ["Ada", "Bo"]}),
     '("entity"<|>"Ada"<|>"person"<|>"She met Bo.")##\n("relationship"<|>"Ada"<|>"Bo"<|>"met"<|>5)',
     '<think>Let me see.</think>\n```json\n{"types": ["place"]}\n```',

@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,10 +16,9 @@ import stratagraph as sg
 from stratagraph.errors import ParseFailed
 from stratagraph.kernels import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.archrag.abstractness import judge_by_rule
 from stratagraph.methods.archrag.compose import FILTER, fitted
 from stratagraph.methods.archrag.index import CHANGES, opened
-from stratagraph.methods.archrag.ranking import Calibration, calibrated, level_weights, select
+from stratagraph.methods.archrag.ranking import Calibration, select
 from stratagraph.methods.archrag.relations import Relations
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.pipeline.graph import Graph
@@ -247,13 +245,6 @@ def test_wrong_settings_are_named(wrong: dict[str, Any]) -> None:
         {"levels": ()},
         {"levels": (-1,)},
         {"k_per_level": 0},
-        {"level_weights": {0: -1}},
-        {"level_weights": {0: 1e308}},
-        {"level_weights": {0: 1e-300}},
-        {"level_weights": {0: float("nan")}},
-        {"level_weights": {0: True}},
-        {"abstractness": 2},
-        {"abstractness": "guess"},
         {"mode": "both"},
         {"relations": 1},
     ],
@@ -298,24 +289,13 @@ def test_a_community_of_one_costs_no_call_and_is_not_found_twice() -> None:
 def test_every_level_is_found_and_can_be_chosen() -> None:
     index = built(clustered(40, 6))
     assert len(levels_of(index)) >= 2
-    found = index.retrieve("topic c2 a", k=12, abstractness=None)
+    found = index.retrieve("topic c2 a", k=12, view="nodes")
     assert {hit.level for hit in found} == set(range(1 + len(levels_of(index))))
     for level in range(1 + len(levels_of(index))):
         hits = index.retrieve("topic c2 a", k=5, levels=(level,)).hits
         assert {hit.level for hit in hits if hit.kind != "chunk"} == {level}
     with pytest.raises(ValueError, match="level 9"):
         index.retrieve("topic c2 a", levels=(9,))
-
-
-def test_weights_and_abstractness_move_levels() -> None:
-    index = built(clustered(40, 6))
-
-    def low(**options: Any) -> int:
-        return sum(hit.level == 0 for hit in index.retrieve("topic c2 a", k=12, **options))
-
-    assert low(abstractness=0.0) > low(abstractness=1.0)
-    assert low(level_weights={0: 4.0}, abstractness=None) > low(level_weights={0: 0.5}, abstractness=None)
-    assert low(level_weights={0: 0}) == 0
 
 
 def test_relations_among_the_entities_found() -> None:
@@ -424,7 +404,7 @@ def test_a_score_of_one_is_what_the_best_has_by_chance() -> None:
         for level, layer in enumerate(layers):
             similarities = layer @ query
             one = np.full(len(layer), level)
-            scores = calibrated(similarities, mean[one], unit[one], np.ones(len(layer)))
+            scores = (similarities - mean[one]) / unit[one]
             assert (np.argsort(scores) == np.argsort(similarities)).all()
             best.append((level, scores.max()))
     for level in range(2):
@@ -434,21 +414,13 @@ def test_a_score_of_one_is_what_the_best_has_by_chance() -> None:
 def test_no_level_crowds_out_the_others() -> None:
     scores = np.concatenate([np.linspace(9, 8, 50), np.linspace(2, 1, 50), np.linspace(1, 0, 3)])
     groups = np.repeat([0, 1, 2], [50, 50, 3])
-    chosen = select(scores.astype(np.float32), groups, [1.0, 1.0, 1.0], 12)
+    chosen = select(scores.astype(np.float32), groups, 3, 12)
     assert np.bincount(groups[chosen]).tolist() == [8, 2, 2]
     assert (np.diff(scores[chosen]) <= 0).all()
-    everything = select(scores.astype(np.float32), groups, [1.0, 1.0, 1.0], 1000)
+    everything = select(scores.astype(np.float32), groups, 3, 1000)
     assert sorted(everything.tolist()) == list(range(103))
-    only = select(scores.astype(np.float32)[:50], groups[:50], [1.0, 1.0, 1.0], 20)
+    only = select(scores.astype(np.float32)[:50], groups[:50], 3, 20)
     assert only.tolist() == list(range(20))
-
-
-def test_of_equal_scores_the_level_of_more_weight_comes_first() -> None:
-    groups = np.repeat([0, 1], [6, 6])
-    chosen = select(np.zeros(12, np.float32), groups, [0.5, 1.5], 4)
-    assert groups[chosen].tolist() == [1, 1, 1, 0]
-    assert groups[select(np.zeros(12, np.float32), groups, [0.5, 1.5], 1)].tolist() == [1]
-    assert select(np.zeros(12, np.float32), groups, [1.0, 1.0], 12).tolist() == list(range(12))
 
 
 def test_a_level_of_one_or_two_nodes_is_not_measured_by_itself() -> None:
@@ -460,7 +432,7 @@ def test_a_level_of_one_or_two_nodes_is_not_measured_by_itself() -> None:
         scores = []
         for query in (of[-1][0], -of[-1][0], *rng.standard_normal((50, 64)).astype(np.float32) / 8):
             mean, unit = calibration.measures(query)
-            scores.append(calibrated(of[-1][:1] @ query, mean[-1:], unit[-1:], np.ones(1))[0])
+            scores.append(((of[-1][:1] @ query)[0] - mean[-1]) / unit[-1])
         like, unlike, *others = scores
         assert like > 2
         assert unlike < -2
@@ -483,26 +455,6 @@ def test_so_many_of_each_level_with_their_relations_and_nothing_else() -> None:
         bare = index.retrieve(question, k=3, k_per_level=wanted, fill=False, relations=False)
         assert len(bare) == len(nodes)
     assert between
-
-
-def test_levels_are_weighed_by_abstractness() -> None:
-    levels = [0, 1, 2]
-    assert level_weights(levels, 2, None, {}) == [1, 1, 1]
-    assert level_weights(levels, 2, 0.5, {}) == [1, 1, 1]
-    assert level_weights(levels, 2, 0.0, {}) == [1.5, 1, 0.5]
-    assert level_weights(levels, 2, 1.0, {1: 2.0}) == [0.5, 2.0, 1.5]
-    assert level_weights([0], 0, 1.0, {}) == [1]
-
-
-@pytest.mark.parametrize(
-    ("narrow", "broad"),
-    [
-        ("Who founded the Philbrook Museum in Tulsa?", "What are the main themes across these texts?"),
-        ("When was Franz Liszt born?", "How did attitudes towards the sea change overall, and why?"),
-    ],
-)
-def test_the_rule_tells_broad_questions_from_narrow_ones(narrow: str, broad: str) -> None:
-    assert 0 <= judge_by_rule(narrow) < 0.5 < judge_by_rule(broad) <= 1
 
 
 # Answers
@@ -560,59 +512,12 @@ def test_the_analyses_are_shown_no_more_than_the_limit(answering: Any, bound: in
     assert sum(len(text) / 4 for text in shown) <= bound
 
 
-def test_given_weights_of_levels_weigh_the_points(answering: Any) -> None:
-    index, model = answering
-    top = len(levels_of(index))
-    for level in (0, top):
-        for judged in ("rule", "model"):
-            retrieval = index.retrieve(f"What does topic c2 a meet {judged} at {level}?", k=12, view="nodes")
-            model.prompts.clear()
-            model._answer = lambda prompt: (
-                '{"abstractness": 0.5}' if "0.3" in prompt and "<texts>" not in prompt else analyst(prompt)
-            )
-            given = replace(
-                retrieval, options=ArchRAGOptions(level_weights={level: 1e6}, abstractness=judged)
-            )
-            index.answer(given)
-            first = int(model.prompts[-1].split("point of ")[1].split()[0])
-            assert retrieval.hits[first - 1].level == level
-    model._answer = analyst
-
-
 def test_direct_answers_skip_the_analysis(answering: Any) -> None:
     index, model = answering
     model.prompts.clear()
     answer = index.answer("What does topic c2 a meet?", k=12, mode="direct")
     assert len(model.prompts) == 1
     assert answer.citations
-
-
-def test_the_model_may_judge_abstractness(answering: Any) -> None:
-    index, model = answering
-    model.prompts.clear()
-    model._answer = lambda prompt: '{"abstractness": 1}' if "0.3" in prompt else analyst(prompt)
-    index.answer("What does topic d3 b meet?", k=12, abstractness="model")
-    model._answer = analyst
-    merge = model.prompts[-1]
-    found = index.retrieve("What does topic d3 b meet?", k=12, view="nodes", abstractness=1.0)
-    assert len(model.prompts) == len({hit.level for hit in found}) + 2
-    assert "(score" in merge
-
-
-def test_the_models_judgement_moves_levels_in_the_search(answering: Any) -> None:
-    index, model = answering
-    low = {}
-    for said in ("0", "1", "garbage"):
-        model.prompts.clear()
-        model._answer = lambda prompt, said=said: (
-            f'{{"abstractness": {said}}}' if "0.3" in prompt and "<texts>" not in prompt else analyst(prompt)
-        )
-        found = index.retrieve(f"What is {said} of topic c2 a?", k=12, abstractness="model")
-        low[said] = sum(hit.level == 0 for hit in found)
-        assert len(model.prompts) == (2 if said == "garbage" else 1), "asked once, and to repair it"
-    model._answer = analyst
-    assert low["0"] > low["1"]
-    assert low["garbage"]
 
 
 def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:

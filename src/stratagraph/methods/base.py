@@ -143,24 +143,15 @@ class Check(Protocol):
         ...
 
 
-class Settle(Protocol):
-    """Options of a search for a question, with what is left to a model decided by it."""
-
-    async def __call__(self, question: str, options: Any, gate: Gate, /) -> Any:
-        """See the class."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Method:
     """One of the methods: its name, its settings, and its verbs.
 
-    `build` is pure but for the gate: same corpus, config and answers, same result. `check` looks at the
-    arrays of a stored index, and `open` makes it searchable without reading any text. `compose` turns what
-    was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved for one and
-    `answer_length` how long it is, where a caller does not say. `settle` asks the model for what the options
-    of a search leave to it. `needs_graph`: entities and relations are worth asking a model for;
-    `needs_vectors`: the entities have vectors (`Graph.vectors`); `needs_units`: the semantic units have
+    `build` depends on nothing but its arguments and the model's answers. `check` looks at the arrays of a
+    stored index, and `open` makes it searchable without reading any text. `compose` turns what was retrieved
+    into the last prompt of an answer; `answer_k` is how much is retrieved for one and `answer_length` how
+    long it is, where a caller does not say. `needs_graph`: entities and relations are worth asking a model
+    for; `needs_vectors`: the entities have vectors (`Graph.vectors`); `needs_units`: the semantic units have
     (`Graph.unit_vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1, where
     passages by the walk are the others. `cosines`: the scores of its ranking are similarities to the
     question, and so compare between indexes.
@@ -173,7 +164,6 @@ class Method:
     check: Check
     open: Callable[[Opened], Searcher]
     compose: Compose = compose
-    settle: Settle | None = None
     answer_k: int = 10
     answer_length: Length = "brief"
     needs_graph: bool = True

@@ -7,19 +7,18 @@ Alg. 1, the loop                     `build.build`
 Alg. 1, lines 3-6                    `clustering.Recipe` (any augmentation with any clustering)
 Alg. 1, line 7                       `communities.CommunityWriter`, `pipeline.reports`
 Alg. 1, line 9                       `levels.partition`
-3.1.3, Alg. 3 C-HNSW                 `build._index`, `kernels.chnsw`
+3.1.3, Alg. 3 C-HNSW                 `index.index_arrays`, `kernels.chnsw`
 3.2.1, Alg. 2 hierarchical search    `search.HierarchySearcher`, `kernels.chnsw`
 3.2.1, relations among entities      `relations.Relations`
 3.2.2, Eq. 3 and 4                   `compose.compose`
 ===================================  ========================================================
 
-Beyond the paper: one ranking of all levels (`ranking`), levels weighed by how abstract a question is
-(`abstractness`), and updates that keep communities which did not change (`warm_start`).
+Beyond the paper: one ranking of all levels (`ranking`), and updates that keep communities which did not
+change (`warm_start`).
 """
 
 from __future__ import annotations
 
-from stratagraph.methods.archrag.abstractness import settled
 from stratagraph.methods.archrag.build import build
 from stratagraph.methods.archrag.checks import check_arrays
 from stratagraph.methods.archrag.clustering import register_augmentation, register_clustering
@@ -36,7 +35,6 @@ METHOD = Method(
     check_arrays,
     HierarchySearcher,
     compose=compose,
-    settle=settled,
     answer_k=30,
     answer_length="full",
     needs_vectors=True,

@@ -17,9 +17,7 @@ from pydantic import (
     field_validator,
 )
 
-from stratagraph.methods.archrag.abstractness import settled
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.archrag.ranking import level_weights
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.structured import json_as
 from stratagraph.pipeline.answer import Draft
@@ -109,10 +107,7 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     points = await _analysed(retrieval, gate, max_tokens)
-    weights = await _weights(retrieval, gate, options)
-    ranked = sorted(
-        points, key=lambda point: (-point.score * weights[_level(retrieval, point)], point.places)
-    )
+    ranked = sorted(points, key=lambda point: (-point.score, point.places))
     lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
     if not lines:
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
@@ -146,19 +141,6 @@ def _groups(retrieval: Retrieval) -> list[list[int]]:
     """The places of the hits of each level, in their order."""
     order = sorted(range(len(retrieval.hits)), key=lambda place: (_group(retrieval.hits[place]), place))
     return [list(places) for _, places in groupby(order, key=lambda place: _group(retrieval.hits[place]))]
-
-
-async def _weights(retrieval: Retrieval, gate: Gate, options: ArchRAGOptions) -> dict[int, float]:
-    """The weight of each level's points: the factor given, tilted where abstractness is given or judged."""
-    levels = sorted({hit.level for hit in retrieval.hits})
-    judged = (await settled(retrieval.query, options, gate)).abstractness
-    abstractness = None if isinstance(judged, str) else judged
-    factors = level_weights(levels, max(levels, default=0), abstractness, options.level_weights)
-    return dict(zip(levels, factors, strict=True))
-
-
-def _level(retrieval: Retrieval, point: Point) -> int:
-    return retrieval.hits[point.places[0]].level
 
 
 def _group(hit: Hit) -> tuple[bool, int]:

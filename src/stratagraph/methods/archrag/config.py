@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
-
-_MOST_WEIGHT = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +110,6 @@ class ArchRAGOptions:
         Results taken from each level; None takes what `k` needs, at least 5 (the paper's). The result has
         the best `k` of them; with `fill=False` all of them and the relations among the entities, whatever
         `k`, as in the paper.
-    level_weights
-        Factors of the levels' scores, by level; a level that is not in it has 1, and one of 0 is left out.
-    abstractness
-        How abstract the question is, from 0 (asks for one fact) to 1 (asks about the whole): levels are
-        weighed by it, in the search (`ranking.level_weights`) and, but with `rule`, in the points of an
-        answer. `rule` judges by the question's words, `model` by one call of the model for each question;
-        None weighs all levels equally.
     relations
         Whether the relations among the entities found are results too.
     mode
@@ -132,8 +123,6 @@ class ArchRAGOptions:
 
     levels: tuple[int, ...] | None = None
     k_per_level: int | None = None
-    level_weights: Mapping[int, float] = field(default_factory=dict)
-    abstractness: float | Literal["rule", "model"] | None = "rule"
     relations: bool = True
     mode: Literal["filter", "direct"] = "filter"
     whole: bool = False
@@ -143,14 +132,6 @@ class ArchRAGOptions:
             object.__setattr__(self, "levels", _levels(self.levels))
         if self.k_per_level is not None:
             _whole(self, "k_per_level", 1, 10_000)
-        object.__setattr__(self, "level_weights", _weights(self.level_weights))
-        if isinstance(self.abstractness, str):
-            if self.abstractness not in ("rule", "model"):
-                raise ValueError(
-                    f"abstractness must be 'rule', 'model', None or from 0 to 1, not {self.abstractness!r}"
-                )
-        elif self.abstractness is not None:
-            _between(self, "abstractness", 0.0, 1.0)
         for name in ("relations", "whole"):
             if type(getattr(self, name)) is not bool:
                 raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
@@ -171,25 +152,6 @@ def _levels(levels: Any) -> tuple[int, ...]:
         if type(level) is not int or level < 0:
             raise ValueError(f"levels are whole numbers of at least 0, not {level!r}")
     return tuple(sorted(set(given)))
-
-
-def _weights(weights: Any) -> dict[int, float]:
-    if not isinstance(weights, Mapping):
-        raise TypeError(f"level_weights maps levels to numbers, such as {{0: 1.5}}, not {weights!r}")
-    found = {}
-    for level, weight in weights.items():  # from the command line or JSON, levels are text
-        number = int(level) if isinstance(level, str) and level.isdecimal() else level
-        if type(number) is not int or number < 0:
-            raise ValueError(f"a level is a whole number of at least 0, not {level!r}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise TypeError(f"the weight of level {level} must be a number, not {weight!r}")
-        if weight != 0 and not 1 / _MOST_WEIGHT <= weight <= _MOST_WEIGHT:
-            raise ValueError(
-                f"the weight of level {level} must be 0 or from {1 / _MOST_WEIGHT:g} to {_MOST_WEIGHT:g}, "
-                f"not {weight!r}"
-            )
-        found[number] = float(weight)
-    return found
 
 
 def _whole(owner: Any, name: str, least: int, most: int) -> None:

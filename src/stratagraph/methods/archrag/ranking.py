@@ -3,22 +3,22 @@
 Similarities of two levels cannot be compared: reports are longer and more alike than entities, and of many
 nodes the best is good by chance. So a similarity s counts by how far it stands out of its background,
 
-    score = weight * (s - mean) / (deviation * sqrt(2 ln n)),
+    score = (s - mean) / (deviation * sqrt(2 ln n)),
 
 with the mean and the deviation of the question's similarities to a background of `SAMPLE` nodes, for a level
 of n. The background of a level is a fixed sample of it; of a level that has fewer nodes, all of them and a
 sample of the levels below, so that a level of one or two nodes is not measured by itself. Of n independent
 normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what the best of a level would
-have by chance. A score below 0 is divided by the weight.
+have by chance.
 
-Each level has a share of the results in proportion to its weight. It gets half of that share first (one
-result at least, where there are as many results as levels), and more than twice as much only where the others
-have nothing left. Scores decide the rest, and the order; of equal scores that of the level of more weight
-comes first.
+Each level has an equal share of the results. It gets half of that share first (one result at least, where
+there are as many results as levels), and more than twice as much only where the others have nothing left.
+Scores decide the rest, and the order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +36,6 @@ SAMPLED = "calibration.rows"
 """The array of the nodes in the backgrounds of all levels, counted through these."""
 LEAST_SAMPLE = 16
 """A smaller background is completed with texts that have nothing to do with any question (a cosine of 0)."""
-TILT = 0.5
-"""How far an abstract question raises the highest level and lowers the lowest, and the other way round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,6 @@ def _cosines(vectors: Vectors, query: Vectors) -> Weights:
     return products(vectors, query, np.arange(len(vectors))).astype(np.float64)
 
 
-def calibrated(similarities: NDArray[np.float32], mean: Weights, unit: Weights, weights: Weights) -> Weights:
-    """The score of each similarity by its level's measures, all of shape (n,)."""
-    raised = (similarities - mean) / unit
-    return np.where(raised > 0, raised * weights, raised / weights)
-
-
 def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -> dict[str, NDArray[Any]]:
     """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels.
 
@@ -143,21 +135,7 @@ def _sampled(rows: Rows, most: int, seed: int) -> Rows:
     return rows
 
 
-def level_weights(
-    levels: Sequence[int], top: int, abstractness: float | None, factors: Mapping[int, float]
-) -> list[float]:
-    """The weight of each level: its factor, tilted towards higher levels by how abstract a question is.
-
-    With h the height of a level, from 0 to 1 at the `top`, and a the abstractness, the tilt is
-    1 + TILT * (2a - 1) * (2h - 1).
-    """
-    lean = 0.0 if abstractness is None else TILT * (2 * abstractness - 1)
-    return [factors.get(level, 1.0) * (1 + lean * (2 * level / top - 1 if top else 0.0)) for level in levels]
-
-
-def select(
-    scores: NDArray[np.float32], groups: NDArray[np.integer], weights: Sequence[float], k: int
-) -> Rows:
+def select(scores: NDArray[np.float32], groups: NDArray[np.integer], levels: int, k: int) -> Rows:
     """The places of the best `k` candidates under the rule above, best first.
 
     Parameters
@@ -165,21 +143,20 @@ def select(
     scores
         Shape (n,).
     groups
-        The level of each candidate as a place in `weights`, shape (n,).
+        The level of each candidate as its place among the `levels` that are searched, shape (n,).
     """
-    shares = k * np.asarray(weights) / sum(weights)
-    order = np.lexsort((-shares[groups], -scores))
+    share = k / max(levels, 1)
+    order = np.argsort(-scores, kind="stable")
     if len(order) <= k:
         return order
     ranked = list(zip(order.tolist(), groups[order].tolist(), strict=True))
     chosen: set[int] = set()
-    taken = [0] * len(weights)
-    least = np.maximum(np.floor(shares / 2), float(k >= len(weights)))
-    for bounds in (least.tolist(), np.ceil(2 * shares).tolist(), [float(k)] * len(weights)):
+    taken = [0] * levels
+    for bound in (max(math.floor(share / 2), int(k >= levels)), math.ceil(2 * share), k):
         for place, group in ranked:
             if len(chosen) == k:
                 break
-            if taken[group] < bounds[group] and place not in chosen:
+            if taken[group] < bound and place not in chosen:
                 chosen.add(place)
                 taken[group] += 1
     return np.array([place for place, _ in ranked if place in chosen], np.int64)

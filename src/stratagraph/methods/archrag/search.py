@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from stratagraph._locks import cached_property
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.methods.archrag.abstractness import judge_by_rule
 from stratagraph.methods.archrag.build import layer_vectors
 from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.archrag.index import opened
-from stratagraph.methods.archrag.ranking import Calibration, calibrated, level_weights, select
+from stratagraph.methods.archrag.ranking import Calibration, select
 from stratagraph.methods.archrag.relations import Relations
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratagraph.pipeline.ranking import concatenate, taken
@@ -99,28 +98,26 @@ class HierarchySearcher:
 
         With `k_per_level` and without `fill` these are exactly so many of each level, and the relations.
         """
-        levels, weights = self._weighed(question, options)
+        levels = self._searched_levels(options)
         if not levels:
             return concatenate([])
         best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
-        found = self._scored(question, levels, weights, best)
+        found = self._scored(question, levels, best)
         if levels[0] == 0 and options.relations:
             found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
         place = {level: at for at, level in enumerate(levels)}
         groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
         exact = options.k_per_level is not None and not question.fill
-        chosen = select(found.scores, groups, weights, len(found) if exact else question.k)
+        chosen = select(found.scores, groups, len(levels), len(found) if exact else question.k)
         return taken(found, chosen)
 
-    def _scored(
-        self, question: Question, levels: list[int], weights: list[float], best: list[TopK]
-    ) -> Ranking:
+    def _scored(self, question: Question, levels: list[int], best: list[TopK]) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""
         counts = [len(rows) for rows, _ in best]
         mean, unit = question.once(self, "measures", lambda: self._calibration.measures(question.vector))
         of = np.repeat(np.array(levels), counts)
         similarities = np.concatenate([similarity for _, similarity in best])
-        scores = calibrated(similarities, mean[of], unit[of], np.repeat(weights, counts))
+        scores = (similarities - mean[of]) / unit[of]
         layers = [self._layers[level] for level in levels]
         return Ranking(
             np.concatenate([rows + layer.start for (rows, _), layer in zip(best, layers, strict=True)]),
@@ -132,8 +129,7 @@ class HierarchySearcher:
             ],
         )
 
-    def _weighed(self, question: Question, options: ArchRAGOptions) -> tuple[list[int], list[float]]:
-        """The levels searched and their weights; a level of weight 0 is not searched."""
+    def _searched_levels(self, options: ArchRAGOptions) -> list[int]:
         present = range(len(self._layers))
         if options.levels is not None and self._layers:
             absent = sorted(set(options.levels) - set(present))
@@ -141,12 +137,7 @@ class HierarchySearcher:
                 raise ValueError(
                     f"level {absent[0]} is not in this hierarchy, which has levels 0 to {present[-1]}"
                 )
-        wanted = [level for level in present if options.levels is None or level in options.levels]
-        judged = options.abstractness
-        abstractness = judge_by_rule(question.text) if isinstance(judged, str) else judged
-        weights = level_weights(wanted, len(self._layers) - 1, abstractness, options.level_weights)
-        kept = [place for place, weight in enumerate(weights) if weight > 0]
-        return [wanted[place] for place in kept], [weights[place] for place in kept]
+        return [level for level in present if options.levels is None or level in options.levels]
 
     def _best(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level, which are found once."""
@@ -189,12 +180,12 @@ class HierarchySearcher:
     def seeds(self, question: Question) -> Seeds:
         """Where the walk restarts: at the entities found, and at the passages of the communities found."""
         options: ArchRAGOptions = question.options
-        levels, weights = self._weighed(question, options)
+        levels = self._searched_levels(options)
         entities, entity_weights = np.zeros(0, np.int64), np.zeros(0)
         chunks, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
         best = self._best(question, levels, options.k_per_level or SEEDED)
-        for level, weight, (rows, similarities) in zip(levels, weights, best, strict=True):
-            strength = weight * _relative(similarities)
+        for level, (rows, similarities) in zip(levels, best, strict=True):
+            strength = _relative(similarities)
             if level == 0:
                 frequency = np.diff(self._graph.sources[0])[rows]
                 entities, entity_weights = rows, ENTITY_SHARE * strength / np.maximum(frequency, 1)
