@@ -282,7 +282,7 @@ async def aopen_index(
 
     Raises
     ------
-    NotAnIndex, FormatTooNew, Damaged
+    NotAnIndex, FormatMismatch, Damaged
         If the folder holds no index that this version can read.
     ShardMissing, ShardMismatch
         If a shard is not there, or differs from the others in its settings.

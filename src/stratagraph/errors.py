@@ -17,7 +17,7 @@
         ├── Locked                another writer holds the folder
         ├── ClosedIndex           the index was closed
         ├── EmbedderMismatch      the vectors in the folder came from another embedder
-        ├── FormatTooNew          the folder was written by a later version
+        ├── FormatMismatch        the folder is of a format that this version does not read
         ├── MethodMissing         the folder holds no index of that method
         ├── ShardMissing          a shard is not there
         ├── ShardMismatch         shards have different settings
@@ -113,8 +113,8 @@ class EmbedderMismatch(StoreError):
     """The embedder given is not the one whose vectors the folder holds."""
 
 
-class FormatTooNew(StoreError):
-    """The folder was written by a later version of stratagraph."""
+class FormatMismatch(StoreError):
+    """A folder or file is of a format that this version of stratagraph does not read."""
 
 
 class MethodMissing(StoreError):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.test_chnsw import hierarchy
 
-from stratagraph.errors import Damaged, FormatTooNew, StoreError
+from stratagraph.errors import Damaged, FormatMismatch, StoreError
 from stratagraph.kernels import CHNSW
 from stratagraph.kernels.hamming import native_available
 
@@ -175,7 +175,7 @@ def test_damage_is_named(index: CHNSW) -> None:
         spoil("layer0.links", put(80))
         spoil("layer1.down", put(1000))
     newer = bytes(sound["options"]).replace(b'"format": 1', b'"format": 9')
-    with pytest.raises(FormatTooNew, match="format 9"):
+    with pytest.raises(FormatMismatch, match="format 9"):
         CHNSW.from_arrays({**sound, "options": np.frombuffer(newer, np.uint8)})
     older = bytes(sound["options"]).replace(b'"format": 1', b'"format": 0')
     spoil("options", lambda _: np.frombuffer(older, np.uint8), "format 0")

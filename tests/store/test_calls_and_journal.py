@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratagraph.errors import Damaged, StoreError
-from stratagraph.store.calls import _SCHEMA, APPLICATION, SqliteCalls, _connect_frozen
+from stratagraph.errors import Damaged, FormatMismatch, StoreError
+from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.journal import Journal
@@ -71,25 +71,15 @@ def test_an_answer_is_not_taken_for_that_to_another_question(tmp_path: Path) -> 
         assert calls.get("two") is None
 
 
-@pytest.mark.parametrize("writable", [True, False])
-def test_a_cache_of_the_first_version_is_read_and_purged(tmp_path: Path, writable: bool) -> None:
-    path = tmp_path / "calls.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{_SCHEMA} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 1;")
-        connection.execute("INSERT INTO calls VALUES (1, 'old', 'an answer', 't', 'm', 'now')")
-        connection.execute("INSERT INTO call_sources VALUES (1, 'a')")
-        connection.commit()
-    if not writable:
-        connection = _connect_frozen(path)
-        connection.close()
-        return
-    calls = SqliteCalls(path)
-    assert calls.get("old") == "an answer"
-    calls.put("new", "another", task="t", model="m", sources=["a"])
-    assert calls.check() == []
-    assert SqliteCalls(path).get("old") == "an answer"
-    assert calls.purge(["a"]) == 2
-    assert calls.get("old") is None
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_cache_of_another_format_is_refused(tmp_path: Path, number: int) -> None:
+    calls = SqliteCalls(tmp_path / "calls.sqlite")
+    calls.put("k", "answer", task="t", model="m", sources=[])
+    calls.close()
+    with closing(sqlite3.connect(calls.path)) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
+    with pytest.raises(FormatMismatch, match=r"calls\.sqlite: .*unreleased version.*remove the file"):
+        calls.get("k")
 
 
 def test_what_is_forgotten_lets_go_of_its_files_at_once(tmp_path: Path) -> None:

@@ -9,20 +9,18 @@ import os
 import random
 import resource
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.errors import Damaged
 from stratagraph.store import contents as opening
 from stratagraph.store import manifest as manifests
 from stratagraph.store import pool
@@ -31,9 +29,8 @@ from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, fingerprint
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.manifest import Manifest, check_inside
+from stratagraph.store.manifest import check_inside
 from tests.store.support import METHOD, contents, fill, manifest, publish, rewrite_records
-from tests.store.test_formats import unpacked
 
 
 @pytest.fixture
@@ -130,10 +127,7 @@ def test_manifest_of_another_kind(index: Path) -> None:
     rewrite(index, {"embedder": "another"}, sign=False)
     with pytest.raises(Damaged, match="checksum"):
         IndexFolder.open(index)
-    rewrite(index, {"format": 99, "stratagraph": "7.0"})
-    with pytest.raises(FormatTooNew, match=r"format 99, written by stratagraph 7\.0"):
-        IndexFolder.open(index)
-    for text in ("", "[]", "{}", '{"format": "x"}', '{"format": 0}'):
+    for text in ("", "[]", '{"stratagraph": 1}'):
         (index / "generations" / "1" / "manifest.json").write_text(text)
         with pytest.raises(Damaged, match=r"manifest\.json"):
             IndexFolder.open(index)
@@ -170,18 +164,16 @@ def test_a_link_cannot_lead_out_of_the_folder(index: Path, tmp_path: Path) -> No
 
 
 def test_a_pickle_in_an_array_file_is_not_run(index: Path) -> None:
-    """Neither as a file of ours nor as one of the first format."""
     generation = index / "generations" / "1"
     content = json.loads((generation / "manifest.json").read_text())
     written = io.BytesIO()
     np.save(written, np.array([print], dtype=object), allow_pickle=True)
-    (generation / "arrays").mkdir()
-    for name in ("arrays/vectors.npy", "vectors.arrays"):
-        (generation / name).write_bytes(written.getvalue())
-        entry = {"bytes": len(written.getvalue()), "sha256": sha256(written.getvalue()).hexdigest()}
-        rewrite(index, {"files": {**content["files"], name: entry}})
-        with pytest.raises(Damaged, match=f"{name}: not a"):
-            IndexFolder.open(index)
+    (generation / "vectors.arrays").write_bytes(written.getvalue())
+    with Directory.open(generation) as directory, opening.opened(directory, "vectors.arrays") as descriptor:
+        entry = fingerprint(descriptor).fields()
+    rewrite(index, {"files": {**content["files"], "vectors.arrays": entry}})
+    with pytest.raises(Damaged, match=r"vectors\.arrays: not a"):
+        IndexFolder.open(index)
 
 
 def test_damaged_current(index: Path) -> None:
@@ -207,25 +199,6 @@ def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
         staging.vectors[1, 2] = np.nan
         staging.publish(manifest())
     assert folder.verify() == ["vectors/1-0.arrays: holds values that no unit vector has"]
-
-
-def test_manifests_migrate(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:
-    path = index / "generations" / "1" / "manifest.json"
-    old = path.read_text()
-    current = manifests.FORMAT
-    monkeypatch.setattr(manifests, "FORMAT", current + 2)
-    monkeypatch.setattr(
-        manifests,
-        "MIGRATIONS",
-        (
-            *manifests.MIGRATIONS,
-            lambda content: {**content, "config": {"seen": [1]}},
-            lambda content: {**content, "config": {"seen": [*content["config"]["seen"], 2]}},
-        ),
-    )
-    assert Manifest.from_json(old, path=path).config == {"seen": [1, 2]}
-    second = Manifest.from_json(old, path=path)
-    assert Manifest.from_json(second.to_json(), path=path) == second
 
 
 SMALL = 2_000_000
@@ -331,44 +304,6 @@ def resign(index: Path, name: str) -> None:
         found = fingerprint(file.fileno())
     entry = {"bytes": found.bytes, "sha256": found.sha256, "blocks": found.blocks}
     rewrite(index, {"files": {**content["files"], name: entry}})
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ("UPDATE chunks SET text = x'00ff' WHERE row = 1", "wrong types"),
-        ("UPDATE chunks SET metadata = '[1]'", "metadata that is not JSON"),
-        ("UPDATE documents SET metadata = '{' WHERE number = 0", "metadata that is not JSON"),
-        ("UPDATE chunks SET text = CAST(x'61ff62' AS TEXT) WHERE row = 1", "decode|cannot be read|not text"),
-        ("DELETE FROM chunks WHERE row = 1", "row 1 of chunks is missing"),
-        ("DELETE FROM documents WHERE number = 0", "document 0, of which there are chunks, is missing"),
-        (
-            "UPDATE chunks SET document = 99 WHERE row = 0",
-            "document 99, of which there are chunks, is missing",
-        ),
-    ],
-)
-def test_rows_that_nobody_wrote_are_named_when_they_are_read(
-    tmp_path: Path, change: str, expected: str
-) -> None:
-    index = unpacked("format4", tmp_path)
-    corpus = index / "generations" / "1" / "corpus.sqlite"
-    with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
-        connection.execute(change)
-    resign(index, "corpus.sqlite")
-    snapshot = IndexFolder.open(index).snapshot()
-    with pytest.raises(Damaged, match=expected):
-        snapshot.chunks([0, 1])
-
-
-def test_metadata_of_other_rows_than_there_are_is_named(tmp_path: Path) -> None:
-    index = unpacked("format4", tmp_path)
-    corpus = index / "generations" / "1" / "corpus.sqlite"
-    with closing(sqlite3.connect(corpus, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM documents WHERE number = 0")
-    resign(index, "corpus.sqlite")
-    with pytest.raises(Damaged, match="metadata of 11 documents, not of 12"):
-        IndexFolder.open(index).snapshot().chunk_metadata()
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_half_built_folder_is_ours(tmp_path: Path) -> None:
     assert list((path / "generations").iterdir()) == []
     for leftover in ("1", "1.partial"):
         (path / "generations" / leftover).mkdir(parents=True)
-        (path / "generations" / leftover / "corpus.sqlite").write_text("cut sh")
+        (path / "generations" / leftover / "scratch.sqlite").write_text("cut sh")
     with pytest.raises(NotAnIndex, match="never finished"):
         IndexFolder.open(path)
     again = IndexFolder.create(path)

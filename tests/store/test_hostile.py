@@ -32,13 +32,13 @@ def index(tmp_path: Path) -> Path:
 def outside(tmp_path: Path) -> Path:
     made = tmp_path / "outside"
     made.mkdir()
-    for name in ("corpus.sqlite", "manifest.json", "vectors.npy"):
+    for name in ("manifest.json", "scratch.sqlite", "vectors.arrays"):
         (made / name).write_text(f"precious {name}")
     return made
 
 
 def untouched(outside: Path) -> bool:
-    names = ["corpus.sqlite", "manifest.json", "vectors.npy"]
+    names = ["manifest.json", "scratch.sqlite", "vectors.arrays"]
     return sorted(each.name for each in outside.iterdir()) == names and all(
         (outside / name).read_text() == f"precious {name}" for name in names
     )
@@ -71,7 +71,7 @@ def test_a_link_where_a_file_is_written_is_replaced(index: Path, outside: Path, 
 
 
 @pytest.mark.parametrize("name", ["calls.sqlite", "calls.sqlite-wal", "journal.sqlite", "lock"])
-@pytest.mark.parametrize("target", ["made", "corpus.sqlite"])
+@pytest.mark.parametrize("target", ["made", "scratch.sqlite"])
 def test_a_link_where_a_file_is_opened_is_damage(index: Path, outside: Path, name: str, target: str) -> None:
     (index / name).unlink(missing_ok=True)
     (index / name).symlink_to(outside / target)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.errors import Damaged, FormatMismatch
 from stratagraph.kernels._chnsw_layer import Array, Kind, Layer, Matrix
 from stratagraph.kernels.float16 import Stored, blocks
 
@@ -94,7 +94,7 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
         read: dict[str, Any] = json.loads(bytes(arrays["options"]))
         version = read["format"]
         if isinstance(version, int) and version > FORMAT:
-            raise FormatTooNew(f"the index has format {version}; this version of stratagraph reads {FORMAT}")
+            raise FormatMismatch(f"the index has format {version}; this version of stratagraph reads {FORMAT}")
         dimension, ef, changes = read["dimension"], read["ef"], read["changes"]
         options = Options(**read["options"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -235,7 +235,7 @@ class CHNSW(Linked):
         ------
         Damaged
             If an array is missing, has another shape or type, or holds a link to no living node; it is named.
-        FormatTooNew
+        FormatMismatch
             If a later version wrote them.
         ValueError
             If the processor does not have the instructions.

@@ -18,7 +18,6 @@ import mmap
 import os
 import re
 import sys
-import tokenize
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,16 +40,6 @@ _ALIGNED = 64
 _DESCRIPTION = 1 << 24  # bytes of the longest description that is believed
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TYPE = re.compile(r"[<|][biufUS][0-9]{1,9}")
-_NOT_NPY = (
-    ValueError,
-    EOFError,
-    TypeError,
-    SyntaxError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    tokenize.TokenError,
-)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -247,25 +236,3 @@ def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> dict[str, 
     if end != len(buffer):
         raise ValueError(f"the arrays end at byte {end} of {len(buffer)}")
     return arrays
-
-
-def open_npy(directory: Directory, file: str, descriptor: int) -> NDArray[Any]:
-    """The array in a `.npy` file, as the first format had one for each array; errors as of `open_arrays`."""
-    path = directory.path / file
-    try:
-        with os.fdopen(os.dup(descriptor), "rb") as source:
-            source.seek(0)
-            version = np.lib.format.read_magic(source)
-            if version == (1, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(source)
-            else:
-                shape, fortran, dtype = np.lib.format.read_array_header_2_0(source)
-            begin = source.tell()
-        if fortran or not _TYPE.fullmatch(dtype.str):
-            raise ValueError(f"holds {dtype}, where plain numbers or text should be")
-        buffer = file_bytes(descriptor)
-        if begin + dtype.itemsize * math.prod(shape) != len(buffer) or min(shape, default=0) < 0:
-            raise ValueError(f"the shape {shape} does not fit its size")
-        return buffer[begin:].view(dtype).reshape(shape)
-    except _NOT_NPY as error:
-        raise Damaged(f"{path}: not an array ({error})") from error

@@ -7,7 +7,6 @@ each document stands, and which document each chunk is of.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +31,6 @@ from stratagraph.store.corpus import (
 from stratagraph.store.files import Directory
 from stratagraph.store.scratch import Scratch
 from stratagraph.store.segments import planned
-from stratagraph.store.view import Corpus
 
 _AT_ONCE = 256  # texts read at a time
 _Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
@@ -71,7 +69,7 @@ def assemble(
     directory: Directory,
     generation: int,
     scratch: Scratch,
-    before: Corpus | None,
+    before: StoredCorpus | None,
     of: NDArray[np.integer],
     *,
     removed: Collection[str],
@@ -96,36 +94,22 @@ def assemble(
     order = _ordered(scratch, before, of, removed)
     chunk_slots = np.full(len(order.chunks), -1, np.int64)
     document_slots = np.full(len(order.documents), -1, np.int64)
-    stored, chunk_base, document_base = None, None, None
-    earlier_chunks: _Read = _nothing
-    earlier_documents: _Read = _nothing
-    if isinstance(before, StoredCorpus):
-        stored, chunk_base, document_base = before, before.chunk_records, before.document_records
+    chunk_base, document_base = None, None
+    if before is not None:
+        chunk_base, document_base = before.chunk_records, before.document_records
         chunk_slots[order.chunks_kept] = before.chunk_slots[order.chunks[order.chunks_kept]]
         document_slots[order.documents_kept] = before.document_slots[order.documents[order.documents_kept]]
-    elif before is not None:
-        before.require_sound()
-        earlier_chunks, earlier_documents = before.records, before.document_records
-    new = np.flatnonzero(chunk_slots < 0)
-    chunks = _Coming(order.chunks[new], order.chunks_kept[new], scratch.read_pieces, earlier_chunks)
-    new = np.flatnonzero(document_slots < 0)
-    documents = _Coming(
-        order.documents[new], order.documents_kept[new], scratch.read_arrived, earlier_documents
-    )
+    chunks = _Coming(order.chunks[~order.chunks_kept], scratch.read_pieces)
+    documents = _Coming(order.documents[~order.documents_kept], scratch.read_arrived)
     with directory.make(corpus.FOLDER) as above, above.make(corpus.CHUNKS) as folder:
         made = partial(_chunk_segment, chunk_base, chunks)
         written_chunks = _written(folder, generation, chunk_base, chunk_slots, made, compact)
     with directory.make(corpus.FOLDER) as above, above.make(corpus.DOCUMENTS) as folder:
-        made = partial(_document_segment, stored, documents)
+        made = partial(_document_segment, before, documents)
         written_documents = _written(folder, generation, document_base, document_slots, made, compact)
     now, then = _known(scratch, before, order)
     came = np.flatnonzero(~order.chunks_kept)
     return Assembled(written_chunks, written_documents, order.chunk_documents, now, then, came)
-
-
-def _nothing(numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-    """What tables of an earlier format have, where there are none."""
-    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +127,7 @@ class _Order:
 
 
 def _ordered(
-    scratch: Scratch, before: Corpus | None, of: NDArray[np.integer], removed: Collection[str]
+    scratch: Scratch, before: StoredCorpus | None, of: NDArray[np.integer], removed: Collection[str]
 ) -> _Order:
     """Lay out the next generation; `of` is the document of each chunk of the previous one."""
     arrived = scratch.arrived()
@@ -177,17 +161,14 @@ def _ordered(
     )
 
 
-def _found(before: Corpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
+def _found(before: StoredCorpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
     """How many documents there are, where some stand or would stand among them, and which are there."""
-    if isinstance(before, StoredCorpus):
-        return len(before.names), *before.names.search(names)
-    known = [] if before is None else [each.encode() for each in before.documents()]
-    places = [bisect_left(known, each) for each in names]
-    there = [known[at : at + 1] == [each] for at, each in zip(places, names, strict=True)]
-    return len(known), np.array(places, np.int64), np.array(there, np.bool_)
+    if before is None:
+        return 0, np.zeros(len(names), np.int64), np.zeros(len(names), np.bool_)
+    return len(before.names), *before.names.search(names)
 
 
-def _known(scratch: Scratch, before: Corpus | None, order: _Order) -> tuple[Rows, Rows]:
+def _known(scratch: Scratch, before: StoredCorpus | None, order: _Order) -> tuple[Rows, Rows]:
     """The chunks that the previous generation has too, ascending, and where it has them."""
     rows = np.where(order.chunks_kept, order.chunks, -1)
     came = np.flatnonzero(~order.chunks_kept)
@@ -202,24 +183,16 @@ def _known(scratch: Scratch, before: Corpus | None, order: _Order) -> tuple[Rows
 
 
 class _Coming:
-    """What is written anew, by its number: from the scratch file, or from tables of an earlier format."""
+    """Records from the scratch file, by their numbers there."""
 
-    def __init__(self, numbers: Rows, kept: NDArray[np.bool_], arrived: _Read, earlier: _Read) -> None:
+    def __init__(self, numbers: Rows, read: _Read) -> None:
         self._numbers = numbers
-        self._kept = kept
-        self._arrived = arrived
-        self._earlier = earlier
+        self._read = read
 
     def read(self, coming: Rows) -> Iterator[tuple[Any, ...]]:
-        """The fields of each, of few at a time."""
+        """The fields of each, a few records at a time."""
         for start in range(0, len(coming), _AT_ONCE):
-            some = coming[start : start + _AT_ONCE]
-            numbers, kept = self._numbers[some], self._kept[some]
-            old, new = (iter(read(numbers[of].tolist())) for read, of in self._sources(kept))
-            yield from (next(old if known else new) for known in kept.tolist())
-
-    def _sources(self, kept: NDArray[np.bool_]) -> tuple[tuple[_Read, NDArray[np.bool_]], ...]:
-        return (self._earlier, kept), (self._arrived, ~kept)
+            yield from self._read(self._numbers[coming[start : start + _AT_ONCE]].tolist())
 
 
 def _written(

@@ -47,7 +47,7 @@ class CachedFolder(IndexFolder):
 
         Raises
         ------
-        NotAnIndex, FormatTooNew, Damaged
+        NotAnIndex, FormatMismatch, Damaged
             If the URL holds no index that this version can read, or what arrived is not what was written.
         RemoteError
             If the storage refuses, or does not answer.

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from stratagraph._locks import Lock
-from stratagraph.errors import FormatTooNew, StoreError
+from stratagraph.errors import FormatMismatch, StoreError
 from stratagraph.records import content_key
 from stratagraph.store.database import (
     Database,
@@ -29,9 +29,9 @@ from stratagraph.store.database import (
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import CALLS
 from stratagraph.store.lock import now
+from stratagraph.store.manifest import FORMAT
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
-VERSION = 2
 PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off
 
 _SCHEMA = """
@@ -43,13 +43,11 @@ CREATE TABLE IF NOT EXISTS call_sources (
     number INTEGER NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (number, chunk)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS calls_by_chunk ON call_sources (chunk);
+CREATE TABLE IF NOT EXISTS checksums (number INTEGER PRIMARY KEY, checksum BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS unswept (number INTEGER PRIMARY KEY);
 """
-_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (number INTEGER PRIMARY KEY, checksum BLOB NOT NULL);"
-_EXPECTED = {1: schema_of(_SCHEMA), 2: schema_of(_SCHEMA + _CHECKSUMS)}
-"""The tables of each version; the first kept no checksums."""
-_GET = "SELECT answer FROM calls WHERE key = ?"
-_GET_CHECKED = "SELECT answer, checksum FROM calls LEFT JOIN checksums USING (number) WHERE key = ?"
+_EXPECTED = schema_of(_SCHEMA)
+_GET = "SELECT answer, checksum FROM calls LEFT JOIN checksums USING (number) WHERE key = ?"
 _PUT = """
 INSERT INTO calls (key, answer, task, model, created) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, created = excluded.created
@@ -65,7 +63,7 @@ class SqliteCalls:
     folder) what it holds is used and nothing is added; one warning says so.
 
     Each answer has a checksum. One that is not as it was stored counts as not there, so that the model is
-    asked again; a warning says so once. What the first version of the file holds has none, and is believed.
+    asked again; a warning says so once.
 
     Parameters
     ----------
@@ -88,7 +86,6 @@ class SqliteCalls:
         self._folder = folder
         self._database: Database | None = None
         self._read_only = False
-        self._has_checksums = False
         self._warned = False
         self._opening = Lock()
 
@@ -106,11 +103,11 @@ class SqliteCalls:
         database = self._open(create=False)
         if database is None:
             return None
-        found = database.rows(_GET_CHECKED if self._has_checksums else _GET, (key,))
+        found = database.rows(_GET, (key,))
         if not found:
             return None
-        answer, checksum = (*found[0], None)[:2]
-        if checksum is not None and checksum != _checksum(key, answer):
+        answer, checksum = found[0]
+        if checksum != _checksum(key, answer):
             self._warn_of_damage()
             return None
         return str(answer)
@@ -229,7 +226,7 @@ class SqliteCalls:
             if database is None:
                 return []
             found = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
-            if not found and self._has_checksums:
+            if not found:
                 found = list(_altered(database))
         except (StoreError, OSError) as error:
             return [str(error)]
@@ -257,9 +254,7 @@ class SqliteCalls:
         try:
             if self._folder is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            database = Database(self.path, partial(_connect_writable, self.path), reopen=True)
-            self._has_checksums = True
-            return database
+            return Database(self.path, partial(_connect_writable, self.path), reopen=True)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
@@ -267,9 +262,7 @@ class SqliteCalls:
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
         if not self.exists():
             return None
-        database = Database(self.path, partial(_connect_frozen, self.path), reopen=False)
-        self._has_checksums = database.rows("PRAGMA user_version")[0][0] > 1
-        return database
+        return Database(self.path, partial(_connect_frozen, self.path), reopen=False)
 
 
 def _connect_frozen(path: Path) -> sqlite3.Connection:
@@ -291,16 +284,12 @@ def _connect_writable(path: Path) -> sqlite3.Connection:
     connection = connect_shared(path)
     with named_errors(path):
         try:
-            application = connection.execute("PRAGMA application_id").fetchone()[0]
-            if (
-                application != APPLICATION
-                or connection.execute("PRAGMA user_version").fetchone()[0] < VERSION
-            ):
+            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
                 connection.executescript(
-                    f"BEGIN IMMEDIATE; {_SCHEMA} {_CHECKSUMS} PRAGMA application_id = {APPLICATION};"
-                    f"PRAGMA user_version = {VERSION}; COMMIT;"
+                    f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION};"
+                    f"PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
-            require_schema(connection, path, _EXPECTED[VERSION])
+            require_schema(connection, path, _EXPECTED)
         except BaseException:
             connection.close()
             raise
@@ -312,11 +301,14 @@ def _require_cache(probe: sqlite3.Connection, path: Path) -> None:
     tables = probe.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
     if application != APPLICATION and (application or tables):
         raise StoreError(f"{path} is an SQLite file of something else, not a cache of model calls")
-    version = probe.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
-        raise FormatTooNew(f"{path}: a cache of format {version}; this version reads up to {VERSION}")
-    if application == APPLICATION:
-        require_schema(probe, path, _EXPECTED.get(version, _EXPECTED[VERSION]))
+    if application != APPLICATION:
+        return
+    if (version := probe.execute("PRAGMA user_version").fetchone()[0]) != FORMAT:
+        raise FormatMismatch(
+            f"{path}: a cache of model calls, made by an unreleased version of stratagraph; remove the file. "
+            f"Its answers are asked for again. (Its format is {version}; this version reads {FORMAT}.)"
+        )
+    require_schema(probe, path, _EXPECTED)
 
 
 def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:

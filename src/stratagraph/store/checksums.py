@@ -33,21 +33,18 @@ def as_check(check: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """Size in bytes and SHA-256 (hexadecimal) of a file, and CRC-32 of each of its blocks.
-
-    Folders of earlier versions have the latter for files of several blocks only.
-    """
+    """Size in bytes and SHA-256 (hexadecimal) of a file, and CRC-32 of each of its blocks."""
 
     bytes: int
     sha256: str
-    blocks: str = ""
+    blocks: str
 
     def __post_init__(self) -> None:
         if type(self.bytes) is not int or not 0 <= self.bytes < 1 << 62:
             raise ValueError(f"no file has {self.bytes!r} bytes")
         if not isinstance(self.sha256, str) or not isinstance(self.blocks, str):
             raise ValueError("checksums must be text")
-        if self.blocks and len(self.blocks) != 8 * -(-self.bytes // BLOCK):
+        if len(self.blocks) != 8 * -(-self.bytes // BLOCK):
             raise ValueError(f"a file of {self.bytes} bytes cannot have {len(self.blocks) / 8} blocks")
 
     def fields(self) -> dict[str, int | str]:
@@ -103,7 +100,7 @@ def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | Non
         return f"{size} bytes, but {entry.bytes} were written"
     if check is None:
         return None
-    if check == "full" or (size <= SMALL and not entry.blocks):
+    if check == "full":
         found = fingerprint(descriptor)
         if found.sha256 != entry.sha256:
             return (
@@ -111,9 +108,7 @@ def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | Non
                 f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
             )
         return None
-    if entry.blocks and (check == "sampled" or size <= SMALL):
-        return _sampled(descriptor, entry)
-    return None
+    return _sampled(descriptor, entry) if check == "sampled" or size <= SMALL else None
 
 
 def _sampled(descriptor: int, entry: FileEntry) -> str | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.store import corpus, node_records, pool
-from stratagraph.store.arrays import SUFFIX, Arrays, Layers, open_arrays, open_npy
+from stratagraph.store.arrays import SUFFIX, Arrays, Layers, open_arrays
 from stratagraph.store.blocks import Columns, Records, misfit
 from stratagraph.store.checksums import Check, problem
 from stratagraph.store.corpus import (
@@ -31,7 +31,6 @@ from stratagraph.store.corpus import (
 )
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory, naming
-from stratagraph.store.layout import CORPUS
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.patches import Patched
 from stratagraph.store.pieces import Pieces, of_files
@@ -43,7 +42,6 @@ from stratagraph.store.view import INDICES, INDPTR
 CHUNK_ARRAYS = "chunks.arrays"
 DOCUMENTS = "documents"
 """Name of the array with the place of each chunk's document in the sorted document ids."""
-VECTOR_ARRAYS = "vectors.arrays"
 VECTORS = "vectors"
 PARTS = "parts"
 NUMBERS = "numbers"
@@ -68,9 +66,6 @@ _VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
 _NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
 _TEXTS = re.compile(rf"{corpus.FOLDER}/({corpus.CHUNKS}|{corpus.DOCUMENTS})/([^/]+)")
 _CORPUS_COLUMNS = {corpus.CHUNKS: CHUNK_COLUMNS, corpus.DOCUMENTS: DOCUMENT_COLUMNS}
-# The first format had a file for each array.
-_NPY_PART = re.compile(r"arrays/methods/([^/]+)/([^/]+)\.npy")
-_NPY_CORPUS = {"arrays/vectors.npy": VECTORS, "arrays/chunk_documents.npy": DOCUMENTS}
 
 
 def part_file(part: str, folder: str = PARTS) -> str:
@@ -128,7 +123,7 @@ class Contents:
     vectors: dict[str, Named] = field(default_factory=dict)
     nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
     texts: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
-    files: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    files: dict[tuple[str, str], str] = field(default_factory=dict)
     opened: dict[str, Opened] = field(default_factory=dict)
     known: Mapping[str, Opened] = field(default_factory=dict)
     pieces: Mapping[str, Pieces] = field(default_factory=dict)
@@ -155,12 +150,7 @@ class Contents:
             file, lambda: self._open(directory, file, descriptor)
         ):
             return
-        if found := _NPY_PART.fullmatch(file):
-            part, name = found.groups()
-            self._add((part, PARTS), {name: open_npy(directory, file, descriptor)}, file)
-        elif file in _NPY_CORPUS:
-            self._take_corpus({_NPY_CORPUS[file]: open_npy(directory, file, descriptor)}, file)
-        elif found := _PIECE.fullmatch(file):
+        if found := _PIECE.fullmatch(file):
             self.pieces[found[1]].put(found[2], descriptor)
         elif found := _PART.fullmatch(file):
             patch, folder, part = found.groups()
@@ -170,19 +160,15 @@ class Contents:
             else:
                 self._add((part, folder), arrays, file)
         elif file.endswith(SUFFIX):
-            self._take_corpus(open_arrays(directory, file, descriptor), file)
+            self.corpus.update(open_arrays(directory, file, descriptor))
 
     def _open(self, directory: Directory, file: str, descriptor: int) -> Named:
         arrays = open_arrays(directory, file, descriptor)
         self.opened[file] = Opened(arrays, _identity(os.fstat(descriptor)))
         return arrays
 
-    def _take_corpus(self, arrays: Named, file: str) -> None:
-        self.corpus.update(arrays)
-        self.files.update({(None, name): file for name in arrays})
-
     def _add(self, group: Group, arrays: Named, file: str) -> None:
-        self.groups[group] = {**self.groups.get(group, {}), **arrays}
+        self.groups[group] = arrays
         self.files.update({(group[0], name): file for name in arrays})
 
     def settle(self) -> Iterator[str]:
@@ -234,25 +220,19 @@ class Contents:
             return False
         return True
 
-    def pool(self, dimension: int, rows: TableRows | None) -> Pool | None:
-        """The vectors, in `rows` if they are not in the folder; None in a folder of an earlier format."""
-        if VECTOR_SLOTS not in self.corpus:
-            return None
+    def pool(self, dimension: int, rows: TableRows | None) -> Pool:
+        """The vectors, in `rows` if they are not in the folder."""
         files = sorted(self.vectors, key=segment_order)
         if rows is not None:
             return ExternalPool(files, [self.vectors[file] for file in files], rows)
         return Pool(files, [self.vectors[file] for file in files], dimension)
 
-    def records(self, part: str) -> Records | None:
-        """The records of a part; None in a folder of an earlier format."""
-        if node_records.SLOTS not in self.parts[part]:
-            return None
+    def records(self, part: str) -> Records:
+        """The records of a part's nodes."""
         return _records(node_records.label(part), self.nodes[part], node_records.COLUMNS)
 
-    def stored_corpus(self, path: Path) -> StoredCorpus | None:
-        """Chunks and documents; None in a folder of an earlier format. `path` is that of the generation."""
-        if CHUNK_SLOTS not in self.corpus or DOCUMENT_SLOTS not in self.corpus:
-            return None
+    def stored_corpus(self, path: Path) -> StoredCorpus:
+        """Chunks and documents. `path` is that of the generation."""
         chunks, documents = (
             _records(str(path / corpus.FOLDER / folder), self.texts[folder], columns)
             for folder, columns in _CORPUS_COLUMNS.items()
@@ -377,9 +357,9 @@ def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> 
             yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
         records = _count(contents.nodes[part], "lengths", folders[f"{node_records.FOLDER}/{part}"])
         places = contents.parts[part].get(node_records.SLOTS)
-        if places is not None and (
-            places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records)
-        ):
+        if places is None:
+            yield f"{part_file(part, NUMBERS)}: does not say which records its nodes are"
+        elif places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records):
             file = contents.files[part, node_records.SLOTS]
             yield f"{file}: does not say which of {records} records its {nodes} nodes are"
 
@@ -390,8 +370,6 @@ def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Ite
         corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
         corpus.DOCUMENTS: (contents.corpus.get(DOCUMENT_SLOTS), manifest.documents),
     }
-    if CORPUS in manifest.files and all(slots is None for slots, _ in own.values()):
-        return  # an earlier format
     for kind, (slots, size) in own.items():
         folder = f"{corpus.FOLDER}/{kind}"
         for file, arrays in contents.texts[kind].items():
@@ -424,28 +402,17 @@ def _order(path: str, file: str) -> Iterator[str]:
 
 
 def _corpus(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    vectors, documents = contents.corpus.get(VECTORS), contents.corpus.get(DOCUMENTS)
-    shape = (manifest.chunks, manifest.dimension)
-    slots = contents.corpus.get(VECTOR_SLOTS)
-    if slots is not None:
-        count = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
-        if slots.dtype != np.uint32 or slots.shape != shape[:1] or not _within(slots, count):
-            yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
-    elif vectors is None:
-        file = VECTOR_ARRAYS if VECTOR_ARRAYS in manifest.files else CHUNK_ARRAYS
-        yield f"{file}: holds no {VECTORS}"
-    elif vectors.shape != shape or vectors.dtype != np.float32:
-        file = contents.files[None, VECTORS]
-        yield f"{file}: shape {vectors.shape} of {vectors.dtype}, not {shape} of float32"
-    if documents is None:
-        yield f"{CHUNK_ARRAYS}: holds no {DOCUMENTS}"
-    elif (
-        documents.shape != shape[:1]
+    slots, documents = contents.corpus.get(VECTOR_SLOTS), contents.corpus.get(DOCUMENTS)
+    shape, count = (manifest.chunks,), _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
+    if slots is None or slots.dtype != np.uint32 or slots.shape != shape or not _within(slots, count):
+        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
+    if (
+        documents is None
         or documents.dtype != np.int32
+        or documents.shape != shape
         or not _within(documents, manifest.documents)
     ):
-        file = contents.files[None, DOCUMENTS]
-        yield f"{file}: does not give each chunk one of {manifest.documents} documents"
+        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {manifest.documents} documents"
 
 
 def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator[str]:

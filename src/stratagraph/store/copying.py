@@ -22,7 +22,6 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
 from stratagraph.store.lock import LOCK, WriterLock
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.snapshot import opened_corpus
 
 _RACES = 20  # how often a writer may replace the generation whose files are being opened
 
@@ -182,7 +181,7 @@ def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) 
         return
     try:
         mentioned = calls.chunks()
-        corpus = opened_corpus(generation, manifest, open_contents(generation, manifest, "sizes"))
+        corpus = open_contents(generation, manifest, "sizes").stored_corpus(generation.path)
         known = corpus.row_of(mentioned)
         corpus.close()
         calls.purge(chunk for chunk in mentioned if chunk not in known)

@@ -22,8 +22,8 @@ from stratagraph.errors import ClosedIndex, Damaged
 from stratagraph.protocols import Rows
 from stratagraph.records import Chunk, Metadata, content_key
 from stratagraph.store.blocks import Columns, Records, Segment, encode, fields, leading
+from stratagraph.store.metadata import ADVICE, NoSuchRow, from_json
 from stratagraph.store.segments import KeyIndex, Keys
-from stratagraph.store.tables import ADVICE, NoSuchRow, from_json
 
 FOLDER = "corpus"
 CHUNKS, DOCUMENTS = "chunks", "documents"
@@ -311,10 +311,6 @@ class StoredCorpus:
         """Digests by document id, in the order of the ids."""
         every = range(len(self.names))
         return dict(zip(self.document_ids(every), map(_first, self._documents(every)), strict=True))
-
-    def digests(self) -> Mapping[str, str]:
-        """The same, read when they are asked for."""
-        return Digests(self)
 
     def digest(self, number: int) -> str:
         """The digest of a document by its place in the sorted ids."""

@@ -74,9 +74,9 @@ def _schema(connection: sqlite3.Connection) -> Schema:
 
 
 def require_schema(
-    connection: sqlite3.Connection, path: Path, expected: Schema, *earlier: Schema, begun: bool = False
+    connection: sqlite3.Connection, path: Path, expected: Schema, *, begun: bool = False
 ) -> None:
-    """Refuse tables that are not as we make them, or as `earlier` formats had them, and whatever could run.
+    """Refuse tables that are not as we make them, and whatever could run.
 
     Views and triggers are never among them. Where making them may have been interrupted (`begun`), some
     may be missing.
@@ -88,8 +88,6 @@ def require_schema(
     """
     with named_errors(path):
         found = _schema(connection)
-    if found in earlier:
-        return
     strange = found - expected if begun else found ^ expected
     if strange:
         names = sorted({f"{kind} {name}" for kind, name, _, _ in strange})

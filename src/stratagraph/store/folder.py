@@ -91,7 +91,7 @@ class IndexFolder:
             If vectors are in a store, and it is not given, or has not the rows of this generation.
         NotAnIndex
             If the path is a file, or a folder that holds something else.
-        FormatTooNew, Damaged
+        FormatMismatch, Damaged
             If it holds an index that cannot be read.
         """
         if path is None:
@@ -126,7 +126,7 @@ class IndexFolder:
             If there is no such check.
         NotAnIndex
             If there is no folder, no index in it, or only one whose first build never finished.
-        FormatTooNew, Damaged
+        FormatMismatch, Damaged
             If it cannot be read; the message names the file.
         VectorStoreError
             If vectors are in a store, and it is not given, or has not the rows of this generation.
@@ -177,7 +177,7 @@ class IndexFolder:
             After `close`.
         NotAnIndex
             Before the first generation was published.
-        Damaged, FormatTooNew
+        Damaged, FormatMismatch
             If it cannot be read.
         """
         self._require_open()

@@ -11,7 +11,6 @@ from pathlib import Path
 from stratagraph.errors import Damaged, NotAnIndex
 from stratagraph.store.files import Directory, is_begun, make_folder
 
-CORPUS = "corpus.sqlite"
 MANIFEST = "manifest.json"
 SCRATCH = "scratch.sqlite"
 SCRATCH_VECTORS = "scratch.arrays"
@@ -28,9 +27,7 @@ MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the gener
 
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
 SHARD = re.compile(r"shard-\d{4,}")
-OURS = re.compile(
-    rf"({re.escape(CORPUS)}|{re.escape(SCRATCH)})(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(npy|arrays|piece)"
-)
+OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(arrays|piece)")
 
 
 def of_shards(names: Sequence[str]) -> str | None:

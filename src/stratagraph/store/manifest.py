@@ -1,65 +1,31 @@
-"""What a generation is made of: the format's version, how it was built, and a checksum of every file."""
+"""The manifest of a generation: the format, how the index was built, and a checksum of every file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.errors import Damaged, FormatMismatch
 from stratagraph.store.arrays import check_name
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import MANIFEST
 
-FORMAT = 6
+FORMAT = 1
+"""The format of index folders, of lists of shards and of caches of calls. No other is read."""
+FORMAT_KEY = "stratagraph"
+"""The key of the format in the JSON of a manifest and of a list of shards."""
 LONGEST = 1 << 26
-"""Bytes of the longest manifest that is believed."""
+"""Largest manifest that is read, in bytes."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # a path inside
 _MOST = 1 << 48  # more than anything can be counted
-
-
-def _name_parts(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 1 listed all parts as methods; those that are none had one of two names."""
-    parts = content["methods"]
-    methods = [name for name in parts if name not in ("extraction", "graph")]
-    return {**content, "format": 2, "parts": parts, "methods": methods}
-
-
-def _nothing_renamed(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 had nodes in the tables and whole arrays of vectors: what is there is seen from the files."""
-    return {**content, "format": 3}
-
-
-def _less_stored(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 had more arrays, of what follows from others: what is there is seen from their names."""
-    return {**content, "format": 4}
-
-
-def _by_changes(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 4 had the corpus in tables, and no patches of arrays: what is there is seen from the files."""
-    return {**content, "format": 5}
-
-
-def _in_pieces(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 5 had no pieces: what is there is seen from the files."""
-    return {**content, "format": 6}
-
-
-# MIGRATIONS[i] turns the dictionary of a manifest of format i + 1 into one of format i + 2.
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
-    _name_parts,
-    _nothing_renamed,
-    _less_stored,
-    _by_changes,
-    _in_pieces,
-)
 
 
 def _version() -> str:
@@ -91,7 +57,7 @@ class Manifest:
         For each part, whether a model made all that a model can make of it.
     spent
         Calls and tokens of each chat model, by its name, in all operations that led to this generation.
-    stratagraph
+    version
         Version of the package that wrote it.
     generation, documents, chunks, nodes
         Number of the generation, and counts (nodes: per part). Filled on publishing.
@@ -111,62 +77,48 @@ class Manifest:
     prompts: Mapping[str, str] = field(default_factory=dict)
     complete: Mapping[str, bool] = field(default_factory=dict)
     spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    stratagraph: str = field(default_factory=_version)
+    version: str = field(default_factory=_version)
     generation: int = 0
     documents: int = 0
     chunks: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
     vectors: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, FileEntry] = field(default_factory=dict)
-    format: int = FORMAT
 
     def to_json(self) -> str:
         """The text of `manifest.json`; `checksum` covers everything else in it."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "files"}
-        content = json.loads(json.dumps(fields, default=dict))  # as it will be read back
+        content = json.loads(json.dumps({FORMAT_KEY: FORMAT, **fields}, default=dict))  # as it is read back
         content["files"] = {name: entry.fields() for name, entry in self.files.items()}
         content["checksum"] = _checksum(content)
         return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str, *, path: str | Path) -> Manifest:
-        """Read a manifest of this or an earlier format.
+        """Read a manifest.
 
         Raises
         ------
-        FormatTooNew
-            If a later version of stratagraph wrote it.
+        FormatMismatch
+            If it is of another format.
         Damaged
             If it is not a manifest, was altered, or names a file outside of its generation.
         """
-        try:
-            content = json.loads(text)
-            number = int(content["format"])
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise Damaged(f"{path}: not a manifest ({error!r})") from error
-        if number < 1:
-            raise Damaged(f"{path}: format {number} does not exist")
-        if number > FORMAT:
-            raise FormatTooNew(
-                f"{path}: format {number}, written by stratagraph {content.get('stratagraph', '(unknown)')}; "
-                f"this version reads up to format {FORMAT}: upgrade stratagraph"
-            )
+        content = json_object(text, path, str(path).replace("\\", "/").rsplit("/", 3)[0])
         try:
             if content.pop("checksum", None) != _checksum(content):
                 raise ValueError("the content does not agree with its checksum")
-            for migrate in MIGRATIONS[number - 1 :]:
-                content = migrate(content)
             return cls._from_content(content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: {error}") from error
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Manifest:
-        files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
-        for name in files:
+        for name in content["files"]:
             check_inside(name)
+        files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files, "format": FORMAT})
+        manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files})
         manifest._check()
         return manifest
 
@@ -177,7 +129,7 @@ class Manifest:
                 raise ValueError(f"{name} must be a mapping, not {value!r}")
         if self.vectors and not _IDENTITY.fullmatch(str(self.vectors.get("identity"))):
             raise ValueError(f"the rows of its vectors cannot be those of {self.vectors!r}")
-        for name in ("embedder", "tokenizer", "stratagraph"):
+        for name in ("embedder", "tokenizer", "version"):
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be text, not {value!r}")
         counts = {name: getattr(self, name) for name in ("generation", "dimension", "documents", "chunks")}
@@ -210,6 +162,39 @@ class Manifest:
         if manifest.generation != number:
             raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
         return manifest
+
+
+def json_object(
+    text: str, path: str | Path, folder: str, command: str = "build", function: str = "build_index"
+) -> dict[str, Any]:
+    """The JSON object in a file of our format.
+
+    Parameters
+    ----------
+    folder, command, function
+        The index that the file belongs to, and what builds it, for the message.
+
+    Raises
+    ------
+    Damaged
+        If the text is not a JSON object.
+    FormatMismatch
+        If the object is of another format.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{path}: not JSON ({error!r})") from error
+    if not isinstance(content, dict):
+        raise Damaged(f"{path}: not a JSON object")
+    number = content.get(FORMAT_KEY)
+    if type(number) is not int or number != FORMAT:
+        raise FormatMismatch(
+            f"{path}: made by an unreleased version of stratagraph (format {str(number)[:40]}, "
+            f"not {FORMAT}); build it again. Remove the folder, then run `stratagraph {command} DOCUMENTS "
+            f"-o {folder}`, or in Python {function}(documents, path={folder!r})"
+        )
+    return content
 
 
 def _lines(content: Mapping[str, Any]) -> Iterator[str]:

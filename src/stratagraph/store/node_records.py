@@ -20,8 +20,8 @@ from stratagraph.records import MadeLate, Node, content_keys
 from stratagraph.store.blocks import Records, encode, fields, leading, packed, write_segments
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
+from stratagraph.store.metadata import ADVICE, Extra, NodeFields, NoSuchRow, from_json, to_json
 from stratagraph.store.segments import KeyIndex, Keys, planned
-from stratagraph.store.tables import ADVICE, Extra, NodeFields, NoSuchRow, from_json, to_json
 
 SLOTS = "nodes.slots"
 """Array of a part: the slot of each node."""

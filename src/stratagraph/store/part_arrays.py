@@ -105,12 +105,8 @@ class ArrayWriter:
         return arrays
 
     def _before(self, group: Group) -> Arrays | None:
-        """The arrays that can be patched: of a generation that has both kinds in files of their own."""
-        if self._base is None:
-            return None
-        numbers = self._base.groups.get((group[0], NUMBERS), {})
-        divided = bool(numbers) and all(tells_nothing(name, array) for name, array in numbers.items())
-        return self._base.groups.get(group) if divided else None
+        """The arrays that can be patched."""
+        return None if self._base is None else self._base.groups.get(group)
 
     def _kept_contents(self, part: str, before: Arrays, made: Arrays) -> bool:
         """Share the files that are patched, without what no row has now; whether that was worth it."""

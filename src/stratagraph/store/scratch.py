@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratagraph.records import Chunk, Metadata, content_id
 from stratagraph.store.database import Database, batches, connect_private, marks
-from stratagraph.store.tables import to_json
+from stratagraph.store.metadata import to_json
 
 _SCRATCH = """
 CREATE TABLE arrived (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, digest TEXT, metadata TEXT);

@@ -126,7 +126,7 @@ class ShardedFolder:
             If a shard that was built is not there, unless `partial`: then the others are opened.
         ShardMismatch
             If shards have other settings than the first.
-        NotAnIndex, Damaged, FormatTooNew
+        NotAnIndex, Damaged, FormatMismatch
             If there is no shard, the first build or a copy has not ended (unless `partial`), or one cannot be
             read.
         """
@@ -191,7 +191,7 @@ class ShardedFolder:
 
         Raises
         ------
-        ShardMissing, ShardMismatch, NotAnIndex, Damaged, FormatTooNew
+        ShardMissing, ShardMismatch, NotAnIndex, Damaged, FormatMismatch
             As for `open`.
         """
         self._require_open()

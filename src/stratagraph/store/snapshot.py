@@ -2,61 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import Damaged, MethodMissing, VectorStoreError
+from stratagraph.errors import MethodMissing, VectorStoreError
 from stratagraph.protocols import Vectors, VectorTable
 from stratagraph.store.arrays import Layers
 from stratagraph.store.checksums import Check
-from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, VECTORS, Contents, Opened, open_contents
-from stratagraph.store.database import Database, connect_frozen, require_schema
+from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, Contents, Opened, open_contents
+from stratagraph.store.corpus import StoredCorpus
 from stratagraph.store.external import ExternalPool, external
 from stratagraph.store.files import Directory
-from stratagraph.store.layout import CORPUS
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.node_records import SLOTS, NodeRecords
 from stratagraph.store.pool import Pool, pooled
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
-from stratagraph.store.tables import CORPUS_SCHEMA, EARLIER_SCHEMA, Tables
-from stratagraph.store.view import INDPTR, Corpus, CorpusView, NodeReader, StoredPart, TableNodes
-
-
-def opened_corpus(directory: Directory, manifest: Manifest, contents: Contents) -> Corpus:
-    """The chunks and documents of a generation, whose other files are open."""
-    if (stored := contents.stored_corpus(directory.path)) is not None:
-        return stored
-    database = Database(directory.path / CORPUS, lambda: connect_corpus(directory), reopen=False)
-    return Tables(database, manifest.chunks, manifest.documents)
-
-
-def connect_corpus(directory: Directory) -> sqlite3.Connection:
-    """Open the tables of a generation of an earlier format, once they are found to be ours.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file is missing; SQLite's own message is vague.
-    Damaged
-        If it is no plain file, or holds other tables.
-    """
-    path = directory.path / CORPUS
-    before = directory.plain_status(CORPUS)
-    connection = None
-    try:
-        if before is None or not os.path.samestat(before, os.lstat(path)):
-            raise FileNotFoundError(2, "missing", str(path))
-        connection = connect_frozen(path)
-        require_schema(connection, path, CORPUS_SCHEMA, EARLIER_SCHEMA)
-    except BaseException:
-        if connection is not None:
-            connection.close()
-        raise
-    return connection
+from stratagraph.store.view import CorpusView, StoredPart
 
 
 def rows_of(
@@ -107,7 +70,7 @@ class Snapshot(CorpusView):
     pieces
         The pieces of these files, by part, where they are in pieces.
     pool
-        The vectors of everything; None in a folder of an earlier format.
+        The vectors of everything.
     opened
         The files of segments, by path; the snapshot of a later generation takes over those that it has too.
 
@@ -115,7 +78,7 @@ class Snapshot(CorpusView):
     ------
     FileNotFoundError
         If a file is missing; `IndexFolder.snapshot` tells damage from a race with a writer.
-    Damaged, FormatTooNew
+    Damaged, FormatMismatch
         If something is not as it was written.
     """
 
@@ -139,16 +102,10 @@ class Snapshot(CorpusView):
         self.groups = contents.groups
         self.pieces = contents.pieces
         self.pool = contents.pool(self.manifest.dimension, rows)
-        self._vectors: Vectors = (
-            contents.corpus[VECTORS]
-            if self.pool is None
-            else _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
-        )
+        self._vectors = _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
         self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
-        self._opened = opened_corpus(directory, self.manifest, contents)
+        self._opened = contents.stored_corpus(directory.path)
         self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
-        if isinstance(self._opened, Tables):
-            self._check_counts(self._opened)
         if isinstance(self.pool, ExternalPool):
             self._describe(self.pool, contents)
 
@@ -166,41 +123,18 @@ class Snapshot(CorpusView):
         pool.describe(Fields.of(len(pool), arrays, self._chunk_documents, documents))
 
     def _opened_part(self, name: str, contents: Contents) -> StoredPart:
-        own, vectors = contents.parts[name], {}
-        if self.pool is not None:
-            slots = contents.slots[name]
-            vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
-        records = contents.records(name)
-        if records is None:
-            if not isinstance(self._opened, Tables):
-                raise Damaged(f"{self._opened.path}: the part {name!r} has no nodes")
-            reader: NodeReader = TableNodes(name, self._opened, len(own[INDPTR]) - 1)
-        else:
-            reader = NodeRecords(records, own[SLOTS])
+        own, slots = contents.parts[name], contents.slots[name]
+        vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
+        reader = NodeRecords(contents.records(name), own[SLOTS])
         return StoredPart(name, reader, Layers(vectors, own, hidden=[SLOTS]))
 
-    def _check_counts(self, tables: Tables) -> None:
-        """The last numbers in the tables; to count them all is for `verify`."""
-        expected = {"chunks": self.manifest.chunks, "documents": self.manifest.documents}
-        found = {
-            "chunks": tables.last("row", "chunks"),
-            "documents": tables.last("number", "documents"),
-        }
-        for name, part in self._parts.items():
-            if isinstance(part.reader, TableNodes):
-                expected[f"nodes of {name}"] = part.size
-                found[f"nodes of {name}"] = tables.last("row", "nodes", name)
-        for what, count in expected.items():
-            if found[what] != count:
-                raise Damaged(f"{tables.path}: {found[what]} {what}, but the manifest says {count}")
-
     @property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> StoredCorpus:
         """Where chunks and documents are read from."""
         return self._opened
 
     @property
-    def _corpus(self) -> Corpus:
+    def _corpus(self) -> StoredCorpus:
         return self._opened
 
     @property

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from stratagraph.errors import Damaged, FormatTooNew
+from stratagraph.errors import Damaged
 from stratagraph.records import Metadata, content_key
+from stratagraph.store.manifest import FORMAT, FORMAT_KEY, json_object
 
-FORMAT = 1
 MOST = 100_000
 """Shards of a folder at most."""
 BUILD, COPY, ADD_METHOD = "build", "copy", "add method"
@@ -63,19 +63,14 @@ class Spread:
     def to_json(self) -> str:
         """The text of `shards.json`."""
         shards = [asdict(each) for each in self.shards]
-        content = {"format": FORMAT, "by": self.by, "unfinished": self.unfinished, "shards": shards}
+        content = {FORMAT_KEY: FORMAT, "by": self.by, "unfinished": self.unfinished, "shards": shards}
         return json.dumps(content, indent=1)
 
     @classmethod
     def from_json(cls, text: str, path: Path) -> Spread:
-        """Read a list of shards; `Damaged` or `FormatTooNew` if it is not one that this version knows."""
+        """Read a list of shards; `Damaged` or `FormatMismatch` if it is none of this format."""
+        content = json_object(text, path, str(path.parent), "build --shards N", "build_shards")
         try:
-            content = json.loads(text)
-            version = content["format"]
-            if type(version) is not int:
-                raise TypeError(f"the format is {version!r}")
-            if version > FORMAT:
-                raise FormatTooNew(f"{path}: format {version}; this version reads {FORMAT}: upgrade")
             shards = tuple(Shard(**each) for each in content["shards"])
             spread = cls(shards, content["by"], content.get("unfinished"))
             spread._check()

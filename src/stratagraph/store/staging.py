@@ -329,18 +329,13 @@ class Staging(CorpusView):
     def _base_records(self, name: str) -> Records | None:
         if self.base is None or name not in self.base.manifest.parts:
             return None
-        reader = self.base.part(name).reader
-        return reader.records if isinstance(reader, NodeRecords) else None
+        return self.base.part(name).reader.records
 
     def _slots_before(self, name: str, before: Rows) -> Rows:
         """The slots of nodes by their rows in the previous generation, -1 for those without one."""
         slots = np.full(len(before), -1, np.int64)
-        if not (before >= 0).any():
-            return slots
-        reader = None if self.base is None else self.base.part(name).reader
-        if not isinstance(reader, NodeRecords):
-            raise ValueError(f"the previous generation keeps no nodes of {name!r} in segments")
-        slots[before >= 0] = reader.slots[before[before >= 0]]
+        if self.base is not None and (before >= 0).any():
+            slots[before >= 0] = self.base.part(name).reader.slots[before[before >= 0]]
         return slots
 
     def _reader(self, name: str, slots: NDArray[Any], held: Mapping[str, int]) -> NodeRecords:
@@ -447,7 +442,7 @@ class Staging(CorpusView):
         with self._directory.make(VECTOR_FOLDER) as directory:
             elsewhere = self._external is not None
             files = pool.write(directory, self._number, plan, hashes_alone=elsewhere)
-            if plan.kept and self.base is not None and self.base.pool is not None:
+            if plan.kept and self.base is not None:
                 kept = [self.base.pool.files[number] for number in plan.kept]
                 self._link(VECTOR_FOLDER, directory, kept)
         self._files |= {f"{VECTOR_FOLDER}/{file}": entry for file, entry in files.items()}

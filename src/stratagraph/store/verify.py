@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,24 +12,22 @@ import numpy as np
 from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.protocols import VectorTable
 from stratagraph.records import content_keys
-from stratagraph.store.arrays import Arrays
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
 from stratagraph.store.corpus import CHUNKS, DOCUMENTS, StoredCorpus, ref_key
 from stratagraph.store.corpus import FOLDER as CORPUS_FOLDER
-from stratagraph.store.database import SIDE_FILES, named_errors
+from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import require_current
 from stratagraph.store.files import Directory
-from stratagraph.store.forks import inside_sqlite
 from stratagraph.store.journal import Journal
-from stratagraph.store.layout import CALLS, CORPUS, CURRENT, JOURNAL, MARKER, Layout, found_layout
+from stratagraph.store.layout import CALLS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.node_records import FOLDER, SLOTS, decoded
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
-from stratagraph.store.snapshot import Snapshot, connect_corpus
+from stratagraph.store.snapshot import Snapshot
 
 Inspect = Callable[[Snapshot], Iterator[str]]
 """What the store does not know: whether settings are valid, and arrays what searches can follow."""
@@ -134,9 +131,6 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         yield from _vectors(contents)
         if not wrong:
             yield from _told(_nodes(contents, manifest))
-        if CORPUS in manifest.files and CORPUS not in wrong:
-            yield from _told(_tables(directory, manifest))
-        if not wrong:
             yield from _told(_corpus(contents.stored_corpus(directory.path)))
         if wrong:
             return
@@ -197,8 +191,6 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Whether the nodes of each part can be read, and are what their keys say."""
     for part in manifest.nodes:
         records = contents.records(part)
-        if records is None:
-            continue
         slots = contents.parts[part][SLOTS]
         folder = f"{FOLDER}/{part}"
         for start in range(0, len(slots), _READ):
@@ -213,10 +205,8 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
             yield f"{folder}: holds a node twice"
 
 
-def _corpus(corpus: StoredCorpus | None) -> Iterator[str]:
+def _corpus(corpus: StoredCorpus) -> Iterator[str]:
     """Whether chunks and documents can be read, are each there once, and are found as they should be."""
-    if corpus is None:
-        return
     chunks, documents = f"{CORPUS_FOLDER}/{CHUNKS}", f"{CORPUS_FOLDER}/{DOCUMENTS}"
     for start in range(0, corpus.size, _READ):
         slots = corpus.chunk_slots[start : start + _READ]
@@ -238,34 +228,6 @@ def _vectors(contents: Contents) -> Iterator[str]:
     for file, segment in contents.vectors.items():
         if any(infinite(segment)):
             yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
-    named: list[tuple[str | None, Arrays]] = [(None, contents.corpus), *contents.parts.items()]
-    for part, arrays in named:
+    for part, arrays in contents.parts.items():
         for name in infinite(arrays):
             yield f"{contents.files[part, name]}: {name} holds values that no unit vector has"
-
-
-def _tables(directory: Directory, manifest: Manifest) -> Iterator[str]:
-    corpus = directory.path / CORPUS
-    with inside_sqlite(), named_errors(corpus), closing(connect_corpus(directory)) as connection:
-        unsound = [each for (each,) in connection.execute("PRAGMA integrity_check(5)") if each != "ok"]
-        yield from (f"{CORPUS}: {each}" for each in unsound)
-        if unsound:
-            return
-        yield from _count(connection, "documents", "number", manifest.documents)
-        yield from _count(connection, "chunks", "row", manifest.chunks)
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchone():
-            for name, count in manifest.nodes.items():
-                yield from _count(connection, "nodes", "row", count, name)
-
-
-def _count(
-    connection: sqlite3.Connection, table: str, number: str, expected: int, *part: str
-) -> Iterator[str]:
-    scope = "WHERE method = ?" if part else ""
-    sql = f"SELECT COUNT(*), COUNT(DISTINCT id), COALESCE(MAX({number}), -1) FROM {table} {scope}"
-    rows, ids, last = connection.execute(sql, part).fetchone()
-    if not rows == ids == last + 1 == expected:
-        yield (
-            f"{CORPUS}: {' '.join([table, *part])}: {rows} rows, {ids} different ids, "
-            f"last number {last}; the manifest says {expected}"
-        )

@@ -5,79 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import Damaged
 from stratagraph.protocols import Vectors
-from stratagraph.records import Chunk, Item, Metadata, Node, content_keys
-from stratagraph.store.corpus import StoredCorpus
-from stratagraph.store.tables import NodeFields, Tables
+from stratagraph.records import Chunk, Item, Metadata, Node
+from stratagraph.store.corpus import Digests, StoredCorpus
+from stratagraph.store.node_records import NodeRecords
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
-
-
-class NodeReader(Protocol):
-    """Where the nodes of a part are read from."""
-
-    def read(self, rows: Sequence[int]) -> list[NodeFields]:
-        """The fields of some rows."""
-        ...
-
-    def ids(self, rows: Sequence[int]) -> list[str]:
-        """The ids of some rows."""
-        ...
-
-    def texts(self, rows: Sequence[int]) -> list[str]:
-        """The texts of some rows."""
-        ...
-
-    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of some rows, which stand for its id."""
-        ...
-
-    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of some rows, which stand for all of its fields."""
-        ...
-
-    def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """Rows by id; ids that are not there are left out."""
-        ...
-
-
-class TableNodes:
-    """The nodes of a part in the tables of an earlier format."""
-
-    def __init__(self, name: str, tables: Tables, size: int) -> None:
-        self._name = name
-        self._tables = tables
-        self._size = size
-
-    def read(self, rows: Sequence[int]) -> list[NodeFields]:
-        """The fields of some rows."""
-        return self._tables.nodes(self._name, rows, self._size)
-
-    def ids(self, rows: Sequence[int]) -> list[str]:
-        """The ids of some rows."""
-        return [identity for identity, *_ in self.read(rows)]
-
-    def texts(self, rows: Sequence[int]) -> list[str]:
-        """The texts of some rows."""
-        return [text for _, _, _, text, _ in self.read(rows)]
-
-    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of some rows, which stand for its id."""
-        return content_keys(self.ids(rows))
-
-    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of some rows, which stand for all of its fields."""
-        return content_keys([repr(fields) for fields in self.read(rows)])
-
-    def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """Rows by id; ids that are not there are left out."""
-        return self._tables.node_rows(self._name, ids)
 
 
 class StoredPart:
@@ -95,7 +33,7 @@ class StoredPart:
         Where the nodes are read from.
     """
 
-    def __init__(self, name: str, reader: NodeReader, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, name: str, reader: NodeRecords, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.name = name
         self.arrays = MappingProxyType(arrays)
         self.size = len(arrays[INDPTR]) - 1
@@ -156,10 +94,6 @@ class StoredPart:
         return self.reader.rows(ids)
 
 
-Corpus = Tables | StoredCorpus
-"""Where chunks and documents are read from: in a folder of an earlier format, tables."""
-
-
 class CorpusView(ABC):
     """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0.
 
@@ -168,7 +102,7 @@ class CorpusView(ABC):
 
     @property
     @abstractmethod
-    def _corpus(self) -> Corpus: ...
+    def _corpus(self) -> StoredCorpus: ...
 
     @property
     @abstractmethod
@@ -219,7 +153,7 @@ class CorpusView(ABC):
 
     def digests(self) -> Mapping[str, str]:
         """The same, read when they are asked for."""
-        return self._corpus.digests()
+        return Digests(self._corpus)
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids, as `chunk_documents` has them."""
@@ -235,12 +169,8 @@ class CorpusView(ABC):
 
     def chunk_metadata(self) -> list[Metadata]:
         """Each chunk's metadata, in row order. Chunks without any of their own share their document's."""
-        path, of_documents = self._corpus.path, list(self.document_metadata().values())
-        if len(of_documents) != self.document_count:
-            raise Damaged(f"{path}: metadata of {len(of_documents)} documents, not of {self.document_count}")
+        of_documents = list(self.document_metadata().values())
         merged = [of_documents[number] for number in self.chunk_documents().tolist()]
         for row, own in self._corpus.own_metadata().items():
-            if not 0 <= row < len(merged):
-                raise Damaged(f"{path}: metadata of a chunk {row}, but there are {len(merged)}")
             merged[row] = {**merged[row], **own}
         return merged

@@ -1,0 +1,125 @@
+"""Metadata as JSON, the values of nodes, and the error for a row that does not exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from stratagraph.errors import Damaged
+from stratagraph.records import Metadata
+
+ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+
+
+NodeFields = tuple[str, str, int, str, Metadata]
+"""Of a node: id, kind, level, text and extra."""
+
+
+class NoSuchRow(Damaged, IndexError):
+    """A row was asked for that does not exist, by a caller or by a damaged array that names it."""
+
+
+def to_json(metadata: Metadata, owner: str) -> str:
+    """Metadata as stored; a character that is no valid Unicode (half of a pair) becomes U+FFFD.
+
+    Raises
+    ------
+    ValueError
+        If a key is not a string or a value has no JSON form; names `owner` and the key.
+    """
+    try:
+        if all(isinstance(key, str) for key in metadata):
+            text = json.dumps(dict(metadata), separators=(",", ":"), allow_nan=False)
+            return json.dumps(_valid(json.loads(text)), separators=(",", ":")) if _halves(text) else text
+    except (TypeError, ValueError):
+        pass  # said below, with the key
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise ValueError(f"{owner}: the metadata key {key!r} is not a string")
+        _check_value(key, value, owner)
+    raise ValueError(f"{owner}: the metadata cannot be stored as JSON")
+
+
+def _check_value(key: str, value: object, owner: str) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{owner}: the metadata value of {key!r} cannot be stored as JSON ({error}); "
+            "convert it to a string or a number first"
+        ) from error
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """Metadata as it was given.
+
+    Raises
+    ------
+    ValueError
+        If it is not the text of a JSON object.
+    """
+    if text == "{}":
+        return {}
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"nested too deeply ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{text[:40]!r} is not an object")
+    return dict(_valid(found)) if _halves(text) else found
+
+
+def _halves(text: str) -> bool:
+    """Whether JSON may hold halves of surrogate pairs, which no file and no database takes."""
+    return _SURROGATE.search(text) is not None
+
+
+def _valid(value: Any) -> Any:
+    """JSON with valid Unicode alone."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_valid(each) for each in value]
+    if isinstance(value, dict):
+        return {_valid(key): _valid(each) for key, each in value.items()}
+    return value
+
+
+_TEXT = dict.fromkeys(("by", "description", "digest", "maker", "name", "reason", "title", "type"), str)
+_LISTS = dict.fromkeys(("members", "names", "summaries", "types"), list)
+_TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, float), "weight": (int, float)}
+"""What the values of nodes are that are read again, by their names."""
+_ITEMS = {"members": str, "names": str, "types": str, "summaries": dict}
+
+
+class Extra(dict[str, Any]):
+    """A node's own values. To ask for one that was never written, or is of another type, tells of damage."""
+
+    def __init__(self, owner: str, values: Metadata) -> None:
+        super().__init__(values)
+        self._owner = owner
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise self._damage(f"has no {key!r}")
+        value = super().__getitem__(key)
+        items = value if key in _ITEMS and isinstance(value, list) else ()
+        if not isinstance(value, _TYPES.get(key, object)) or not all(
+            isinstance(each, _ITEMS[key]) for each in items
+        ):
+            raise self._damage(f"has {str(value)[:40]!r} as its {key!r}")
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default if there is none."""
+        if key not in self:
+            return default
+        return self[key]
+
+    def _damage(self, what: str) -> Damaged:
+        return Damaged(
+            f"{self._owner} {what}, with which no node of its kind is written. Restore the folder from a "
+            "copy, or build again"
+        )
