@@ -94,7 +94,7 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
         read: dict[str, Any] = json.loads(bytes(arrays["options"]))
         version = read["format"]
         if isinstance(version, int) and version > FORMAT:
-            raise FormatMismatch(f"the index has format {version}; this version of stratagraph reads {FORMAT}")
+            raise FormatMismatch(f"the index has format {version}; this version reads format {FORMAT}")
         dimension, ef, changes = read["dimension"], read["ef"], read["changes"]
         options = Options(**read["options"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
