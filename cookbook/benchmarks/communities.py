@@ -22,10 +22,10 @@ import numpy as np
 from kept import kept_embedder
 
 from stratagraph import HashingEmbedder
+from stratagraph.eval.clustering_metrics import calinski_harabasz, cosine_similarity
 from stratagraph.kernels.augment import augment
-from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.leiden import leiden, modularity
 from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
-from stratagraph.kernels.quality import calinski_harabasz, cosine_similarity, modularity
 
 AUGMENTATIONS = ("none", "knn", "codicil")
 CLUSTERINGS = ("leiden", "spectral", "scan", "node2vec")

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.kernels.quality import modularity
+from stratagraph.kernels.leiden import modularity
 from stratagraph.store.folder import IndexFolder
 
 Labels = NDArray[np.integer]

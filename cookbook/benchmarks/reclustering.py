@@ -20,7 +20,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.kernels.quality import modularity
+from stratagraph.kernels.leiden import modularity
 from stratagraph.models.local import HashingEmbedder
 from stratagraph.pipeline import carryover
 from stratagraph.store.folder import IndexFolder

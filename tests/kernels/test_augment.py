@@ -4,8 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from stratagraph.kernels._common import common_neighbours
-from stratagraph.kernels._edges import Edges
+from stratagraph.kernels._edges import Edges, common_neighbours
 from stratagraph.kernels.augment import augment, average_degree
 
 NONE = np.zeros((0, 2), dtype=np.int64)

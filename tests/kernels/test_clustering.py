@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
+from stratagraph.eval.clustering_metrics import calinski_harabasz, cosine_similarity
 from stratagraph.kernels._edges import Edges
 from stratagraph.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
 from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
-from stratagraph.kernels.quality import calinski_harabasz, cosine_similarity
 from stratagraph.kernels.scan import core_clusters, scan
 from stratagraph.kernels.spectral import spectral
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels.bounded import bound_sizes
-from stratagraph.kernels.leiden import hierarchical_leiden, leiden
+from stratagraph.kernels._edges import Edges, number
+from stratagraph.kernels.leiden import hierarchical_leiden, leiden, modularity, split_large
 
 
 def rows(graph):
@@ -72,13 +72,6 @@ class TestLeiden:
         order = rng.permutation(len(twice))
         assert np.array_equal(leiden(twice[order], halves[order], 200, max_size=6), once)
 
-    def test_resolution_of_the_constant_potts_model_is_a_density(self):
-        ends = rows(nx.ring_of_cliques(6, 5))
-        assert members(leiden(ends, None, 30, quality="cpm", resolution=0.5)) == members(
-            np.repeat(range(6), 5)
-        )
-        assert leiden(ends, None, 30, quality="cpm", resolution=1.01).tolist() == list(range(30))
-
     def test_is_repeatable_and_leaves_the_callers_random_numbers_alone(self):
         ends, _ = planted(outside=0.1)
         random.seed(7)
@@ -115,7 +108,6 @@ class TestLeiden:
             ([[0.5, 1]], None, {}, "rows of two integers"),
             ([[0, 1]], None, {"max_size": 0}, "max_size must be at least 1"),
             ([[0, 1]], None, {"resolution": 0.0}, "resolution must be above 0"),
-            ([[0, 1]], None, {"quality": "x"}, "quality is"),
             ([[0, 1]], None, {"initial": np.zeros(3, int)}, "one label per node"),
             ([[0, 1]], None, {"movable": np.ones(4, bool)}, "give their labels"),
         ],
@@ -133,7 +125,8 @@ class TestBound:
         ids=["star", "clique", "no edges"],
     )
     def test_what_leiden_leaves_whole_is_cut_into_as_few_equal_pieces_as_will_do(self, graph, pieces):
-        labels = bound_sizes(rows(graph), None, np.zeros(len(graph), dtype=np.int64), 15)
+        edges = Edges.of(rows(graph), None, len(graph))
+        labels = split_large(edges, np.zeros(len(graph), dtype=np.int64), 15, 0)
         sizes = np.bincount(labels)
         assert len(sizes) == pieces
         assert sizes.max() <= 15
@@ -142,13 +135,13 @@ class TestBound:
     def test_pieces_follow_heavy_edges(self):
         graph = nx.complete_graph(12)
         weights = np.array([1.0 if a // 4 == b // 4 else 0.99 for a, b in graph.edges()])
-        labels = bound_sizes(rows(graph), weights, np.zeros(12, dtype=np.int64), 4)
+        labels = split_large(Edges.of(rows(graph), weights, 12), np.zeros(12, dtype=np.int64), 4, 0)
         assert members(labels) == members(np.repeat(range(3), 4))
 
     def test_communities_within_the_bound_stay(self):
         ends, groups = planted()
         groups[:20] = 0
-        labels = bound_sizes(ends, None, groups, 10)
+        labels = split_large(Edges.of(ends, None, len(groups)), number(groups), 10, 0)
         assert members(labels) >= {each for each in members(groups) if len(each) == 10}
         assert np.bincount(labels).max() == 10
 
@@ -250,3 +243,19 @@ class TestHierarchy:
     def test_levels_are_checked(self):
         with pytest.raises(ValueError, match="max_levels"):
             hierarchical_leiden([], None, 0, max_size=3, max_levels=0)
+
+
+class TestModularity:
+    @pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+    def test_agrees_with_networkx(self, resolution):
+        graph = nx.karate_club_graph()
+        ends = np.array(graph.edges())
+        weights = np.array([graph[a][b]["weight"] for a, b in ends.tolist()], dtype=float)
+        labels = np.random.default_rng(0).integers(0, 4, 34)
+        expected = nx.community.modularity(
+            graph, [set(np.flatnonzero(labels == each)) for each in range(4)], resolution=resolution
+        )
+        assert modularity(ends, weights, labels, resolution=resolution) == pytest.approx(expected)
+
+    def test_no_edges(self):
+        assert modularity(np.zeros((0, 2), dtype=np.int64), None, np.arange(3)) == 0

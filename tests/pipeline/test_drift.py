@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratagraph.kernels.leiden import leiden
-from stratagraph.kernels.quality import modularity
+from stratagraph.kernels.leiden import leiden, modularity
 from stratagraph.kernels.resize import resized
 from stratagraph.pipeline.drift import (
     COMPARE_SHARE,

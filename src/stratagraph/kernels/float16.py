@@ -1,7 +1,4 @@
-"""Vectors that are stored as float16 in several arrays: read as float32, and multiplied where they lie.
-
-And rows of any vectors a block at a time, for passes over all of them that need no copy of the whole.
-"""
+"""Vectors stored as float16 in several arrays, and other vectors that are read in blocks."""
 
 from __future__ import annotations
 
@@ -21,21 +18,19 @@ Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
 
 BLOCK = 4096
-"""Vectors that are read at a time."""
+"""Vectors per block."""
 _PAIRS = 1024  # pairs whose vectors fit into a cache
 
 
 class HalfVectors:
-    """Vectors of 16-bit floats, counted through all segments.
+    """Vectors of 16-bit floats in segments; a slot is a row counted through all segments.
 
-    Every method raises a `ValueError` if a slot is not one of the vectors', or shapes do not fit.
+    Every method raises a `ValueError` if a slot is out of range or shapes do not fit.
 
     Parameters
     ----------
     segments
-        The bits of these, each of shape (n, dimension), contiguous; may be memory-mapped.
-    dimension
-        Of all vectors.
+        Bits of the vectors, each array of shape (n, dimension), contiguous; may be memory-mapped.
     """
 
     def __init__(self, segments: Sequence[NDArray[np.uint16]], dimension: int) -> None:
@@ -49,7 +44,7 @@ class HalfVectors:
             raise ValueError("vectors differ in their dimension")
 
     def rows(self, slots: Rows, out: Matrix | None = None) -> Matrix:
-        """Some vectors, shape (slots, dimension); written to the first rows of `out` if that is given."""
+        """Some vectors in float32, shape (slots, dimension), in the first rows of `out` if it is given."""
         found = np.empty((len(slots), self._dimension), np.float32) if out is None else out[: len(slots)]
         if self._native is not None:
             self._native.rows(slots, found)
@@ -87,10 +82,10 @@ class HalfVectors:
 
 @runtime_checkable
 class Stored(Protocol):
-    """Vectors that do not lie in one array of float32."""
+    """Vectors that are not one array of float32."""
 
     def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
-        """Where each block of rows begins, and the block, which holds until the next."""
+        """The first row of each block and the block, which is valid until the next."""
         ...
 
     def pair_products(self, one: Rows, two: Rows) -> Scores:
@@ -99,7 +94,7 @@ class Stored(Protocol):
 
 
 def blocks(vectors: Matrix | Stored, size: int = BLOCK) -> Iterator[tuple[int, Matrix]]:
-    """The rows of vectors a block at a time: where each begins, and the block, which holds until the next."""
+    """The first row of each block of vectors and the block in float32, which is valid until the next."""
     if isinstance(vectors, Stored):
         yield from vectors.blocks(size)
         return
@@ -113,12 +108,12 @@ def pair_products(vectors: Matrix | Stored, one: Rows, two: Rows) -> Scores:
 
 
 def stacked(parts: Sequence[Matrix]) -> Matrix:
-    """Vectors of several arrays as one, which passes for one of numpy."""
+    """Vectors of several arrays as one, without a copy."""
     return cast(Matrix, Stacked(parts))
 
 
 def chosen(vectors: Matrix, rows: Rows) -> Matrix:
-    """Some rows of vectors, which passes for an array of numpy; they are read when they are asked for."""
+    """Some rows of vectors, which are read when they are asked for."""
     return cast(Matrix, Chosen(vectors, rows))
 
 
@@ -136,16 +131,12 @@ def _multiplied(vectors: Matrix, one: Rows, two: Rows) -> Scores:
     return found
 
 
-class Stacked:
-    """Vectors of several arrays, one after the other, of which some may be `Stored`."""
+class _Gathered:
+    """Rows that are read when they are asked for; it passes for an array of float32."""
 
     ndim = 2
     dtype = np.dtype(np.float32)
-
-    def __init__(self, parts: Sequence[Matrix]) -> None:
-        self.parts = parts
-        self._starts = np.cumsum([0, *map(len, parts)])
-        self.shape = (int(self._starts[-1]), int(parts[0].shape[1]))
+    shape: tuple[int, int]
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -155,14 +146,7 @@ class Stacked:
             columns: Matrix = self[rows[0]][(..., *rows[1:])]
             return columns
         given = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
-        places = np.flatnonzero(given) if given.dtype == np.bool_ else given
-        of = np.searchsorted(self._starts, places, "right") - 1
-        found = np.empty((*places.shape, self.shape[1]), np.float32)
-        for number, part in enumerate(self.parts):
-            here = of == number
-            if here.any():
-                found[here] = part[places[here] - self._starts[number]]
-        return found
+        return self._read(np.flatnonzero(given) if given.dtype == np.bool_ else given)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found = np.empty(self.shape, np.float32)
@@ -171,8 +155,34 @@ class Stacked:
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
-        """Where each block of rows begins, and the block, which holds until the next."""
-        for begin, part in zip(self._starts.tolist(), self.parts, strict=False):
+        """The first row of each block and the block, which is valid until the next."""
+        for start in range(0, len(self), size):
+            yield start, self[start : start + size]
+
+    def _read(self, rows: Rows) -> Matrix:
+        raise NotImplementedError
+
+
+class Stacked(_Gathered):
+    """Vectors of several arrays, one after the other, of which some may be `Stored`."""
+
+    def __init__(self, parts: Sequence[Matrix]) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *map(len, parts)])
+        self.shape = (int(self._starts[-1]), int(parts[0].shape[1]))
+
+    def _read(self, rows: Rows) -> Matrix:
+        of = np.searchsorted(self._starts, rows, "right") - 1
+        found = np.empty((*rows.shape, self.shape[1]), np.float32)
+        for number, part in enumerate(self._parts):
+            here = of == number
+            if here.any():
+                found[here] = part[rows[here] - self._starts[number]]
+        return found
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
+        """The first row of each block and the block, which is valid until the next."""
+        for begin, part in zip(self._starts.tolist(), self._parts, strict=False):
             for start, block in blocks(part, size):
                 yield begin + start, block
 
@@ -184,34 +194,16 @@ class Stacked:
         return _multiplied(self[np.flatnonzero(wanted)], places[one], places[two])
 
 
-class Chosen:
-    """Some rows of vectors, in order, of which no more is read than is asked for."""
-
-    ndim = 2
-    dtype = np.dtype(np.float32)
+class Chosen(_Gathered):
+    """Some rows of vectors, in order."""
 
     def __init__(self, vectors: Matrix, rows: Rows) -> None:
         self._vectors = vectors
         self._rows = rows
         self.shape = (len(rows), int(vectors.shape[1]))
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, rows: Any) -> Matrix:
-        if isinstance(rows, tuple):
-            columns: Matrix = self[rows[0]][(..., *rows[1:])]
-            return columns
+    def _read(self, rows: Rows) -> Matrix:
         return np.asarray(self._vectors[self._rows[rows]], np.float32)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self[:]
-        return found if dtype is None else found.astype(dtype, copy=False)
-
-    def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
-        """Where each block of rows begins, and the block, which holds until the next."""
-        for start in range(0, len(self), size):
-            yield start, self[start : start + size]
 
     def pair_products(self, one: Rows, two: Rows) -> Scores:
         """Inner products of some rows with as many others."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import random
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import depth_first_order, minimum_spanning_tree
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, check_size, number, parts
-from stratagraph.kernels._leiden import optimise
+from stratagraph._locks import Lock
+from stratagraph.kernels._edges import Edges, Labels, Weights, check_size, number, parts, within_each
 from stratagraph.kernels._moving import move
-from stratagraph.kernels.bounded import split_large, split_once
 
-Quality = Literal["modularity", "cpm"]
+_ITERATIONS = 2
+_ITERATIONS_IF_SMALL = 3
+_SMALL = 100_000
+"""Up to so many edges a third iteration costs little; above, it finds next to nothing."""
+_ROUNDS = 12
+"""Rounds of Leiden before what is still too large is cut along a spanning tree."""
+_ONE_AT_A_TIME = Lock()
 
 
 def leiden(
@@ -21,42 +27,36 @@ def leiden(
     nodes: int,
     *,
     resolution: float = 1.0,
-    quality: Quality = "modularity",
     max_size: int | None = None,
     initial: NDArray[np.integer] | None = None,
     movable: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> Labels:
-    """Communities of an undirected weighted graph (ArchRAG 3.1.2; Traag, Waltman and van Eck, 2019).
+    """Communities by modularity (ArchRAG 3.1.2; Traag, Waltman and van Eck, 2019).
 
     Parameters
     ----------
     ends
-        The two ends of each edge, shape (edges, 2). The weights of an edge that is given several times add
-        up; an edge from a node to itself is left out.
+        The ends of each edge, shape (edges, 2). Weights of parallel edges add up; self-loops are dropped.
     weights
         Shape (edges,), none negative; None: 1 each. An edge of weight 0 is left out.
     nodes
         Number of nodes.
     resolution
-        More of it makes more and smaller communities.
-    quality
-        "modularity", or the constant Potts model, where `resolution` is the least density of weight
-        inside a community.
+        Larger values make more and smaller communities.
     max_size
-        No community is larger; see `bound_sizes` for how larger ones are split.
+        No community is larger; see `split_large`.
     initial
         Labels to start from, shape (nodes,); a node of label -1 is new and starts alone.
     movable
-        The nodes that may change community, shape (nodes,); None: all. New nodes always may. The others
-        of one community stay together, and an update costs what the movable nodes' surroundings cost.
-        A community whose fixed nodes alone exceed `max_size` is split nevertheless.
+        The nodes that may change community, shape (nodes,); None: all. New nodes always may. The others of
+        one community stay together, unless they alone exceed `max_size`. The cost is that of the movable
+        nodes' surroundings.
 
     Returns
     -------
-    Labels, shape (nodes,), numbered from 0 by each community's smallest member. The members of a community
-    are connected, but for nodes kept together by `movable` and the pieces of a star or the like that
-    `max_size` cuts.
+    Labels, shape (nodes,), numbered from 0 by each community's smallest member. Communities are connected,
+    but for nodes kept together by `movable` and pieces cut by `max_size`.
 
     Raises
     ------
@@ -64,16 +64,17 @@ def leiden(
         If edges, shapes, `resolution` or `max_size` are not valid, or `movable` comes without `initial`.
     """
     edges = Edges.of(ends, weights, nodes)
-    _check(resolution, quality, max_size)
+    _check(resolution, max_size)
     start = None if initial is None else _start(initial, nodes)
-    masses = _masses(edges, quality)
+    masses = _masses(edges)
     if movable is None:
-        labels = optimise(edges, masses, resolution, start, seed)
-        labels = parts(edges, labels)
+        labels = parts(edges, optimise(edges, masses, resolution, start, seed))
     else:
         if initial is None or start is None:
             raise ValueError("movable nodes move among communities: give their labels as initial")
-        labels = move(edges, masses, resolution, start, _mask(movable, nodes) | (initial < 0), max_size)
+        if movable.shape != (nodes,) or movable.dtype != np.bool_:
+            raise ValueError(f"movable is {nodes} booleans, not {movable.dtype} of shape {movable.shape}")
+        labels = move(edges, masses, resolution, start, movable | (initial < 0), max_size)
     return number(labels) if max_size is None else split_large(edges, number(labels), max_size, seed)
 
 
@@ -85,20 +86,18 @@ def hierarchical_leiden(
     max_size: int,
     max_levels: int,
     resolution: float = 1.0,
-    quality: Quality = "modularity",
     seed: int = 0,
 ) -> list[Labels]:
     """Nested communities from coarse to fine: each level splits those that are still too large.
 
-    The first level is Leiden's partition of the whole graph. Each further level splits the communities of
-    more than `max_size` nodes by Leiden on their own subgraphs and takes over the others as they are; one
-    that Leiden does not split is cut as in `bound_sizes`. It ends when none is too large, or after
-    `max_levels` levels, when some may still be.
+    The first level is Leiden's partition of the graph. Each further level splits the communities of more
+    than `max_size` nodes by Leiden on their own subgraphs, or cuts them as `split_large` does. It ends when
+    none is too large, or after `max_levels` levels.
 
     Returns
     -------
-    One array of labels per level, each of shape (nodes,) and numbered as those of `leiden`; at least one
-    level. A community of one level lies in one community of the level before it.
+    One array of labels per level, each as those of `leiden`; at least one. A community lies in one community
+    of the level before.
 
     Raises
     ------
@@ -108,21 +107,47 @@ def hierarchical_leiden(
     if max_levels < 1:
         raise ValueError(f"max_levels must be at least 1, not {max_levels}")
     edges = Edges.of(ends, weights, nodes)
-    _check(resolution, quality, max_size)
-    labels = number(parts(edges, optimise(edges, _masses(edges, quality), resolution, None, seed)))
-    levels = [labels]
+    _check(resolution, max_size)
+    levels = [number(parts(edges, optimise(edges, _masses(edges), resolution, None, seed)))]
     while len(levels) < max_levels:
-        labels = split_once(edges, levels[-1], max_size, seed + len(levels))
+        labels = _split_once(edges, levels[-1], max_size, seed + len(levels))
         if labels.max(initial=-1) == levels[-1].max(initial=-1):
             break
         levels.append(labels)
     return levels
 
 
-def _masses(edges: Edges, quality: Quality) -> Weights:
-    """What makes the engine's quality modularity, or the constant Potts model."""
-    if quality == "cpm":
-        return np.ones(edges.nodes)
+def modularity(
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None,
+    labels: NDArray[np.integer],
+    *,
+    resolution: float = 1.0,
+) -> float:
+    """Share of weight inside communities less what chance would put there (Newman and Girvan, 2004).
+
+    Parameters
+    ----------
+    ends, weights
+        The edges as for `leiden`.
+    labels
+        Community of each node, shape (nodes,).
+
+    Returns
+    -------
+    At most 1; 0 for a graph without edges.
+    """
+    edges = Edges.of(ends, weights, len(labels))
+    total = float(edges.weights.sum())
+    if not total:
+        return 0.0
+    inside = float(edges.within(number(labels)).weights.sum())
+    strengths = np.bincount(number(labels), edges.strengths())
+    return inside / total - resolution * float((strengths**2).sum()) / (2 * total) ** 2
+
+
+def _masses(edges: Edges) -> Weights:
+    """Masses of the nodes by which `optimise` maximises modularity."""
     strengths = edges.strengths()
     return strengths / np.sqrt(strengths.sum()) if len(edges) else strengths
 
@@ -135,16 +160,169 @@ def _start(initial: NDArray[np.integer], nodes: int) -> Labels:
     return number(np.where(initial < 0, initial.max(initial=0) + 1 + np.arange(nodes), initial))
 
 
-def _mask(movable: NDArray[np.bool_], nodes: int) -> NDArray[np.bool_]:
-    if movable.shape != (nodes,) or movable.dtype != np.bool_:
-        raise ValueError(f"movable is {nodes} booleans, not {movable.dtype} of shape {movable.shape}")
-    return movable
-
-
-def _check(resolution: float, quality: str, max_size: int | None) -> None:
+def _check(resolution: float, max_size: int | None) -> None:
     if not (np.isfinite(resolution) and resolution > 0):
         raise ValueError(f"resolution must be above 0, not {resolution}")
-    if quality not in ("modularity", "cpm"):
-        raise ValueError(f"quality is 'modularity' or 'cpm', not {quality!r}")
     if max_size is not None:
         check_size(max_size)
+
+
+def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:
+    """A partition that maximises sum over communities of (weight inside - resolution * pairs of masses).
+
+    Parameters
+    ----------
+    masses
+        Mass of each node, shape (nodes,); its strength over sqrt(2m) makes this modularity.
+    initial
+        Labels to start from, none negative; None: each node alone.
+    """
+    if not len(edges):
+        return np.arange(edges.nodes, dtype=np.int64)
+    import igraph
+
+    graph = igraph.Graph(n=edges.nodes, edges=edges.pairs())
+    # igraph draws from one generator per process, and by default from Python's own.
+    with _ONE_AT_A_TIME:
+        igraph.set_random_number_generator(random.Random(seed))
+        try:
+            found = graph.community_leiden(
+                objective_function="CPM",
+                weights=edges.weights.tolist(),
+                node_weights=masses.tolist(),
+                resolution=resolution,
+                initial_membership=None if initial is None else initial.tolist(),
+                n_iterations=_ITERATIONS_IF_SMALL if len(edges) <= _SMALL else _ITERATIONS,
+            )
+        finally:
+            igraph.set_random_number_generator(random)
+    return np.asarray(found.membership, dtype=np.int64)
+
+
+def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
+    """Split communities of more than `max_size` nodes; the others stay as they are (ERRATA A4).
+
+    Leiden splits each on its own subgraph, repeatedly. A community that Leiden leaves whole, such as a star
+    or a clique, is cut into as few pieces as possible, of equal size, along the depth-first order of its
+    maximum spanning tree, so that pieces follow heavy edges. In the end, linked pieces of one community
+    merge while modularity gains by it and the bound allows it.
+    """
+    check_size(max_size)
+    whole = labels
+    for turn in range(_ROUNDS):
+        if not _large(labels, max_size).any():
+            break
+        labels = _split_once(edges, labels, max_size, seed + turn)
+    labels = _cut(edges, labels, _large(labels, max_size), max_size)
+    return _merge_linked(edges, labels, whole, max_size)
+
+
+def _split_once(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
+    """Split each community above the bound by Leiden, or cut it to size where Leiden leaves it whole."""
+    large = _large(labels, max_size)
+    if not large.any():
+        return labels
+    found = _leiden_in_each(edges, labels, large, seed)
+    whole = large & (np.bincount(labels)[labels] == np.bincount(found)[found])
+    return _cut(edges, found, whole, max_size)
+
+
+def _large(labels: Labels, max_size: int) -> NDArray[np.bool_]:
+    """The nodes of communities above the bound."""
+    return np.bincount(labels)[labels] > max_size
+
+
+def _leiden_in_each(edges: Edges, labels: Labels, chosen: NDArray[np.bool_], seed: int) -> Labels:
+    """Leiden in each of the chosen communities, on its own subgraph, in one call for all.
+
+    Masses of a node are its strength in its community over the root of that community's own 2m, so that
+    the objective is the sum of the communities' own modularities; no edge joins two of them.
+    """
+    members = np.flatnonzero(chosen)
+    inner = edges.within(np.where(chosen, labels, -1)).among(members)
+    outer = number(labels[members])
+    strengths = inner.strengths()
+    totals = np.bincount(outer, strengths)[outer]
+    masses = np.divide(strengths, np.sqrt(totals), out=np.zeros_like(strengths), where=totals > 0)
+    found = optimise(inner, masses, 1.0, None, seed)
+    found[strengths == 0] = found.max(initial=0) + 1
+    pieces = np.zeros(len(labels), dtype=np.int64)
+    pieces[members] = found + 1
+    return within_each(labels, pieces)
+
+
+def _cut(edges: Edges, labels: Labels, chosen: NDArray[np.bool_], max_size: int) -> Labels:
+    """Cut the chosen communities into pieces of equal size along their spanning trees."""
+    if not chosen.any():
+        return labels
+    members = np.flatnonzero(chosen)
+    inner = edges.within(np.where(chosen, labels, -1)).among(members)
+    order = _walk_order(inner)
+    outer = number(labels[members])
+    order = order[np.argsort(outer[order], kind="stable")]
+    sizes = np.bincount(outer)
+    ranks = np.empty(len(members), dtype=np.int64)
+    ranks[order] = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    counts = -(-sizes // max_size)
+    pieces = np.zeros(len(labels), dtype=np.int64)
+    pieces[members] = ranks * counts[outer] // sizes[outer] + 1
+    return within_each(labels, pieces)
+
+
+def _walk_order(edges: Edges) -> Labels:
+    """All nodes in depth-first order of the maximum spanning forest, trees by their smallest member."""
+    heaviest = edges.weights.max(initial=0.0)
+    costs = Edges(edges.low, edges.high, 2 * heaviest - edges.weights, edges.nodes)
+    tree = minimum_spanning_tree(costs.matrix())
+    components = parts(edges)
+    # A root joined to one node of each tree turns the forest into one tree, which one walk visits.
+    _, roots = np.unique(components, return_index=True)
+    forest = tree.tocoo()
+    low = np.concatenate([forest.row, roots])
+    high = np.concatenate([forest.col, np.full(len(roots), edges.nodes)])
+    joined = Edges(low, high, np.ones(len(low)), edges.nodes + 1).matrix()
+    order = depth_first_order(joined, edges.nodes, directed=False, return_predecessors=False)
+    return np.asarray(order[1:], dtype=np.int64)
+
+
+def _merge_linked(edges: Edges, labels: Labels, within: Labels, max_size: int) -> Labels:
+    """Merge linked communities while modularity gains by it and none exceeds `max_size`.
+
+    Splitting a large community leaves pieces far smaller than the bound, and each would need a summary. In
+    each round every community picks the partner of most gain, and the pairs that pick each other merge.
+
+    Parameters
+    ----------
+    labels
+        The communities, numbered.
+    within
+        Only communities of one label here may merge, shape (nodes,).
+    """
+    strengths = edges.strengths()
+    total = strengths.sum()
+    while True:
+        sizes, masses = np.bincount(labels), np.bincount(labels, strengths)
+        outer = np.empty(len(sizes), dtype=np.int64)
+        outer[labels] = within
+        links = Edges.of(np.column_stack([labels[edges.low], labels[edges.high]]), edges.weights, len(sizes))
+        gains = links.weights - masses[links.low] * masses[links.high] / total
+        fits = sizes[links.low] + sizes[links.high] <= max_size
+        links = Edges(links.low, links.high, gains, len(sizes)).where(
+            fits & (outer[links.low] == outer[links.high]) & (gains > 0)
+        )
+        if not len(links):
+            return labels
+        chosen = links.where(_picked_by_both(links))
+        target = np.arange(len(sizes))
+        target[chosen.high] = chosen.low
+        labels = number(target[labels])
+
+
+def _picked_by_both(links: Edges) -> NDArray[np.bool_]:
+    """The links that are the best of both their ends; of equals the first counts."""
+    ranks = np.empty(len(links), dtype=np.int64)
+    ranks[np.argsort(-links.weights, kind="stable")] = np.arange(len(links))
+    best = np.full(links.nodes, len(links))
+    np.minimum.at(best, links.low, ranks)
+    np.minimum.at(best, links.high, ranks)
+    return np.asarray((best[links.low] == ranks) & (best[links.high] == ranks))

@@ -73,7 +73,7 @@ def node2vec(
         Number of nodes.
     max_size
         Communities are divided until they have no more nodes; one that cannot be divided (all its
-        embeddings are equal) is left for `bound_sizes`. No community spans two connected parts.
+        embeddings are equal) is left for `split_large`. No community spans two connected parts.
     dimension
         Of the embeddings.
 

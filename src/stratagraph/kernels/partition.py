@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels._edges import Edges, Labels, Weights, number
 from stratagraph.kernels.augment import Augmentation, augment
-from stratagraph.kernels.bounded import split_large
-from stratagraph.kernels.leiden import leiden
+from stratagraph.kernels.leiden import leiden, split_large
 from stratagraph.kernels.leiden_quality import leiden_quality
 from stratagraph.kernels.node2vec import node2vec
 from stratagraph.kernels.scan import scan
@@ -51,7 +50,7 @@ def cluster(
     method
         A name, or a function of one's own; its labels may be any integers.
     max_size
-        No community is larger; what a method leaves larger is split as `bound_sizes` says.
+        No community is larger; what a method leaves larger is split as `split_large` says.
     resolution
         Of Leiden, of `cpm`, and of the moves that bring a partition up to date.
     initial, movable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._common import common_neighbours
-from stratagraph.kernels._edges import Edges, Labels, Weights, number, parts
+from stratagraph.kernels._edges import Edges, Labels, Weights, common_neighbours, number, parts
 
 _ROUNDING = 1e-12
 

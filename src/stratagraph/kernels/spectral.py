@@ -42,7 +42,7 @@ def spectral(
         Number of nodes.
     max_size
         Communities are divided until they have no more nodes; one that cannot be divided (all its rows
-        are equal) is left for `bound_sizes`.
+        are equal) is left for `split_large`.
 
     Returns
     -------

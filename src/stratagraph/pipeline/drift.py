@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.quality import modularity
+from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.ranges import distinct
 from stratagraph.pipeline.checks import Checks
 
