@@ -225,7 +225,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(
     [
         ("", "empty"),
         ('{"passage_id": "a", "entities": []}\n', r"bad\.jsonl:1: not an export of stratagraph.*read_openie"),
-        ('{"record": "stratagraph", "format": 2}\n', "format 2, which a later version"),
+        ('{"record": "stratagraph", "format": 2}\n', "format 2, which another version"),
         (
             '{"record": "stratagraph", "format": 1}\n{"record": "chunk", "id": "a"}\n',
             r"bad\.jsonl:2: not a chunk",

@@ -6,7 +6,7 @@ import json
 
 from tests.clients.writer import written
 
-from stratagraph.eval.duels import CRITERIA
+from stratagraph.eval.judging import CRITERIA
 
 
 def replies(prompt: str) -> str:

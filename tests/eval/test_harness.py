@@ -22,7 +22,7 @@ from stratagraph.eval import (
     load_dataset,
     with_abstract_questions,
 )
-from stratagraph.eval.duels import CRITERIA
+from stratagraph.eval.judging import CRITERIA
 from stratagraph.methods import NAMES
 from stratagraph.models.budget import Limits
 from stratagraph.records import Document

@@ -11,11 +11,9 @@ from tests.eval.replies import replies
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
 from stratagraph.eval import AnswerConfig, estimate_answers, evaluate
-from stratagraph.eval.agreement import cohen_kappa, mean_kappa
-from stratagraph.eval.bootstrap import Interval, mean_interval
+from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question, load_dataset
-from stratagraph.eval.duels import CRITERIA, head_to_head
-from stratagraph.eval.judging import judge_correctness
+from stratagraph.eval.judging import CRITERIA, cohen_kappa, head_to_head, judge_correctness, mean_kappa
 from stratagraph.eval.results import Indexing
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.local import HashingEmbedder
@@ -55,7 +53,7 @@ def test_an_honest_judge_is_consistent_and_one_who_favours_a_place_says_tie() ->
     honest = head_to_head(judge(for_good), ASKED, GOOD, BAD)["overall"]
     assert (honest.wins, honest.ties, honest.losses, honest.win_rate) == (6, 0, 0, 1)
     assert honest.consistency == 1
-    assert honest.interval == Interval(1, 1)
+    assert honest.interval == Difference(1, 1, 1, 6)
     assert honest.agreement is None
     assert honest.explanations[0] == ("(ours first: first) good or bad", "(theirs first: second) bad or good")
 
@@ -115,12 +113,12 @@ def test_kappa_is_that_of_the_textbook() -> None:
 
 
 def test_intervals_of_means_narrow_with_the_questions() -> None:
-    few, many = mean_interval([0, 1] * 5), mean_interval([0, 1] * 500)
+    few, many = (paired_difference([0, 1] * n, [0, 0] * n) for n in (5, 500))
     assert few is not None
     assert many is not None
     assert few.low < many.low < 0.5 < many.high < few.high
     assert many.high - many.low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
-    assert mean_interval([1.0]) is None
+    assert paired_difference([1.0], [0.0]) is None
 
 
 def test_correctness_is_the_share_of_the_judges() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stratagraph import HashingEmbedder
-from stratagraph.eval import AnswerConfig, Dataset, Evaluation, Question, evaluate, kept_rows
+from stratagraph.eval import AnswerConfig, Dataset, Evaluation, Question, evaluate, kept
 from stratagraph.eval.kept import Kept, digest_of_files
 from stratagraph.records import Document, EntityMention, Extraction
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
@@ -127,9 +127,9 @@ def test_rows_of_other_settings_are_not_taken(tmp_path: Path, what: str) -> None
 
 def test_rows_of_other_code_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path)
-    real = dict(kept_rows.code())
+    real = dict(kept.code())
     for other in ({"stratagraph": "x"}, {"versions": {"numpy": "1"}}):
-        monkeypatch.setattr(kept_rows, "code", lambda other=other: {**real, **other})
+        monkeypatch.setattr(kept, "code", lambda other=other: {**real, **other})
         assert taken(tmp_path) == []
 
 

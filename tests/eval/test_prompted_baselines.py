@@ -15,8 +15,8 @@ from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids
 from stratagraph.errors import ModelError
 from stratagraph.eval.baselines import make, raptor
 from stratagraph.eval.baselines.communities import LARGEST, hierarchy
-from stratagraph.eval.baselines.mixing import shared_out, stand_ins
 from stratagraph.eval.baselines.raptor import GmmTree
+from stratagraph.eval.baselines.shared import shared_out, stand_ins
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.testing import ScriptedChatModel
 

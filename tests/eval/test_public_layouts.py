@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stratagraph.eval.answer_metrics import string_scores
 from stratagraph.eval.datasets import (
     MISSING_GOLD,
     REPEATED_QUESTION,
@@ -16,6 +15,7 @@ from stratagraph.eval.datasets import (
     Question,
     load_dataset,
 )
+from stratagraph.eval.metrics import string_scores
 
 HOTPOT = {
     "_id": "h1",

@@ -12,8 +12,7 @@ from stratagraph.config import Config, as_config
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.eval.baselines import BASELINES, make
 from stratagraph.eval.baselines.entity_walk import EntityWalk
-from stratagraph.eval.baselines.hyde import HyDE
-from stratagraph.eval.baselines.plain import Bm25, Dense, Hybrid
+from stratagraph.eval.baselines.plain import Bm25, Dense, Hybrid, HyDE
 from stratagraph.eval.baselines.raptor import GmmTree, clusters, halves
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.embedding import SharedEmbedder

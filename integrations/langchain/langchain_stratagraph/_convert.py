@@ -1,4 +1,4 @@
-"""LangChain documents to the core's chunks, and hits back to documents."""
+"""LangChain documents to chunks, and hits to documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED = 3
 
 
 def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> list[Chunk]:
-    """One chunk per document, in groups of equal document id, in the order given.
+    """Chunks of documents, one each, grouped by document id in the order given.
 
     A text without any id that comes twice is taken once.
     """
@@ -46,13 +46,7 @@ def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> lis
 def of_texts(
     texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
-    """Texts as documents.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many metadatas, or ids, as texts.
-    """
+    """Texts as documents; `ValueError` if the numbers of metadatas or ids differ."""
     texts = list(texts)
     for name, given in (("metadatas", metadatas), ("ids", ids)):
         if given is not None and len(given) != len(texts):
@@ -68,12 +62,9 @@ def of_texts(
 
 
 def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
-    """The id that a document is deleted by, and whether it is only a hash of its text.
+    """The id that a document is deleted by, and whether it is a hash of its text.
 
-    Raises
-    ------
-    ValueError
-        If `id_key` is given and the document has no such id.
+    Raises `ValueError` if `id_key` finds none.
     """
     if id_key is not None:
         found = id_key(document) if callable(id_key) else document.metadata.get(id_key)
@@ -104,10 +95,9 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
 
 
 def to_document(hit: Hit, trace: Metadata) -> Document:
-    """A hit as a document; what we know about it stands under `metadata["stratagraph"]`, with its trace.
+    """A hit as a document, with its provenance and trace under `metadata["stratagraph"]`.
 
-    A `source` is always there, so that a prompt may show it: the caller's own, where all that the hit rests
-    on has the same, else the document ids.
+    `source` is the caller's where all sources of the hit share it, else the document ids.
     """
     ours = {**hit.provenance(), "trace": json_native(trace)}
     metadata = json_native(hit.metadata)
@@ -121,18 +111,18 @@ def to_document(hit: Hit, trace: Metadata) -> Document:
 
 
 def _listed(documents: Sequence[str]) -> str:
-    """The first few document ids, and how many there are beside them."""
+    """The first document ids, and the number of others."""
     more = len(documents) - _LISTED
     return ", ".join(documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def to_documents(retrieval: Retrieval) -> list[Document]:
-    """The hits of a retrieval as documents, in their order."""
+    """The hits of a retrieval as documents."""
     return [to_document(*pair) for pair in zip(retrieval.hits, retrieval.trace, strict=True)]
 
 
 def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> Retrieval:
-    """Documents that a retriever of ours returned, or any others, as a retrieval with their present texts."""
+    """Documents, of a retriever or others, as a retrieval with their present texts."""
     hits, traces = [], []
     for place, document in enumerate(documents, 1):
         ours = document.metadata.get(OURS)

@@ -1,4 +1,4 @@
-"""LangChain's models as the core's: chat models wrapped, embeddings as they are but for their retries."""
+"""LangChain's models as the core's: chat models wrapped, embeddings without their own retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
 
 @contextmanager
 def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
-    """Hand these callbacks to every model call made inside; they travel into the core's own threads."""
+    """Give these callbacks to every model call in the block, in the core's threads too."""
     token = _callbacks.set(callbacks)
     try:
         yield
@@ -43,7 +43,7 @@ def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
 
 
 def to_chat_model(llm: Any) -> Any:
-    """What the core takes as a chat model: a LangChain model wrapped, what it knows itself as it is."""
+    """A LangChain model wrapped for the core; other values that the core accepts unchanged."""
     if isinstance(llm, Runnable):
         return LangChainChatModel(llm)
     if llm is None or isinstance(llm, dict | str) or hasattr(llm, "complete") or hasattr(llm, "acomplete"):
@@ -52,15 +52,15 @@ def to_chat_model(llm: Any) -> Any:
 
 
 def to_embedder(embedding: Any) -> Any:
-    """What the core takes as an embedder: embeddings of a service wrapped, all others as they are."""
+    """Embeddings of a service wrapped for the core; others unchanged."""
     serves = any(hasattr(embedding, name) for name in ("async_client", "_async_client"))
     return ServiceEmbedder(embedding) if isinstance(embedding, Embeddings) and serves else embedding
 
 
 class ServiceEmbedder:
-    """Embeddings of a service, as copies that do not retry by themselves; otherwise what they are.
+    """Embeddings of a service that do not retry by themselves.
 
-    Asynchronous clients belong to one event loop: each loop has a copy of its own.
+    Async clients belong to one event loop, so each loop gets a copy.
     """
 
     def __init__(self, embedding: Any) -> None:
@@ -69,26 +69,26 @@ class ServiceEmbedder:
         self._in_loop: PerLoop[Any] = PerLoop(lambda: _prepared(embedding, fresh=True))
 
     def __getattr__(self, name: str) -> Any:
-        """Names and dimensions, by which an index knows its embedder."""
+        """Names and dimensions, by which an index identifies its embedder."""
         return getattr(self.__dict__["_given"], name)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Vectors of texts."""
         vectors: list[list[float]] = self._blocking.embed_documents(texts)
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Vector of a question."""
         vector: list[float] = self._blocking.embed_query(text)
         return vector
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async twin of `embed_documents`."""
+        """Async version of `embed_documents`."""
         vectors: list[list[float]] = await self._in_loop.get().aembed_documents(texts)
         return vectors
 
     async def aembed_query(self, text: str) -> list[float]:
-        """The async twin of `embed_query`."""
+        """Async version of `embed_query`."""
         vector: list[float] = await self._in_loop.get().aembed_query(text)
         return vector
 
@@ -101,7 +101,7 @@ class _Prepared:
         self._structured: dict[type[Any], Runnable[Any, Any] | None] = {}
 
     def structured(self, schema: type[Any] | None) -> Runnable[Any, Any] | None:
-        """The structured output for a schema; None where there is none."""
+        """The structured output for a schema; None if there is none."""
         if schema is None:
             return None
         if schema not in self._structured:
@@ -113,7 +113,7 @@ class _Prepared:
 
 
 class TwoMessages(PromptValue):
-    """A prompt for any model of LangChain: messages for chat models, one text for the others."""
+    """A prompt as messages for chat models, and as one text for others."""
 
     system: str
     user: str
@@ -129,11 +129,11 @@ class TwoMessages(PromptValue):
 
 
 class LangChainChatModel:
-    """A LangChain model, or any runnable from text to a message or text, behind `stratagraph.protocols`.
+    """A LangChain model, or a runnable from text to a message or text, as `protocols.ChatModel`.
 
-    With a `schema`, the model's own structured output is asked for it as JSON schema, and what it wrote is
-    returned unread. The model is a copy that does not retry by itself, at temperature 0 where none was set;
-    asynchronous clients belong to one event loop, so that each loop has a copy of its own.
+    With a `schema` it asks the model's structured output for JSON schema and returns the raw text. The model
+    is a copy that does not retry by itself, at temperature 0 if none was set. Async clients belong to one
+    event loop, so each loop gets a copy.
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
@@ -155,7 +155,7 @@ class LangChainChatModel:
         return self._blocking.structured(schema) is not None
 
     def drop_temperature(self) -> bool:
-        """Use the model's own temperature; whether it had been another."""
+        """Use the model's own temperature; False if it was in use."""
         before = self.settings
         self._prepare(cold=False)
         return self.settings != before
@@ -167,29 +167,29 @@ class LangChainChatModel:
         return TwoMessages(system=messages.system, user=messages.user)
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
-        """The model's answer; JSON text where `schema` was honoured."""
+        """The model's answer; JSON text if `schema` was honoured."""
         model = self._blocking.structured(schema) or self._blocking.model
         return _completion(model.invoke(self._input(prompt), _config()))
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
-        """The async twin of `complete`."""
+        """Async version of `complete`."""
         own = self._in_loop.get()
         model = own.structured(schema) or own.model
         return _completion(await model.ainvoke(self._input(prompt), _config()))
 
     def stream(self, prompt: str) -> Iterator[str]:
-        """The answer in pieces."""
+        """Yield the answer in pieces."""
         for piece in self._blocking.model.stream(self._input(prompt), _config()):
             yield _text(piece)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
-        """The async twin of `stream`."""
+        """Async version of `stream`."""
         async for piece in self._in_loop.get().model.astream(self._input(prompt), _config()):
             yield _text(piece)
 
 
 def _takes_messages(model: Runnable[Any, Any]) -> bool:
-    """Whether a runnable begins with a model, and not with something of the user's that expects text."""
+    """Whether a runnable begins with a model, not with a step that expects text."""
     try:
         inputs = get_args(model.InputType)
     except TypeError:  # a runnable that does not say what it takes
@@ -198,7 +198,7 @@ def _takes_messages(model: Runnable[Any, Any]) -> bool:
 
 
 def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
-    """The model's structured output for a schema, as JSON schema: given a class, clients validate it."""
+    """The structured output for a schema as a dictionary; for a class, clients validate it themselves."""
     make = model.with_structured_output
     keywords = {"strict": True} if "strict" in inspect.signature(make).parameters else {}
     structured: Runnable[Any, Any] = make(sent_schema(schema), include_raw=True, **keywords)
@@ -206,9 +206,9 @@ def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
 
 
 def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
-    """A copy that does not retry by itself, never the user's object.
+    """A copy that does not retry by itself.
 
-    `cold`: at temperature 0 if none is set; `fresh`: with asynchronous connections of its own.
+    `cold` sets temperature 0 if none is set; `fresh` makes async connections of its own.
     """
     inner = getattr(model, "bound", None)
     if isinstance(inner, Runnable):
@@ -229,7 +229,7 @@ def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
 
 
 def _without_retries(model: Any, *, fresh: bool) -> dict[str, Any]:
-    """The fields in which a model holds clients of OpenAI, with clients that do not retry."""
+    """The fields of a model that hold OpenAI clients, with clients that do not retry."""
     updates: dict[str, Any] = {}
     for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
         held: Any = getattr(model, resource, None)
@@ -257,7 +257,7 @@ def _text(answer: Any) -> str:
 
 
 def _completion(result: Any) -> Completion:
-    """What the model wrote, with its usage and the reason why it stopped."""
+    """The model's text, usage and finish reason."""
     if isinstance(result, dict) and "raw" in result:
         result = result["raw"]
     if not isinstance(result, BaseMessage):
@@ -277,7 +277,7 @@ def _dump(value: Any) -> str:
 
 
 def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
-    """The model itself, and what bindings of it pass on."""
+    """The model without its bindings, and the arguments these pass on."""
     bound: dict[str, Any] = {}
     while isinstance(inner := getattr(model, "bound", None), Runnable):
         bound = {**getattr(model, "kwargs", {}), **bound}
@@ -291,6 +291,6 @@ def _first(model: Any, names: tuple[str, ...]) -> str:
 
 
 def model_name(model: Any) -> str:
-    """The model's name as its provider writes it, else its class; the same for all bindings of it."""
+    """The model's name, else its class; the same for all bindings of it."""
     inner, _ = _unbound(model)
     return _first(inner, _NAME_ATTRIBUTES) or type(inner).__name__

@@ -1,7 +1,7 @@
-"""Single pieces of documents: the core replaces a document as a whole, LangChain adds and deletes pieces.
+"""Pieces of documents: the core replaces whole documents, LangChain adds and deletes pieces.
 
-What becomes of a document is decided only when the core reads the chunks that it is given, under the writer's
-lock: of two who add to one document at the same time, in one process or in two, neither loses a piece.
+A document is put together only when the core reads its chunks, under the writer's lock, so that of two who
+add to one document at the same time neither loses a piece.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from stratagraph import Chunk, Index
 
 
 def joined(index: Index, chunks: Sequence[Chunk], gone: Collection[str] = ()) -> Iterator[Chunk]:
-    """All chunks of the documents that change, for `Index.insert`.
+    """Yield all chunks of the documents that change, for `Index.insert`.
 
     Parameters
     ----------
     index
-        What holds the others.
+        Index that holds the other pieces.
     chunks
-        New pieces; each takes the place of an equal one (see `place`), the others come last. A piece whose
-        own id is that of its document is the whole document.
+        New pieces. Each replaces an equal one (see `place`), or is appended. A piece whose id is that of its
+        document is the whole document.
     gone
-        Ids of pieces that go, whatever document they are in.
+        Ids of pieces to remove, of any document.
     """
     index.reload()
     new: dict[str, list[Chunk]] = {}
@@ -40,7 +40,7 @@ def joined(index: Index, chunks: Sequence[Chunk], gone: Collection[str] = ()) ->
 
 
 def place(chunk: Chunk) -> tuple[object, ...]:
-    """What tells a piece from the others of its document: its own id, else where it begins, else its text."""
+    """What identifies a piece in its document: its own id, else where it begins, else its text."""
     if chunk.ref:
         return (chunk.ref,)
     metadata = json.dumps(chunk.metadata, sort_keys=True)
@@ -48,12 +48,12 @@ def place(chunk: Chunk) -> tuple[object, ...]:
 
 
 def piece_id(chunk: Chunk) -> str:
-    """The caller's id of a piece, or the core's where the caller gave none."""
+    """The caller's id of a piece, else the core's."""
     return chunk.ref or chunk.id
 
 
 def _merged(held: Iterable[Chunk], new: Sequence[Chunk], dropped: Collection[str]) -> list[Chunk]:
-    """What was held in its order, with new pieces in the place of equal ones."""
+    """The held pieces with new ones in place of equal ones."""
     if any(chunk.ref == chunk.document_id for chunk in new):
         return list(new)
     coming: dict[tuple[object, ...], list[Chunk]] = {}

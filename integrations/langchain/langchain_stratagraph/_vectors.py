@@ -1,8 +1,8 @@
-"""LangChain's vector stores as places where an index keeps its vectors.
+"""LangChain's vector stores as vector tables of an index.
 
-A store's generic interface takes texts, which it embeds by its own object, and no vectors. So rows are added
-through a copy of the store that differs in that object: the copy's hands out the vectors that were prepared.
-Searches are by vector; filters have no common form, and are put in that of the stores that are known here.
+The interface of a store takes texts and embeds them by its own object. So rows are added through a copy of
+the store whose embeddings return the prepared vectors. Searches are by vector. Filters have no common form,
+so only those of the stores named here are used.
 """
 
 from __future__ import annotations
@@ -24,29 +24,23 @@ Where = Mapping[str, Sequence[str]]
 
 
 def to_table(store: Any) -> LangChainTable:
-    """What the core takes as a vector table."""
+    """A vector store as the core's vector table."""
     if not isinstance(store, VectorStore):
         raise TypeError(f"vectors must be a VectorStore of LangChain, not {type(store).__name__}: {store!r}")
     return LangChainTable(store)
 
 
 class PreparedVectors(Embeddings):
-    """Embeddings that embed nothing: they give each text the vector that was prepared for it.
+    """Embeddings that return the vector prepared for each text.
 
-    For stores that cannot be copied: make the store itself with `embedding=PreparedVectors()`.
+    For stores that cannot be copied: make the store with `embedding=PreparedVectors()`.
     """
 
     def __init__(self) -> None:
         self.vectors: dict[str, Sequence[float]] = {}
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The prepared vectors.
-
-        Raises
-        ------
-        VectorStoreError
-            If there is none for a text.
-        """
+        """The prepared vectors; `VectorStoreError` if a text has none."""
         if missing := [text for text in texts if text not in self.vectors]:
             raise VectorStoreError(
                 f"a store that an index of stratagraph writes to was asked to embed {missing[0][:60]!r}: "
@@ -69,7 +63,7 @@ class LangChainTable:
         self.filters = self._filter is not None
 
     def put(self, rows: Sequence[VectorRow]) -> None:
-        """Add rows, by a copy of the store whose embeddings are the rows' vectors."""
+        """Add rows through a copy of the store whose embeddings are the rows' vectors."""
         documents = [Document(id=row.id, page_content=row.id, metadata=dict(row.fields)) for row in rows]
         store, prepared = _prepared(self._store)
         given = {row.id: row.vector for row in rows}
@@ -81,7 +75,7 @@ class LangChainTable:
                 prepared.vectors.pop(text, None)
 
     def get(self, ids: Sequence[str]) -> dict[str, Any]:
-        """The vectors of rows, as their field has them."""
+        """Vectors of rows by id."""
         try:
             found = self._store.get_by_ids(list(ids))
         except NotImplementedError as error:
@@ -91,24 +85,24 @@ class LangChainTable:
         return dict(map(_read, found))
 
     def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
-        """The rows most like a vector."""
+        """The `k` rows most similar to a vector."""
         filtered = {} if self._filter is None else {"filter": self._filter(where)}
         found = self._store.similarity_search_by_vector(list(vector), k=k, **filtered)
         return [_read(each) for each in found]
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove rows."""
+        """Delete rows."""
         if self._store.delete(list(ids)) is False:
             raise VectorStoreError(f"{self.name} refused to delete {len(ids)} rows")
 
 
 def _read(document: Document) -> tuple[str, Any]:
-    """The id and the vector of a row; the id is its text, too, as not every store tells it."""
+    """Id and vector of a row. The text is the id, since not every store returns ids."""
     return document.page_content, document.metadata.get(VECTOR_FIELD)
 
 
 def _prepared(store: VectorStore) -> tuple[VectorStore, PreparedVectors]:
-    """A store that gives texts prepared vectors, and where these go."""
+    """A copy of a store that embeds by prepared vectors, and these."""
     own = store.embeddings
     if isinstance(own, PreparedVectors):
         return store, own
@@ -125,7 +119,7 @@ def _prepared(store: VectorStore) -> tuple[VectorStore, PreparedVectors]:
 
 
 def _filter_of(store: VectorStore) -> Callable[[Where], Any] | None:
-    """What makes a filter in the form that a store takes; None if it is not known."""
+    """The function that makes a store's filter; None for unknown stores."""
     packages = {base.__module__.partition(".")[0] for base in type(store).__mro__}
     if "langchain_qdrant" in packages:
         return partial(_qdrant, getattr(store, "metadata_payload_key", "metadata"))

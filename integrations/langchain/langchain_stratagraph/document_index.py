@@ -17,7 +17,6 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
-from langchain_core.runnables import run_in_executor
 from pydantic import ConfigDict, PrivateAttr
 
 from langchain_stratagraph._base import IndexRetriever
@@ -100,19 +99,6 @@ class StrataDocumentIndex(DocumentIndex):
                 self._index.insert(joined(self._index, self._chunks(documents), blank))
         return _response(items, blank)
 
-    async def aupsert(
-        self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
-    ) -> UpsertResponse:
-        """Async version of `upsert`."""
-        if self._retriever is None:
-            return await run_in_executor(None, self.upsert, items, callbacks=callbacks, **kwargs)
-        _refuse(kwargs)
-        documents, blank = _sorted(items)
-        if documents or self._held(blank):
-            with use_callbacks(callbacks):
-                await self._index.ainsert(joined(self._index, self._chunks(documents), blank))
-        return _response(items, blank)
-
     def delete(
         self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
     ) -> DeleteResponse:
@@ -128,17 +114,6 @@ class StrataDocumentIndex(DocumentIndex):
         if found:
             with use_callbacks(callbacks):
                 self._index.insert(joined(self._index, (), found))
-        return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
-
-    async def adelete(
-        self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
-    ) -> DeleteResponse:
-        """Async version of `delete`."""
-        _refuse(kwargs)
-        found = self._held(_given(ids))
-        if found:
-            with use_callbacks(callbacks):
-                await self._index.ainsert(joined(self._index, (), found))
         return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
 
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:

@@ -1,4 +1,4 @@
-"""Nodes to the core's chunks, metadata filters to its `where`, and hits back to scored nodes."""
+"""Nodes to chunks, metadata filters to `where`, and hits to scored nodes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CHUNK = "chunk"
 
 
 def document_id(node: BaseNode) -> str:
-    """The document that a node is from; a node of no document is one of its own."""
+    """The document of a node; a node without one is its own document."""
     return node.ref_doc_id or node.node_id
 
 
 def to_chunk(node: BaseNode, ordinal: int) -> Chunk:
-    """A node as a chunk. Its text without the metadata, which LlamaIndex would write into it."""
+    """A node as a chunk, with its text but not the metadata that LlamaIndex writes into it."""
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     return Chunk(
         text=node.get_content(metadata_mode=MetadataMode.NONE),
@@ -49,7 +49,7 @@ def to_chunk(node: BaseNode, ordinal: int) -> Chunk:
 
 
 def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
-    """The chunks of nodes by document, in the order given."""
+    """Chunks of nodes by document, in the order given."""
     grouped: dict[str, list[Chunk]] = {}
     for node in nodes:
         chunks = grouped.setdefault(document_id(node), [])
@@ -58,10 +58,10 @@ def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
 
 
 def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
-    """A hit as a scored node; what we know about it stands under `metadata["stratagraph"]`, with its trace.
+    """A hit as a scored node, with its provenance and trace under `metadata["stratagraph"]`.
 
-    `held` is the framework's own node for the hit, if its docstore has it: then that is returned, as a
-    copy, with its relationships and templates.
+    `held` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
+    templates.
     """
     ours = {**hit.provenance(), "trace": json_native(trace)}
     if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
@@ -92,7 +92,7 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
 
 
 def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> Retrieval:
-    """Scored nodes, of ours or of anybody's, as a retrieval with their present texts."""
+    """Scored nodes, of a retriever or others, as a retrieval with their present texts."""
     hits, traces = [], []
     for scored in nodes:
         node = scored.node
@@ -115,13 +115,7 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
 
 
 def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:
-    """One filter of the core from its own form or from LlamaIndex's.
-
-    Raises
-    ------
-    ValueError
-        If both are given.
-    """
+    """The core's filter from its own form or LlamaIndex's; `ValueError` if both are given."""
     if filters is None:
         return where
     if where is not None:
@@ -142,7 +136,7 @@ def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
 
 
 def _fits(test: MetadataFilter, value: Any) -> bool:
-    """One comparison, as LlamaIndex's own store makes it; what cannot be compared does not fit."""
+    """A comparison as LlamaIndex's own store makes it; values that cannot be compared do not fit."""
     if test.operator is FilterOperator.IS_EMPTY:
         return value is None or value == "" or value == []
     if value is None:

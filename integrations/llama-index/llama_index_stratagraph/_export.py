@@ -25,19 +25,22 @@ T = TypeVar("T")
 
 
 def to_property_graph(index: Index, store: PropertyGraphStore | None = None) -> PropertyGraphStore:
-    """The chunks, entities and relations of an index, in a property graph store.
+    """Write the chunks, entities and relations of an index to a property graph store.
 
-    Entities are `EntityNode`s (label: the type; properties: the description), relations join them as
-    `RELATED_TO` with description and weight. Chunks are `ChunkNode`s, joined as `MENTIONS` to each entity
-    that they name, so that every source is kept; LlamaIndex's `triplet_source_id` holds the first of them.
-    `PropertyGraphIndex.from_existing` takes the store.
+    Entities become `EntityNode`s (label: the type; property: `description`), joined as `RELATED_TO` with
+    `description` and `weight`. Chunks become `ChunkNode`s, joined as `MENTIONS` to their entities;
+    `triplet_source_id` is the first source.
 
     Parameters
     ----------
     index
-        An open index of the core.
+        An open index.
     store
-        Where to put them; None makes a `SimplePropertyGraphStore`, which lives in memory.
+        Store to write to. None makes a `SimplePropertyGraphStore` in memory.
+
+    Examples
+    --------
+    >>> PropertyGraphIndex.from_existing(to_property_graph(index))  # doctest: +SKIP
     """
     target = SimplePropertyGraphStore() if store is None else store
     names: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""LlamaIndex's models as the core's, and the global `Settings` read without waking their defaults."""
+"""LlamaIndex's models as the core's, and the global `Settings` without their defaults."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _UNREADABLE = (ValueError, TypeError, AttributeError)  # what structured predict
 
 
 def settings_llm() -> LLM | None:
-    """The LLM of `Settings`, or None if none was set there or it was switched off.
+    """The LLM of `Settings`, or None if none was set there.
 
-    The public property would make an OpenAI client where nothing is set, and ask for its key.
-    `Settings.llm = None` leaves a `MockLLM` that repeats its prompt, which is no model to build with.
+    The public property would make an OpenAI client and ask for its key. `Settings.llm = None` leaves a
+    `MockLLM`, which counts as none.
     """
     held = Settings._llm
     if held is None or (type(held) is MockLLM and held.max_tokens is None):
@@ -47,7 +47,7 @@ def settings_llm() -> LLM | None:
 
 
 def settings_embed_model() -> BaseEmbedding | None:
-    """The embedding of `Settings`, or None, as `settings_llm`; switched off, it is a mock of dimension 1."""
+    """The embedding model of `Settings`, or None if none was set there; see `settings_llm`."""
     held = Settings._embed_model
     if held is None or (type(held) is MockEmbedding and held.embed_dim == 1):
         return None
@@ -55,7 +55,7 @@ def settings_embed_model() -> BaseEmbedding | None:
 
 
 def to_chat_model(llm: Any) -> Any:
-    """What the core takes as a chat model. None means the one of `Settings`, False means none."""
+    """A model for the core. None uses the one of `Settings`, False none."""
     if llm is None:
         llm = settings_llm()
     if llm is None or llm is False:
@@ -68,7 +68,7 @@ def to_chat_model(llm: Any) -> Any:
 
 
 def to_embedder(embed_model: Any) -> Any:
-    """What the core takes as an embedder. None means the one of `Settings`, False the core's default."""
+    """An embedder for the core. None uses the one of `Settings`, False the core's default."""
     if embed_model is None:
         embed_model = settings_embed_model()
     if embed_model is None or embed_model is False:
@@ -81,13 +81,13 @@ def to_embedder(embed_model: Any) -> Any:
 
 
 class BlockingChatModel:
-    """An LLM of LlamaIndex behind `stratagraph.protocols.ChatModel`, for which the core provides threads.
+    """An LLM of LlamaIndex as `stratagraph.protocols.ChatModel`; the core runs it in threads.
 
-    With a `schema`, models of OpenAI's kind and Ollama are asked for it in their own format, and what they
-    wrote is returned unread. Another function-calling model is made to call one tool of that schema, whose
-    arguments are the answer. A model class with a structured prediction of its own is asked for that. Other
-    models answer in text. The LLM is a copy that does not retry by itself, at temperature 0 where none was
-    set; each event loop has a copy of its own, since asynchronous clients belong to one.
+    With a `schema`, OpenAI's models and Ollama are asked in their own format, and the raw text is returned.
+    Other function-calling models must call one tool of that schema, whose arguments are the answer. A class
+    with a structured prediction of its own is asked for that; other models answer in text. The LLM is a copy
+    that does not retry by itself, at temperature 0 if none was set. Async clients belong to one event loop,
+    so each loop gets a copy.
     """
 
     def __init__(self, llm: LLM) -> None:
@@ -105,13 +105,13 @@ class BlockingChatModel:
 
     @property
     def context_tokens(self) -> int | None:
-        """The context that Ollama is asked for; None where it is not known."""
+        """The context window that Ollama is asked for; None if unknown."""
         window = getattr(self._llm, "context_window", None) if self._format == "format" else None
         return window if isinstance(window, int) and window > 0 else None
 
     @cached_property
     def _format(self) -> str | None:
-        """The keyword by which the LLM takes a JSON schema, if it takes one."""
+        """The keyword by which the LLM takes a JSON schema, if it does."""
         if _is_a(self._llm, "llama_index.llms.ollama", "Ollama"):
             return "format"
         about = self._llm.metadata
@@ -121,13 +121,13 @@ class BlockingChatModel:
 
     @cached_property
     def _tools(self) -> FunctionCallingLLM | None:
-        """The LLM, if a schema is to be a tool of it."""
+        """The LLM, if it gets a schema as a tool."""
         llm = self._llm if isinstance(self._llm, FunctionCallingLLM) and self._format is None else None
         return llm if llm is not None and llm.metadata.is_function_calling_model else None
 
     @cached_property
     def _predicts(self) -> bool:
-        """Whether the LLM has a structured prediction of its own, and no other way to a schema."""
+        """Whether the LLM has only a structured prediction of its own."""
         other = self._format is not None or _is_a(self._llm, "llama_index.llms.openai", "OpenAI")
         return not other and self._tools is None and _overrides(self._llm, LLM, "structured_predict")
 
@@ -140,7 +140,7 @@ class BlockingChatModel:
         return self._format is not None or self._tools is not None or self._predicts
 
     def drop_temperature(self) -> bool:
-        """Use the LLM's own temperature; whether it had been another."""
+        """Use the LLM's own temperature; False if it was in use."""
         before = self.settings
         self._prepare(cold=False)
         return self.settings != before
@@ -151,7 +151,7 @@ class BlockingChatModel:
         return {self._format: response_format(schema) if self._format != "format" else sent_schema(schema)}
 
     def complete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
-        """The model's answer; JSON text where `schema` was honoured."""
+        """The model's answer; JSON text if `schema` was honoured."""
         llm = self._llm
         if schema is not None and self._tools is not None:
             answer = self._tools.chat_with_tools(**_tool_request(schema, prompt))
@@ -170,16 +170,16 @@ class BlockingChatModel:
         return _completion(completed, llm._parse_output(completed.text))
 
     def stream(self, prompt: str) -> Iterator[str]:
-        """The answer in pieces."""
+        """Yield the answer in pieces."""
         template, values = _asked(prompt, chat=self._llm.metadata.is_chat_model)
         yield from self._llm.stream(template, **values)
 
 
 class AsyncChatModel(BlockingChatModel):
-    """The same for an LLM whose asynchronous methods do not stop the event loop."""
+    """An LLM whose async methods do not block the event loop."""
 
     async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
-        """The async twin of `complete`."""
+        """Async version of `complete`."""
         llm = self._in_loop.get()
         if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
             answer = await llm.achat_with_tools(**_tool_request(schema, prompt))
@@ -198,7 +198,7 @@ class AsyncChatModel(BlockingChatModel):
         return _completion(completed, llm._parse_output(completed.text))
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
-        """The async twin of `stream`."""
+        """Async version of `stream`."""
         llm = self._in_loop.get()
         template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
         async for piece in await llm.astream(template, **values):
@@ -206,9 +206,9 @@ class AsyncChatModel(BlockingChatModel):
 
 
 def _prepared(model: M, *, cold: bool = True) -> M:
-    """A copy that does not retry by itself, never the user's object; `cold`: at temperature 0 if unset.
+    """A copy that does not retry by itself; `cold` sets temperature 0 if none is set.
 
-    Clients that it does not hold yet are made when it is first used, in the event loop in which it is.
+    Its clients are made at the first use, in the event loop of that use.
     """
     fields = type(model).model_fields
     updates: dict[str, Any] = {}
@@ -230,12 +230,12 @@ def _prepared(model: M, *, cold: bool = True) -> M:
 
 
 def _is_a(llm: LLM, module: str, name: str) -> bool:
-    """Whether an LLM is of a class that may not be installed, so that it cannot be imported here."""
+    """Whether an LLM is of a class that may not be installed."""
     return any(base.__name__ == name and base.__module__.startswith(module) for base in type(llm).__mro__)
 
 
 def _completion(response: ChatResponse | CompletionResponse, text: str) -> Completion:
-    """What the LLM wrote, with its usage and the reason why it stopped, as its provider says it."""
+    """The LLM's text, usage and finish reason."""
     raw = response.raw
     found = from_openai(raw)
     if found is not None and found.finish_reason:
@@ -246,14 +246,14 @@ def _completion(response: ChatResponse | CompletionResponse, text: str) -> Compl
 
 
 def _blocks(llm: LLM) -> bool:
-    """Whether an LLM's asynchronous methods are those of `CustomLLM`, which call the synchronous ones."""
+    """Whether an LLM's async methods are those of `CustomLLM`, which call the sync ones."""
     return isinstance(llm, CustomLLM) and not (
         _overrides(llm, CustomLLM, "achat") or _overrides(llm, CustomLLM, "acomplete")
     )
 
 
 def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
-    """A template of messages or of text, new as LlamaIndex sets an output parser on it, and its values."""
+    """A new template of messages or of text, since LlamaIndex sets an output parser on it, and its values."""
     if not chat:
         return PromptTemplate("{text}"), {"text": str(prompt)}
     said = dict(Messages.of(prompt).by_role)
@@ -262,19 +262,19 @@ def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, st
 
 
 def _messages_of(llm: LLM, prompt: str) -> list[ChatMessage]:
-    """A prompt as messages, with what the user of LlamaIndex wants before them."""
+    """A prompt as messages, with the LLM's system prompt."""
     template, values = _asked(prompt, chat=True)
     return list(llm._get_messages(template, **values))
 
 
 def _text_of(llm: LLM, prompt: str) -> str:
-    """A prompt as one text, with what the user of LlamaIndex wants around it."""
+    """A prompt as one text, with the LLM's own additions."""
     template, values = _asked(prompt, chat=False)
     return llm._get_prompt(template, **values)
 
 
 def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:
-    """What a function-calling model is asked, so that its answer is the arguments of a tool."""
+    """Arguments of a call whose answer is the arguments of one tool."""
     messages = Messages.of(prompt)
     rules = [ChatMessage(role=MessageRole.SYSTEM, content=messages.system)] if messages.system else []
     asked = {"user_msg": messages.user, "chat_history": rules}
@@ -282,7 +282,7 @@ def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:
 
 
 def _tool(schema: type[BaseModel]) -> FunctionTool:
-    """One tool whose arguments are the answer; docstrings, which speak to programmers, are not sent."""
+    """One tool whose arguments are the answer; docstrings are not sent."""
     tool = get_function_tool(schema)
     tool.metadata.description = "Give the answer."
     return tool
@@ -296,10 +296,7 @@ def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:
 def _unread(error: Exception, schema: type[BaseModel]) -> Completion:
     """The answer that a structured prediction could not read, for the core to repair.
 
-    Raises
-    ------
-    ParseFailed
-        Where the error does not hold the answer; the core asks again.
+    Raises `ParseFailed` if the error does not hold the answer; the core asks again.
     """
     faults = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     for fault in faults:
@@ -312,7 +309,7 @@ def _unread(error: Exception, schema: type[BaseModel]) -> Completion:
 
 
 def _overrides(instance: object, base: type, name: str) -> bool:
-    """Whether a subclass has its own method. Where it stands tells; LlamaIndex wraps what one can get."""
+    """Whether a subclass defines the method; LlamaIndex wraps methods, so the class is compared."""
     return _home(type(instance), name) is not _home(base, name)
 
 
@@ -321,10 +318,10 @@ def _home(kind: type, name: str) -> type:
 
 
 class BlockingEmbedder:
-    """An embedding of LlamaIndex behind `stratagraph.protocols.Embedder`; the core provides threads.
+    """An embedding model of LlamaIndex as `stratagraph.protocols.Embedder`; the core runs it in threads.
 
-    It shows the name of its model, and the length of vector that it asks of it, where embeddings of other
-    frameworks have them too, so that a folder knows the same model again.
+    Name and dimension are under the attributes of other frameworks, so that a folder recognises the same
+    model.
     """
 
     def __init__(self, embedding: BaseEmbedding) -> None:
@@ -337,19 +334,19 @@ class BlockingEmbedder:
             self.dimensions = getattr(embedding, "dimensions", None)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Vectors of texts."""
         return self._embedding.get_text_embedding_batch(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question, with the instruction that the model may want before it."""
+        """Vector of a question, with the model's query instruction."""
         return self._embedding.get_query_embedding(text)
 
 
 class AsyncEmbedder(BlockingEmbedder):
-    """The same for an embedding that has asynchronous methods of its own."""
+    """An embedding model with async methods of its own."""
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async twin of `embed_documents`."""
+        """Async version of `embed_documents`."""
         vectors: list[list[float]] = []
         embedding = self._in_loop.get()
         size = embedding.embed_batch_size  # of more texts LlamaIndex sends several requests at once
@@ -358,12 +355,12 @@ class AsyncEmbedder(BlockingEmbedder):
         return vectors
 
     async def aembed_query(self, text: str) -> list[float]:
-        """The async twin of `embed_query`."""
+        """Async version of `embed_query`."""
         return await self._in_loop.get().aget_query_embedding(text)
 
 
 def _embeds_async(embedding: BaseEmbedding) -> bool:
-    """Whether the asynchronous methods neither block the loop nor lose the synchronous side's batches."""
+    """Whether the async methods neither block the loop nor lose the batches of the sync ones."""
     if _overrides(embedding, BaseEmbedding, "_aget_text_embeddings"):
         return True
     singly = _overrides(embedding, BaseEmbedding, "_aget_text_embedding")

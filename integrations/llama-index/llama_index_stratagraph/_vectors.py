@@ -1,4 +1,4 @@
-"""LlamaIndex's vector stores as places where an index keeps its vectors."""
+"""LlamaIndex's vector stores as vector tables of an index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Where = Mapping[str, Sequence[str]]
 
 
 def to_table(store: Any) -> LlamaIndexTable:
-    """What the core takes as a vector table."""
+    """A vector store as the core's vector table."""
     if not isinstance(store, BasePydanticVectorStore):
         raise TypeError(
             f"vectors must be a vector store of LlamaIndex, not {type(store).__name__}: {store!r}"
@@ -40,7 +40,8 @@ def to_table(store: Any) -> LlamaIndexTable:
 class LlamaIndexTable:
     """A vector store of LlamaIndex.
 
-    Its `add` replaces rows in some stores and doubles them in others, so that what is added is removed first.
+    `add` replaces rows in some stores and duplicates them in others, so rows are deleted before they are
+    added.
     """
 
     filters = True
@@ -61,7 +62,7 @@ class LlamaIndexTable:
         )
 
     def get(self, ids: Sequence[str]) -> dict[str, Any]:
-        """The vectors of rows: as their field has them, or as the store gives them if it has no texts."""
+        """Vectors of rows by id: as their field has them, or as the store gives them if it has no texts."""
         try:
             found = self._nodes(ids)
         except NotImplementedError as error:
@@ -76,7 +77,7 @@ class LlamaIndexTable:
         return self._store.get_nodes(node_ids=list(ids))
 
     def _embeddings(self, ids: Sequence[str], error: Exception) -> dict[str, Any]:
-        """Vectors one by one, of a store that keeps nothing else."""
+        """Vectors one by one, from a store that keeps nothing else."""
         one = getattr(self._store, "get", None)
         if one is None:
             raise VectorStoreError(
@@ -91,7 +92,7 @@ class LlamaIndexTable:
         return found
 
     def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
-        """The rows most like a vector."""
+        """The `k` rows most similar to a vector."""
         filters = MetadataFilters(
             filters=[
                 MetadataFilter(key=name, value=list(values), operator=FilterOperator.IN)
@@ -107,12 +108,12 @@ class LlamaIndexTable:
         return [(identity, vectors.get(identity)) for identity in ids]
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove rows."""
+        """Delete rows."""
         self._store.delete_nodes(node_ids=list(ids))
 
 
 class LanceTable(LlamaIndexTable):
-    """LanceDB's store, whose own requests by ids put these into the marks that SQL has for columns."""
+    """LanceDB's store, whose requests by ids quote these as columns."""
 
     def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
         store: Any = self._store
@@ -120,12 +121,12 @@ class LanceTable(LlamaIndexTable):
         return found
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove rows."""
+        """Delete rows."""
         store: Any = self._store
         store.table.delete(_among(ids))
 
 
 def _among(ids: Sequence[str]) -> str:
-    """A condition of SQL. Ids of rows are UUIDs, in which nothing is to be escaped."""
+    """A condition of SQL. Ids of rows are UUIDs, which need no escaping."""
     quoted = [f"'{uuid.UUID(each)}'" for each in ids]
     return f"id in ({', '.join(quoted)})" if quoted else "false"

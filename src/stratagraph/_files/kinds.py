@@ -1,4 +1,4 @@
-"""What a file is: by its first bytes, and only where these can be any text by its name."""
+"""The kind of a file: by its first bytes, and by its name where these can be text."""
 
 from __future__ import annotations
 

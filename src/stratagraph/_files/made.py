@@ -1,4 +1,4 @@
-"""What a reader makes of a file."""
+"""What a reader returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A file's text, what is known of all of it, and of its sections."""
+    """A file's text, its metadata, and its sections."""
 
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Made:
 
 
 class Writer:
-    """Puts a text together from blocks, a blank line between them, and notes where sections begin."""
+    """Joins blocks with a blank line between them, and notes where sections begin."""
 
     def __init__(self) -> None:
         self._blocks: list[str] = []
@@ -35,13 +35,13 @@ class Writer:
         self._sections: list[Section] = []
 
     def section(self, metadata: Mapping[str, Any]) -> None:
-        """What comes from now on has this metadata."""
+        """Begin a section with this metadata."""
         if self._sections and self._sections[-1].start == self._length:
             self._sections.pop()
         self._sections.append(Section(self._length, dict(metadata)))
 
     def add(self, block: str) -> None:
-        """A block of text; a blank one is left out."""
+        """Add a block of text, unless it is blank."""
         if not block.strip():
             return
         if self._length > LARGEST:
@@ -50,7 +50,7 @@ class Writer:
         self._length += len(self._blocks[-1])
 
     def made(self, metadata: Mapping[str, Any]) -> Made:
-        """The whole."""
+        """The file's text with its sections and this metadata."""
         known = {key: value for key, value in metadata.items() if value not in (None, "", [])}
         return Made("".join(self._blocks).rstrip("\n"), known, tuple(self._sections))
 

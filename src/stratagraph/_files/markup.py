@@ -17,7 +17,7 @@ _FIELD = re.compile(r"^([A-Za-z_][\w .-]*):[ \t]*(.*)$")
 
 
 def from_html(text: str) -> Made:
-    """What a reader of the page sees, without scripts and navigation; a heading begins a section."""
+    """The visible text, without scripts and navigation; a heading begins a section."""
     try:
         from bs4 import BeautifulSoup
     except ImportError:
@@ -51,7 +51,7 @@ def from_html(text: str) -> Made:
 
 
 def from_markdown(text: str) -> Made:
-    """The text as it is; a heading begins a section with `headings`, front matter becomes metadata."""
+    """The text unchanged; a heading begins a section with `headings`, front matter becomes metadata."""
     text = text.replace("\r\n", "\n")
     metadata: dict[str, Any] = {}
     if front := _FRONT.match(text):
@@ -73,7 +73,7 @@ def from_markdown(text: str) -> Made:
 
 
 def _fields(front: str) -> dict[str, Any]:
-    """`key: value` lines, `[a, b]` and `- a` lists, as strings; what else YAML can say is left out."""
+    """`key: value` lines, `[a, b]` and `- a` lists as strings; other YAML is ignored."""
     found: dict[str, Any] = {}
     key = ""
     for line in front.split("\n"):

@@ -15,7 +15,7 @@ _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
 def _reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
-    """Tell a missing library and a damaged file as reasons; what foreign parsers raise is beyond listing."""
+    """Turn a missing library and any error of a parser into `Unreadable`."""
 
     def decorated(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
         @wraps(read)
@@ -91,7 +91,7 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
 
 @_reading("XLSX")
 def from_xlsx(path: Path) -> Made:
-    """Sheets in order, each row as its columns' names and values; a section has `sheet`."""
+    """Sheets in order, each row as column names and values; a section has `sheet`."""
     from openpyxl import load_workbook
 
     writer = Writer()
@@ -106,7 +106,7 @@ def from_xlsx(path: Path) -> Made:
 
 
 def named_row(names: list[str], values: Iterable[Any]) -> str:
-    """A row as `column: value`, a column a line; empty cells are left out."""
+    """A row as lines `column: value`, without empty cells."""
     pairs = zip([*names, *[""] * 1000], values, strict=False)
     fields = [(name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")]
     return "\n".join(f"{name}: {value}" if name else value for name, value in fields)

@@ -14,7 +14,7 @@ _lock = threading.Lock()  # PDFium is not thread-safe
 
 
 def from_pdf(path: Path) -> Made:
-    """The pages of a PDF; each is a section with its number as `page`.
+    """The pages of a PDF, each a section with its number as `page`.
 
     Raises
     ------

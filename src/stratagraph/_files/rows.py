@@ -15,7 +15,7 @@ Row = tuple[int, dict[str, Any]]
 
 
 def csv_rows(lines: Iterable[str], sample: str, *, tabs: bool = False) -> Iterator[Row]:
-    """Rows with the number of the line that each ends in; keys are the first row's."""
+    """Rows with the number of their last line; keys are the first row's."""
     try:
         dialect: Any = csv.excel_tab if tabs else csv.Sniffer().sniff(sample[:_SAMPLE], ",;\t|")
     except csv.Error:
@@ -32,7 +32,7 @@ def csv_rows(lines: Iterable[str], sample: str, *, tabs: bool = False) -> Iterat
 
 
 def json_rows(text: str) -> Iterator[Row] | None:
-    """The objects of a list, or of the only list in an object; None where the file holds anything else."""
+    """Objects of a list, or of the only list in an object; None where there is no such list."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -52,7 +52,7 @@ def _is_table(value: Any) -> bool:
 
 
 def as_record(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with a text: its own, else its columns as `name: value` lines; the columns stay metadata."""
+    """A row with a text: its own, else its columns as `name: value` lines; columns are metadata too."""
     if any(isinstance(row.get(key), str) for key in _TEXTS):
         return row
     fields = {key: value for key, value in row.items() if value not in (None, "", [], {})}

@@ -1,24 +1,19 @@
-"""Whether a method beats plain vector search on a corpus, and what it costs.
+"""Evaluation: whether a method beats plain vector search on a corpus, and at what cost.
 
 >>> from stratagraph.eval import evaluate
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
 
-    datasets                    corpora with questions
-    layouts, public_layouts     the layouts that are in use
-    metrics, answer_metrics     one question at a time
-    bootstrap                   whether a difference is more than noise
-    rankers                     what is measured, and what all of a run share
-    checking, lacking           what cannot be measured, told before anything runs
-    shared_graph                what was extracted, as a graph that all baselines share
-    baselines                   what the package is compared with
-    methods                     the package's own methods, through its public API
-    scoring, harness            asking, scoring, comparing
-    answering                   answers by a model, and their metrics
-    judging, duels, agreement   models that judge answers, and how far they agree
-    bill, spending              what these would cost, and did
+    datasets, layouts           corpora with questions, in the layouts in use
+    metrics, bootstrap          metrics of one question; whether a difference is more than noise
+    rankers                     what is measured, and what the rankers of a run share
+    names, checking             names of rows, and what is wrong with them
+    shared_graph, baselines     the systems the package is compared with, over one extraction
+    methods                     the package's methods, through its public API
+    harness, running, scoring   asking, scoring, comparing
+    answering, judging          answers by a model, and models as judges of them
+    bill, measuring             model calls, time and memory, before and after
     abstract                    questions about a corpus as a whole
-    results, report, plot       what comes out
-    overview                    several corpora at once
+    results, report, overview   rows, an evaluation, several corpora
 """
 
 from __future__ import annotations
@@ -31,7 +26,8 @@ from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
 from stratagraph.eval.overview import Fold, Overview
 from stratagraph.eval.rankers import Passage, Ranker
-from stratagraph.eval.results import Evaluation, Indexing, Row
+from stratagraph.eval.report import Evaluation
+from stratagraph.eval.results import Indexing, Row
 
 __all__ = [
     "AnswerConfig",

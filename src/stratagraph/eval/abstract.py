@@ -1,6 +1,6 @@
-"""Questions about a corpus as a whole: who would use it, for what, and what they would ask (ArchRAG, B.1).
+"""Questions about a corpus as a whole: its users, their tasks, and what they would ask (ArchRAG, B.1).
 
-Such questions have no gold answer. Answers to them are compared with each other; see `judging.head_to_head`.
+These questions have no gold answer; `judging.head_to_head` compares answers to them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _EXCERPT_TOKENS = 60
 
 
 class User(BaseModel):
-    """Someone who would use the corpus, and what for."""
+    """A user of the corpus, and the user's tasks."""
 
     user: str
     tasks: list[str] = Field(min_length=1)
 
 
 class Users(BaseModel):
-    """Several of them."""
+    """Several users."""
 
     users: list[User] = Field(min_length=1)
 
 
 class Questions(BaseModel):
-    """What one of them asks for one task."""
+    """Questions of one user for one task."""
 
     questions: list[str] = Field(min_length=1)
 
@@ -76,24 +76,24 @@ def with_abstract_questions(
     cache: CallCache | None = None,
     budget: Budget | None = None,
 ) -> Dataset:
-    """The dataset with questions that need an understanding of all of it, instead of its own.
+    """Replace a dataset's questions by ones that need an understanding of the whole corpus.
 
     Parameters
     ----------
     dataset
-        Its corpus is what the questions are about.
+        The dataset whose corpus the questions are about.
     llm
-        The model that thinks them up, in one call for the users and one per task.
+        Model that writes them, in one call for the users and one for each task.
     users, tasks, questions
-        How many users, how many tasks of each, and how many questions for each task.
+        Number of users, of tasks for each user, and of questions for each task.
     description
-        What the corpus is; None shows the model excerpts, spread evenly over the documents.
+        What the corpus is. None shows the model excerpts, spread evenly over the documents.
     cache, budget
         See `ModelGate`.
 
     Returns
     -------
-    At most `users * tasks * questions` questions of type `abstract`, without gold and without repeats.
+    The dataset with at most `users * tasks * questions` distinct questions of type `abstract`, without gold.
 
     Raises
     ------

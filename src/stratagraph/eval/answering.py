@@ -1,4 +1,4 @@
-"""Answers from what was retrieved, all with one prompt and one budget, and their metrics."""
+"""Answers from rankings, all with one prompt and one budget, and their metrics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed
-from stratagraph.eval.answer_metrics import metrics, string_scores
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.metrics import context_of
+from stratagraph.eval.measuring import AnswerFailed
+from stratagraph.eval.metrics import METRICS, context_of, string_scores
 from stratagraph.eval.rankers import Workbench
-from stratagraph.eval.spending import AnswerFailed
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.structured import plain_text
 from stratagraph.pipeline.prompts import load_prompt
@@ -35,25 +34,22 @@ class AnswerConfig:
     Parameters
     ----------
     max_tokens
-        Budget of the context, in tokens, the same for every method.
+        Tokens of context, the same for every ranker.
     style
-        `short`: a name, a date, yes or no, as metrics of wording need it. `full`: a text, as for abstract
-        questions, which have no gold answer. `auto`: as the gold answers are, see `Dataset.wants_texts`.
-    yes_no_rule
-        See `answer_metrics.token_recall`.
+        `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text, as
+        abstract questions need it; `auto` decides by the gold answers, see `Dataset.wants_texts`.
     judge
-        Whether a model judges answers against the gold answers.
+        Let a model judge answers by the gold answers.
     head_to_head
-        Whether a model compares each method's answers with the reference's.
+        Let a model compare each ranker's answers with the reference's.
     against_gold
-        Whether a model compares each method's answers with the gold answers, as where these are long.
+        Let a model compare each ranker's answers with the gold answers, where these are long.
     judge_llm
-        The model that judges, or a list of several; None means the one that answers.
+        Model that judges, or a list of models; None uses the one that answers.
     """
 
     max_tokens: int = 2000
     style: Literal["auto", "short", "full"] = "auto"
-    yes_no_rule: bool = True
     judge: bool = True
     head_to_head: bool = False
     against_gold: bool = False
@@ -66,14 +62,14 @@ class AnswerConfig:
             raise ValueError(f"style must be one of auto, {', '.join(PROMPTS)}, not {self.style!r}")
 
     def of(self, dataset: Dataset) -> AnswerConfig:
-        """With a style that is not `auto`."""
+        """The settings with a style for this dataset in place of `auto`."""
         if self.style != "auto":
             return self
         return replace(self, style="full" if dataset.wants_texts else "short")
 
     @property
     def judges(self) -> tuple[Any, ...]:
-        """The models that judge; empty where it is the one that answers."""
+        """Models that judge; empty where the one that answers does."""
         if self.judge_llm is None:
             return ()
         return tuple(self.judge_llm) if isinstance(self.judge_llm, list | tuple) else (self.judge_llm,)
@@ -81,7 +77,7 @@ class AnswerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A ranker's answers (None where the call failed), their metrics, what they cost, and what failed."""
+    """A ranker's answers (None where the call failed), their metrics, their usage, and the failures."""
 
     answers: tuple[str | None, ...]
     scores: Mapping[str, tuple[float | None, ...]]
@@ -92,62 +88,55 @@ class Answered:
 def answer_all(
     bench: Workbench, name: str, rankings: Sequence[Sequence[str]], config: AnswerConfig
 ) -> Answered:
-    """Answer every question from the context that its ranking fills, and score the answers.
+    """Answer every question from the context its ranking fills, and score the answers.
 
-    A question that a call fails for scores 0 everywhere: a method is not better for making a model refuse.
-    Such failures are this ranker's own, and end nothing.
-
-    Raises
-    ------
-    ModelError, BudgetExceeded
-        As the gate raises them.
-    MissingExtra
-        If a library for a metric is not installed.
+    A question whose call fails scores 0 everywhere; the failure is this ranker's and does not end the run.
+    Other errors are those of the gate.
     """
     questions = bench.dataset.questions
+    task: Task[str] = Task(
+        name=f"eval/answer_{config.style}",
+        prompt=PROMPTS[config.style],
+        parse=plain_text,
+        placeholder=lambda values: "answer",
+        expected_output_tokens=_EXPECTED[config.style],
+    )
+    contexts = [context_of(texts, config.max_tokens, bench.count_tokens) for texts in rankings]
+    items = [
+        CallItem({"context": context, "question": question.question}, question.id)
+        for question, context in zip(questions, contexts, strict=True)
+    ]
     stage = f"answer {name}"
     with bench.gate.stage(stage, len(questions)):
-        answers = _sync.run(bench.gate.map(_task(config), _items(bench, rankings, config), required=False))
+        answers = _sync.run(bench.gate.map(task, items, required=False))
     usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
     return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
 
 
 def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:
-    """What failed in a stage, which is one ranker's."""
+    """Failures of a stage."""
     return tuple(failure for failure in gate.failures if failure.stage == stage)
 
 
 @runtime_checkable
 class Answering(Protocol):
-    """A ranker that can answer questions by prompts of its own, and does if `own_prompt` is true."""
+    """A ranker that can answer questions by its own prompts, and does if `own_prompt` is true."""
 
     @property
     def own_prompt(self) -> bool:
-        """Whether its answers are its own; else they are made of its ranking, by the one prompt for all."""
+        """Whether it answers by its own prompts; else it answers from its ranking by the prompt for all."""
         ...
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """An answer of a length from a context of at most so many tokens, and what it cost.
-
-        Raises
-        ------
-        CallFailed
-            There is none; as `AnswerFailed`, with what was spent on it all the same.
-        """
+        """An answer from a context of at most `max_tokens`, and its usage; `CallFailed` if there is none."""
         ...
 
 
 def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerConfig) -> Answered:
-    """Every question answered by a method's own prompts, and the answers scored.
+    """Answer every question by a ranker's own prompts, and score the answers.
 
-    As many run side by side as the limits allow calls. A question whose answer fails scores 0 everywhere, as
-    in `answer_all`, and what it cost counts. After any other error no question is begun, and those under way
-    end first.
-
-    Raises
-    ------
-    ModelError, BudgetExceeded
-        As the gate raises them.
+    As many questions run at once as the limits allow calls. A question whose answer fails scores 0
+    everywhere, and its usage counts. After any other error no new question is begun.
     """
     length: Length = "brief" if config.style == "short" else "full"
 
@@ -169,7 +158,7 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
 async def _side_by_side(
     ask: Callable[[Question], Awaitable[T]], questions: Sequence[Question], width: int
 ) -> list[T]:
-    """What is said to each question, in their order, `width` of them at a time; else the first error."""
+    """Ask `width` questions at a time; results in the order of the questions, or the first error."""
     said: dict[int, T] = {}
     errors: list[Exception] = []
     waiting = iter(enumerate(questions))
@@ -189,29 +178,6 @@ async def _side_by_side(
     return [said[place] for place in range(len(questions))]
 
 
-def _task(config: AnswerConfig) -> Task[str]:
-    return Task(
-        name=f"eval/answer_{config.style}",
-        prompt=PROMPTS[config.style],
-        parse=plain_text,
-        placeholder=lambda values: "answer",
-        expected_output_tokens=_EXPECTED[config.style],
-    )
-
-
-def _items(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[CallItem]:
-    return [
-        CallItem(
-            {
-                "context": context_of(texts, config.max_tokens, bench.count_tokens),
-                "question": question.question,
-            },
-            question.id,
-        )
-        for question, texts in zip(bench.dataset.questions, rankings, strict=True)
-    ]
-
-
 def _scores(
     questions: Sequence[Question], answers: Sequence[str | None], config: AnswerConfig
 ) -> dict[str, tuple[float | None, ...]]:
@@ -220,7 +186,7 @@ def _scores(
             None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
             for question, answer in zip(questions, answers, strict=True)
         )
-        for name, metric in metrics(yes_no_rule=config.yes_no_rule).items()
+        for name, metric in METRICS.items()
     }
     if not any(question.parts for question in questions):
         return found

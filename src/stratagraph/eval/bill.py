@@ -1,4 +1,4 @@
-"""What answering and judging would cost, before a model is asked."""
+"""Estimate of what answers and verdicts cost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from stratagraph.eval.answering import AnswerConfig, Answering, answer_all, own_
 from stratagraph.eval.baselines import BASELINES, make
 from stratagraph.eval.checking import check_rows
 from stratagraph.eval.datasets import Dataset
-from stratagraph.eval.duels import head_to_head
 from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.judging import judge_correctness
+from stratagraph.eval.judging import head_to_head, judge_correctness
 from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Workbench
 from stratagraph.models.budget import Prices
@@ -35,29 +34,28 @@ def estimate_answers(
     config: Any = None,
     prices: Prices | None = None,
 ) -> Estimate:
-    """Calls and tokens of an evaluation's answers and verdicts, by stage and method; nothing is asked.
+    """Estimate calls and tokens of an evaluation's answers and verdicts, without calling a model.
 
-    Of the baselines also what makes them ready (extraction, summaries, reports), what they ask on each
-    question, and their own prompts. Every context is taken to fill its budget, and no call to be known
-    already: it will hardly be more. What a build of the package's methods costs is told by
-    `stratagraph.estimate`, and what they ask by themselves on each question, such as the calls of
-    `own_prompt`, by `Index.estimate_question`.
+    Baselines include what makes them ready (extraction, summaries, reports), their calls for each question,
+    and their own prompts. Every context is taken as full and no call as cached, so the estimate is an upper
+    bound. For builds of the package's methods see `stratagraph.estimate`, for their calls for a question
+    (`own_prompt`) `Index.estimate_question`.
 
     Parameters
     ----------
     dataset, methods, llm, answers, reference, config
-        As `evaluate` takes them.
+        See `evaluate`.
     prices
-        Per million tokens; None looks the models up in the table of genai-prices.
+        Prices per million tokens; None looks the models up in genai-prices.
+
+    Returns
+    -------
+    The estimate by stage; its `cost` is None where the price of a model is unknown.
 
     Raises
     ------
     ValueError
-        If a row's name, or an option in it, is not valid.
-
-    Returns
-    -------
-    The estimate; its `cost` is None where the price of a model is not known.
+        If the name of a row, or an option in it, is not valid.
     """
     answers, settings = (answers or AnswerConfig()).of(dataset), as_config(config)
     rows = list(dict.fromkeys([*methods, *([reference] if reference else ())]))
@@ -84,7 +82,6 @@ def estimate_answers(
 
 
 def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -> None:
-    """Let the counting gates count what one method's answers and their verdicts take."""
     questions = bench.dataset.questions
     if not _count_baseline(bench, name, answers):
         texts = [f"of {name}:", *(passage.text for passage in bench.passages)]
@@ -103,7 +100,7 @@ def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -
 
 
 def _count_baseline(bench: Workbench, name: str, answers: AnswerConfig) -> bool:
-    """Count what a baseline asks itself; whether that has its answers among it."""
+    """Count the calls of a baseline; whether its answers are among them."""
     wanted = RowName.of(name, bench.view)
     if wanted.ranker not in BASELINES:
         return False
@@ -117,6 +114,5 @@ def _count_baseline(bench: Workbench, name: str, answers: AnswerConfig) -> bool:
 
 
 def _said(bench: Workbench, name: str, answers: AnswerConfig) -> list[str]:
-    """Answers of the length that is expected, no two of them the same."""
     words = " ".join(["word"] * _WORDS[answers.style])
     return [f"{name} on {question.id}: {words}" for question in bench.dataset.questions]

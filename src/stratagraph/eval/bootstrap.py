@@ -1,4 +1,4 @@
-"""Whether a difference is more than noise: paired bootstrap over questions."""
+"""Paired bootstrap over questions: whether a difference is more than noise."""
 
 from __future__ import annotations
 
@@ -14,16 +14,9 @@ _FEW = 10  # questions per distinct difference from which counts are drawn inste
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference to a reference, with its confidence interval.
+    """Mean over questions of (ours - reference), and its confidence interval from `low` to `high`.
 
-    Parameters
-    ----------
-    mean
-        Mean over questions of (ours - reference).
-    low, high
-        The interval.
-    questions
-        How many questions both were measured on.
+    `questions` is the number of questions that both were measured on.
     """
 
     mean: float
@@ -33,31 +26,8 @@ class Difference:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the interval holds 0, so that chance alone may have made the difference."""
+        """Whether the interval contains 0."""
         return self.low <= 0 <= self.high
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A confidence interval."""
-
-    low: float
-    high: float
-
-
-def mean_interval(
-    scores: Sequence[float], *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
-) -> Interval | None:
-    """The interval of a mean over questions, by the percentile bootstrap; None for fewer than two.
-
-    Arguments and errors as for `paired_difference`.
-    """
-    if len(scores) < 2:
-        return None
-    found = paired_difference(
-        scores, [0.0] * len(scores), resamples=resamples, confidence=confidence, seed=seed
-    )
-    return None if found is None else Interval(found.low, found.high)
 
 
 def paired_difference(
@@ -68,22 +38,21 @@ def paired_difference(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Difference | None:
-    """The difference of two systems on the same questions, by the percentile bootstrap.
+    """Difference of two systems on the same questions, by the percentile bootstrap.
 
-    Questions are drawn with replacement, both systems' scores of each together, so that what makes a question
-    easy or hard for both cancels out (Efron and Tibshirani 1993, chapter 13; Koehn 2004 for its use on
-    systems). The interval is a little narrow below some 30 questions.
+    Questions are drawn with replacement, both systems' scores of each together (Efron and Tibshirani 1993,
+    chapter 13; Koehn 2004). The interval is a little narrow below some 30 questions.
 
     Parameters
     ----------
     ours, reference
-        Scores by question, in the same order; None where there is none. Only questions with both count.
+        Scores by question, in one order; a question where either is None does not count.
     resamples
         Number of bootstrap samples.
     confidence
-        Share of the samples' means that lie within the interval.
+        Share of the samples' means within the interval.
     seed
-        Of the draws: equal arguments give equal intervals.
+        Seed of the draws.
 
     Returns
     -------

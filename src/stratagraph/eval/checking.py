@@ -1,15 +1,19 @@
-"""Rows that cannot be measured as they are named, found before anything runs."""
+"""Rows that cannot be measured, found before anything runs: unknown names or options, missing packages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import NamedTuple, get_args
 
 from stratagraph._asking import SearchArguments
 from stratagraph._search_options import check_search_options
 from stratagraph.config import Config
+from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines import BASELINES, checked
 from stratagraph.eval.methods import settings_of
 from stratagraph.eval.names import BUILD, RowName
+from stratagraph.kernels.leiden_quality import Quality
 from stratagraph.methods import NAMES
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.question import SHARED_OPTIONS
@@ -23,21 +27,10 @@ _SAID_ELSEWHERE = {
 
 
 def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
-    """Refuse names of rows, options and values that no row could be measured by.
+    """Refuse names of rows, options and values that cannot be measured.
 
-    Parameters
-    ----------
-    rows
-        Names, as `evaluate` takes them.
-    view
-        The run's, for those that say none.
-    config
-        The run's, on which settings of a build are laid.
-
-    Raises
-    ------
-    ValueError
-        For the first that is wrong; the message names the row and what is allowed.
+    `view` is for names without one, and a row adds settings of its build to `config`. Raises `ValueError` for
+    the first wrong row, with its name and what is allowed.
     """
     for name in rows:
         wanted = RowName.of(name, view)
@@ -53,7 +46,6 @@ def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
 
 
 def _check_method(wanted: RowName, config: Config) -> None:
-    """Its search options, those that all methods share, and the settings of its build."""
     for key, instead in _SAID_ELSEWHERE.items():
         if key in wanted.options:
             raise ValueError(f"{key!r} is no option of a row: {instead}")
@@ -70,3 +62,43 @@ def _check_baseline(wanted: RowName) -> None:
     if wanted.build:
         raise ValueError(f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...")
     checked(wanted.ranker, wanted.options, own_prompt=wanted.own_prompt)
+
+
+class Package(NamedTuple):
+    """A module, the package that has it, and the extra that installs it."""
+
+    module: str
+    name: str
+    extra: str
+
+
+_KEYWORDS = (Package("bm25s", "bm25s", "eval"), Package("nltk", "nltk", "eval"))
+_MIXTURES = (Package("sklearn", "scikit-learn", "eval"),)
+ANSWERS = (Package("nltk", "nltk", "eval"), Package("rouge_score", "rouge-score", "eval"))
+"""Packages that score answers."""
+PLOTS = (Package("matplotlib", "matplotlib", "viz"),)
+
+
+def lacking_rows(names: Sequence[str], view: str, config: Config) -> Mapping[str, MissingExtra]:
+    """Rows that lack a package, with the first that each lacks; arguments as for `check_rows`."""
+    found = {name: lacking(_needed(RowName.of(name, view), config)) for name in names}
+    return {name: missing for name, missing in found.items() if missing is not None}
+
+
+def lacking(packages: Iterable[Package]) -> MissingExtra | None:
+    """The error for the first package that is not installed; None if all are."""
+    for package in packages:
+        if find_spec(package.module) is None:
+            return MissingExtra(package.name, package.extra)
+    return None
+
+
+def _needed(wanted: RowName, config: Config) -> Iterator[Package]:
+    if wanted.ranker in NAMES:
+        own = settings_of(wanted, config).method(wanted.ranker)
+        if getattr(own, "clustering", None) in get_args(Quality):
+            yield Package("leidenalg", "leidenalg", "leidenalg")
+    elif wanted.ranker in ("bm25", "hybrid"):
+        yield from _KEYWORDS
+    elif wanted.ranker == "raptor" and wanted.options.get("clusters", "mixture") == "mixture":
+        yield from _MIXTURES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from stratagraph.eval.datasets import Dataset
     from stratagraph.eval.overview import Overview
-    from stratagraph.eval.results import Evaluation
+    from stratagraph.eval.report import Evaluation
     from stratagraph.models.estimate import Estimate
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -47,14 +47,10 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
-    """The command `eval`, with what all commands of the program share.
+    """The command `eval`.
 
-    Parameters
-    ----------
-    shared
-        Decorates a function that takes `output`: `--json`, `--debug`, errors as one line.
-    models_options
-        Adds `--llm` and `--embedder`, given to the function as objects.
+    `shared` decorates a function that takes `output`, with `--json`, `--debug` and errors as one line.
+    `models_options` adds `--llm` and `--embedder` as objects.
     """
 
     @click.command("eval")
@@ -79,7 +75,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         "--view", type=click.Choice(["chunks", "nodes", "default"]), default="chunks", show_default=True
     )
     @click.option(
-        "--reference", default="dense", show_default=True, help="What the others are compared with."
+        "--reference", default="dense", show_default=True, help="Row that the others are compared with."
     )
     @click.option("--extraction", type=click.Path(), help="Given entities and triples, such as openie.jsonl.")
     @click.option("--query-entities", type=click.Path(), help="Given entities of the questions.")
@@ -88,7 +84,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @click.option("--questions", type=click.IntRange(1), help="Ask only the first so many.")
     @click.option("--head-to-head", is_flag=True, help="Let the model compare answers with the reference's.")
-    @click.option("--abstract", is_flag=True, help="Let the model think up questions about the whole corpus.")
+    @click.option("--abstract", is_flag=True, help="Let the model write questions about the whole corpus.")
     @click.option(
         "--judge",
         metavar="NAMES",
@@ -99,15 +95,15 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     @click.option(
         "--estimate",
         is_flag=True,
-        help="Tell what baselines, answers and verdicts would cost, and call nothing.",
+        help="Show what baselines, answers and verdicts would cost, without a model call.",
     )
     @click.option(
         "--cache",
         type=click.Path(),
-        help="A folder that keeps vectors, model calls and rows, so that a run that was stopped goes on.",
+        help="A folder that keeps vectors, model calls and rows, so that a stopped run continues.",
     )
-    @click.option("--again", is_flag=True, help="Measure rows anew that --cache has.")
-    @click.option("--seed", default=0, show_default=True, help="Of the confidence intervals.")
+    @click.option("--again", is_flag=True, help="Measure rows that --cache has again.")
+    @click.option("--seed", default=0, show_default=True, help="Seed of the confidence intervals.")
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
     @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
     @click.option(
@@ -118,9 +114,9 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     def evaluation(output: Any, estimate: bool, **options: Any) -> None:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
-        With --llm, questions are answered and the answers scored and judged too. With several DATA, the worst
-        margin of each method over plain rankings is told too, and its margin on every fold. A row that failed
-        says so, and the others stand: the exit code is then 3.
+        With --llm, questions are answered, and the answers scored and judged. With several DATA, the worst
+        margin of each method over plain rankings follows, and its margin on every fold. If a row fails, the
+        others stand and the exit code is 3.
         """
         output.resumes = options["cache"] is not None and not estimate
         if estimate:
@@ -131,8 +127,10 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
             )
             return
         found = _evaluated(progress=not output.as_json, **options)
-        for name, error in _failed(found):
-            output.leave_out(name, error)
+        for each in found:
+            for row in each.rows:
+                if row.error:
+                    output.leave_out(f"{row.name} on {each.dataset}", " ".join(row.error.split()))
         texts = [str(each) for each in found]
         if len(found) == 1:
             output.show(found[0].to_dict(), lambda: iter(texts[0].splitlines()))
@@ -142,14 +140,6 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         output.show(_all(found, overview), lambda: iter(lines))
 
     return evaluation
-
-
-def _failed(found: Sequence[Evaluation]) -> Iterator[tuple[str, str]]:
-    """Rows without all of their figures, and why."""
-    for each in found:
-        for row in each.rows:
-            if row.error:
-                yield f"{row.name} on {each.dataset}", " ".join(row.error.split())
 
 
 def _overview(found: Sequence[Evaluation]) -> Overview:
@@ -176,7 +166,7 @@ def _estimated(
     config: Any,
     **others: Any,
 ) -> dict[str, Estimate]:
-    """By corpus, what answers and verdicts would cost."""
+    """Cost of answers and verdicts by corpus."""
     from stratagraph.eval import AnswerConfig, estimate_answers, load_dataset
     from stratagraph.eval.harness import DEFAULT
 
@@ -216,8 +206,8 @@ def _evaluated(
     **options: Any,
 ) -> list[Evaluation]:
     from stratagraph.eval import AnswerConfig, evaluate, load_dataset
-    from stratagraph.eval.lacking import PLOTS, lacking
-    from stratagraph.eval.results import save_csv, save_json
+    from stratagraph.eval.checking import PLOTS, lacking
+    from stratagraph.eval.report import save_csv, save_json
 
     if plot is not None and len(data) > 1:
         raise ValueError("--plot draws one corpus; give one DATA")
@@ -251,17 +241,17 @@ def _evaluated(
 
 
 def _say_left_out(view: str, config: Any) -> None:
-    """Tell, before anything runs, which of the rows that are measured by themselves lack a package."""
+    """Show which default rows lack a package, before anything runs."""
     from stratagraph.config import as_config
+    from stratagraph.eval.checking import lacking_rows
     from stratagraph.eval.harness import DEFAULT
-    from stratagraph.eval.lacking import lacking_rows
 
     for name, why in lacking_rows(DEFAULT, view, as_config(config)).items():
         click.echo(f"{name} will be left out: {why}", err=True)
 
 
 def _abstract(dataset: Dataset, llm: Any, cache: str | None) -> Dataset:
-    """With questions about the whole corpus; with a cache, the same ones in every run."""
+    """The dataset with questions about the whole corpus; a cache keeps them."""
     from stratagraph.eval import with_abstract_questions
     from stratagraph.eval.harness import CALLS
     from stratagraph.store.calls import SqliteCalls

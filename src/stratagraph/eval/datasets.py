@@ -1,4 +1,4 @@
-"""Questions with gold evidence over a corpus, and what is wrong with them."""
+"""Corpora with questions and gold evidence, and checks of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
+from stratagraph.eval.layout_fields import DocumentRecord, Raw, text_of, texts_of
 from stratagraph.eval.layouts import read_layout
-from stratagraph.eval.layouts_base import DocumentRecord, Raw, text_of, texts_of
 from stratagraph.importing import read_openie
 from stratagraph.importing.lines import json_lines
 from stratagraph.records import Chunk, Document, Extraction
@@ -19,7 +19,7 @@ from stratagraph.records import Chunk, Document, Extraction
 StrPath = str | os.PathLike[str]
 DEMO = "demo"
 LONG = 20
-"""Words of a gold answer that is more than a name, a number or a clause."""
+"""Maximum words of a gold answer that is a name, a number or a clause."""
 
 NO_GOLD = "questions without gold documents: left out of retrieval metrics"
 NO_ANSWER = "questions without an answer: left out of answer metrics"
@@ -34,20 +34,20 @@ UNKNOWN_ENTITIES = "entities of questions that are not there: left out"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with what is known about its answer.
+    """A question and its gold.
 
     Parameters
     ----------
     id, question
-        The question and the name that reports use.
+        Name in reports, and the text.
     answers
         Wordings that count as right; may be empty.
     supporting_ids
-        Documents that hold the evidence; may be empty.
+        Ids of documents with the evidence; may be empty.
     type
-        Such as `2hop`; reports split their metrics by it.
+        Type such as `2hop`; reports split their metrics by it.
     parts
-        What a full answer says, part by part, each in all wordings that count (ALCE); may be empty.
+        Parts of a full answer, each in all wordings that count (ALCE); may be empty.
     """
 
     id: str
@@ -60,22 +60,22 @@ class Question:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A corpus with questions, as `load_dataset` reads it. May be made by hand as well: see `checked`.
+    """A corpus with questions: what `load_dataset` returns, or made by hand.
 
     Parameters
     ----------
     name
-        Heads reports.
+        Title of reports.
     documents
-        The corpus. A `Chunk` is a passage of its own; a `Document` is split as an index would split it.
+        The corpus. A `Document` is split as an index splits it; a `Chunk` is one passage.
     questions
-        At least one.
+        At least one question.
     extractions
-        What passages say, by chunk `ref` or document id, where someone extracted it already.
+        Extractions of passages, by chunk `ref` or document id, where they exist already.
     question_entities
-        Entities of questions, by question id, where someone extracted them already.
+        Entities of questions by question id, where they exist already.
     notes
-        What was wrong with the data and what was done about it, with the ids that it concerns.
+        Faults of the data and what was done about them, with the ids concerned.
     """
 
     name: str
@@ -87,12 +87,12 @@ class Dataset:
 
     @property
     def wants_texts(self) -> bool:
-        """Whether answers are texts: in parts, or of more than `LONG` words in half of the questions."""
+        """Whether gold answers have parts, or half of them have more than `LONG` words."""
         words = [len(each.answers[0].split()) for each in self.questions if each.answers]
         return any(each.parts for each in self.questions) or (bool(words) and median(words) > LONG)
 
     def head(self, questions: int) -> Dataset:
-        """The same corpus with the first questions only."""
+        """The same corpus with the first questions."""
         return replace(self, questions=self.questions[:questions])
 
 
@@ -109,40 +109,38 @@ def load_dataset(
     Parameters
     ----------
     path
-        `"demo"` for the corpus that comes with the package, or a folder in one of these layouts, told apart
-        by the files in it:
+        `"demo"` for the corpus of the package, one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or
+        ALCE as it is published (the corpus is then the paragraphs of the questions), or a folder in one of
+        these layouts, recognised by its files:
 
         - `corpus.jsonl` (id, title, text), `questions.jsonl` (id, question, answers, supporting_ids, type);
         - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
         - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
         - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
         - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
-        - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`;
-
-        or one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE as it is published: the corpus
-        is then what the questions bring along.
+        - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`.
     name
-        Heads reports; by default the folder's name.
+        Title of reports; None uses the name of the folder.
     split
-        Which judgements of a BEIR folder are read, or which set of NarrativeQA.
+        Judgements of a BEIR folder to read, or set of NarrativeQA.
     extraction
-        Entities and triples of the passages, as `stratagraph.importing.read_openie` reads them. A path that
-        does not exist as given is looked for in the folder.
+        File of entities and triples of the passages; see `stratagraph.importing.read_openie`. A path that
+        does not exist is looked for in the folder.
     query_entities
-        Entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
+        File of entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
 
     Returns
     -------
     The dataset. A document's text is its title, a line break and its text; the title is in its metadata too.
-    Whatever is wrong with the data is named in `Dataset.notes`.
+    Faults of the data are in `Dataset.notes`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such path.
     ValueError
-        If the layout is not known, a line cannot be read, an id stands for two texts, or no question's gold
-        is in the corpus.
+        If the layout is unknown, a line cannot be read, an id has two texts, or no gold document is in the
+        corpus.
     """
     folder = Path(str(files("stratagraph") / DEMO)) if path == DEMO else Path(path)
     raw = read_layout(folder, split)
@@ -173,13 +171,13 @@ def _document(given: DocumentRecord) -> Document:
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """The dataset without what cannot be used, and with notes on that and on what is missing.
+    """The dataset without unusable documents and questions, with notes on these and on missing gold.
 
     Raises
     ------
     ValueError
-        If there are no documents or no questions, one of them has a blank id, two documents of one id have
-        different texts, or there is gold and none of it is in the corpus.
+        If there are no documents or no questions, an id is blank, one document id has two texts, or there is
+        gold and none of it is in the corpus.
     """
     return _checked(dataset, [f"documents[{number}]" for number in range(len(dataset.documents))])
 
@@ -224,7 +222,7 @@ def _document_id(item: Document | Chunk) -> str:
 def _distinct_documents(
     items: Sequence[Document | Chunk], places: Sequence[str], notes: dict[str, tuple[str, ...]]
 ) -> tuple[Document | Chunk, ...]:
-    """Without blank ones, and without what comes again. A document may be several chunks."""
+    """Documents without blank and repeated ones. A document may be several chunks."""
     kept: dict[tuple[str, ...], tuple[Document | Chunk, str]] = {}
     blank, repeated = [], []
     for item, place in zip(items, places, strict=True):

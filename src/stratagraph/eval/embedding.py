@@ -1,4 +1,4 @@
-"""One embedder for all rankers of a run: each text is embedded once, whoever asks for it."""
+"""One embedder for all rankers of a run, which embeds each text once."""
 
 from __future__ import annotations
 
@@ -22,30 +22,19 @@ _STAGE = "embed"
 
 
 class SharedEmbedder:
-    """Wraps an embedder with a memory.
+    """An embedder that remembers vectors; an index is built with it as with the wrapped one.
 
-    It is an embedder itself and has the wrapped one's name, so that an index may be built with it. What it
-    remembers costs a search nothing: latencies measured through it are those of the search alone.
-
-    Parameters
-    ----------
-    embedder
-        As `build_index` takes it; None means the local default.
-    kept
-        Where vectors of passages and summaries last from run to run.
-    limits
-        How the service is treated.
+    Latencies measured through it do not contain the embedding of remembered questions. `embedder` is as
+    `build_index` takes it; `kept` is a journal that keeps vectors of passages and summaries from run to run.
 
     Attributes
     ----------
     wrapped
-        The embedder that does the work.
-    seconds
-        What `learn` took for the passages.
-    embedded
-        How many of them the embedder was given; the others were kept.
+        The embedder.
+    seconds, embedded
+        Seconds that `learn` took for the passages, and how many of them were embedded and not kept.
     question_ms
-        Median milliseconds that one question takes.
+        Median milliseconds to embed a question.
     """
 
     def __init__(
@@ -63,7 +52,7 @@ class SharedEmbedder:
 
     @property
     def name(self) -> str:
-        """The wrapped embedder's fingerprint."""
+        """Fingerprint of the wrapped embedder."""
         return embedder_name(self.wrapped, self._gate.dimension)
 
     async def aembed_documents(self, texts: list[str]) -> Vectors:
@@ -75,7 +64,7 @@ class SharedEmbedder:
         return np.stack([self._documents[text] for text in texts])
 
     async def _spans(self, texts: list[str], spans: list[Spans]) -> tuple[Vectors, Vectors]:
-        """Unit vectors of passages and of their parts; remembered from run to run alone."""
+        """Unit vectors of passages and of their parts; kept from run to run, not remembered here."""
         vectors, parts = await self._gate.embed_spans(_STAGE, texts, spans)
         return vectors, np.concatenate(parts)
 
@@ -86,33 +75,32 @@ class SharedEmbedder:
         return self._questions[text]
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """As `aembed_documents`."""
+        """See `aembed_documents`."""
         return _sync.run(self.aembed_documents(list(texts)))
 
     def question(self, text: str) -> Vectors:
-        """The unit vector of a question, without a detour where it is known."""
+        """The unit vector of a question."""
         known = self._questions.get(text)
         return _sync.run(self.aembed_query(text)) if known is None else known
 
     def learn(self, passages: Sequence[str], questions: Sequence[str]) -> None:
         """Embed a corpus and its questions.
 
-        Questions come first: a nameless embedder is known by the dimension, and only then can kept vectors be
-        told from another's.
+        Questions come first: a nameless embedder is identified by its dimension, which kept vectors are found
+        by.
         """
         asked = list(dict.fromkeys(questions))
-        spent = [self._timed(text) for text in asked[:_TIMED]]
+        spent = []
+        for text in asked[:_TIMED]:
+            began = time.perf_counter()
+            self.question(text)
+            spent.append(1000 * (time.perf_counter() - began))
         self.question_ms = statistics.median(spent) if spent else 0.0
         _sync.run(self._ask(asked[_TIMED:]))
         began = time.perf_counter()
         self.documents(passages)
         self.seconds = time.perf_counter() - began
         self.embedded = self._gate.ledger.stages[_STAGE].embedded_texts
-
-    def _timed(self, question: str) -> float:
-        began = time.perf_counter()
-        self.question(question)
-        return 1000 * (time.perf_counter() - began)
 
     async def _ask(self, questions: Sequence[str]) -> None:
         await asyncio.gather(*(self.aembed_query(question) for question in questions))

@@ -1,4 +1,4 @@
-"""Measuring retrieval methods against baselines, all with the same passages, vectors and token budgets."""
+"""Measure methods and baselines with the same passages, vectors and token budgets."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from typing import Any
 
 import stratagraph
 from stratagraph.config import Config, as_config
-from stratagraph.eval.answer_metrics import has_wordnet
 from stratagraph.eval.answering import AnswerConfig
-from stratagraph.eval.checking import KNOWN, check_rows
+from stratagraph.eval.checking import ANSWERS, KNOWN, check_rows, lacking, lacking_rows
 from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.kept import Kept
-from stratagraph.eval.kept_rows import KeptRows, identity_of_run
-from stratagraph.eval.lacking import ANSWERS, lacking, lacking_rows
+from stratagraph.eval.kept import Kept, KeptRows, identity_of_run
 from stratagraph.eval.methods import MethodIndex
+from stratagraph.eval.metrics import has_wordnet
 from stratagraph.eval.names import EVAL_VIEWS, RowName
 from stratagraph.eval.rankers import Ranker, Workbench
-from stratagraph.eval.results import Evaluation, Row
+from stratagraph.eval.report import Evaluation
+from stratagraph.eval.results import Row
 from stratagraph.eval.running import Run, Settings, compared
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.methods import NAMES
@@ -43,7 +42,7 @@ from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal
 
 DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
-"""Every method of the package, and the baselines that cost nothing: what is measured if nothing is named."""
+"""All methods and the baselines without a model, measured if nothing is named."""
 REFERENCE = "dense"
 
 CALLS = "calls.sqlite"
@@ -74,63 +73,58 @@ def evaluate(
 ) -> Evaluation:
     """Measure methods and baselines on a corpus with questions.
 
-    All rank the same passages with the same vectors; a question is embedded once. A method that fails gets a
-    row that says why, and the others stand.
+    All rank the same passages with the same vectors. A row that fails says why, and the others stand.
 
     Parameters
     ----------
     dataset
-        A `Dataset`, or what `load_dataset` reads.
+        A `Dataset`, or an argument of `load_dataset`.
     methods
-        Names of the package's methods, of baselines (see `eval.baselines`), and `Ranker`s of your own. A name
-        may have a view and options of its own: `["hirag", "hirag/nodes?mode=no_bridge"]` builds once, and
-        `lightrag?mode=local` is one of that baseline's modes; `archrag?build.max_levels=1` has an index of
-        its own, with that setting. With `own_prompt=true` answers are made by the
-        method's own prompts from its own nodes, instead of one prompt for all; `graphrag_global`, which does
-        so by itself, takes `own_prompt=false`. None: `DEFAULT`; of these, rows that lack a package are
-        left out and say so.
+        Names of methods, of baselines (see `eval.baselines`), and `Ranker`s of your own. A name may have a
+        view and options: `hirag/nodes?mode=no_bridge` searches the index of `hirag`, `lightrag?mode=local` is
+        a mode of that baseline, `archrag?build.max_levels=1` builds an index of its own. `own_prompt=true`
+        answers by the method's own prompts from its own nodes instead of one prompt for all;
+        `graphrag_global`, which does so by default, takes `own_prompt=false`. None measures `DEFAULT`,
+        without rows that lack a package.
     k
         Cutoffs in passages.
     budgets
         Cutoffs in tokens of context.
     view
-        `chunks`: rankings are of passages. `nodes`: of the methods' own results, summaries among them; then
-        recall says little, and what is in the context says more. `default`: what a retrieval gives that asks
-        for no view.
+        `chunks` ranks passages. `nodes` ranks the methods' own results, also summaries, where recall says
+        little and answers in the context say more. `default` is the view of a retrieval without one.
     reference
-        What the others are compared with. It is measured even if it is not among `methods`.
+        Row that the others are compared with; measured even if it is not in `methods`.
     split
-        Whether documents are split into passages; False makes each one passage, however long.
+        Split documents into passages; False makes each document one passage.
     llm, embedder, config, budget
-        As `build_index` takes them. With an `llm`, questions are answered too. The budget holds for each
-        build, for all answers, and for all judgements.
+        See `build_index`. With an `llm`, questions are answered too. The budget holds for each build, for all
+        answers, and for all judgements.
     answers
-        How they are answered and judged; None means the defaults.
+        How questions are answered and judged; None uses the defaults.
     cache
-        A folder in which vectors, model calls and rows last from run to run; None keeps them for this one. A
-        row is kept when it ends, and taken by a run of the same data, settings, embedder, models, code and
-        machine in which the same rows come before it; see `kept_rows`. Rows in which something failed,
-        rankers of your own, and what an embedder without a name ranked are not kept.
+        Folder that keeps vectors, model calls and rows from run to run; None keeps them for this run. A kept
+        row is used if data, settings, embedder, models, code, machine and the rows before it are the same.
+        Rows with failures, rankers of your own, and rows of an embedder without a name are not kept.
     again
-        Whether rows that `cache` has are measured anew.
+        Measure kept rows again.
     resamples, confidence, seed
-        Of the intervals of differences; see `paired_difference`.
+        Settings of the intervals; see `paired_difference`.
     progress
-        True shows progress bars, or a `Progress` of your own.
+        True shows progress bars; or a `Progress`.
 
     Returns
     -------
-    Rows in the order of `methods`; see `Evaluation`.
+    An `Evaluation`, with rows in the order of `methods`.
 
     Raises
     ------
     ValueError
-        If a name is not known or comes twice, an option of a row is unknown or its value not valid, a cutoff
-        is not valid, or the dataset cannot be used: all before anything is measured. Without an `llm`, that
-        includes data of which no question has an answer or gold documents.
+        If a name is unknown or comes twice, an option or cutoff is not valid, or the dataset cannot be used;
+        without an `llm` also if no question has an answer or gold documents. Raised before anything is
+        measured.
     MissingExtra
-        If a row that was named, or the scores of answers, need a package that is not installed: likewise
-        before anything is measured.
+        If a named row or the scores of answers need a package that is not installed. Raised likewise.
     """
     data = checked(dataset) if isinstance(dataset, Dataset) else load_dataset(dataset)
     if llm is None and not any(question.answers or question.supporting_ids for question in data.questions):
@@ -186,7 +180,6 @@ def evaluate(
 
 
 def _whole(dataset: Dataset) -> Dataset:
-    """Each document as one passage."""
     documents = tuple(
         Chunk(item.text, item.id, metadata=item.metadata) if isinstance(item, Document) else item
         for item in dataset.documents
@@ -195,7 +188,7 @@ def _whole(dataset: Dataset) -> Dataset:
 
 
 def _wanted(methods: Sequence[str | Ranker], reference: str, view: str, config: Config) -> list[str | Ranker]:
-    """All that is to be measured, the reference too, each by a name of its own; see `check_rows`."""
+    """All rows to measure, the reference too, each under a name of its own; see `check_rows`."""
     if isinstance(methods, str):
         methods = [methods]
     check_rows([each for each in methods if isinstance(each, str)], view, config)
@@ -234,7 +227,6 @@ def _bench(
     view: str,
     calls: CallCache,
 ) -> Workbench:
-    """What the rankers share; without judges, the model that answers judges too."""
     count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
 
     def gate(model: Any) -> ModelGate:

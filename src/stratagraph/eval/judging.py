@@ -1,19 +1,78 @@
-"""Models as judges of whether an answer is right; which of two is better is in `duels`."""
+"""Models as judges: whether an answer is right, which of two is better, and how far judges agree."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
-from stratagraph.eval.agreement import mean_kappa
+from stratagraph import _sync
+from stratagraph.errors import BudgetExceeded, ModelError
+from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question
-from stratagraph.eval.verdicts import verdicts
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.structured import json_as
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.records import Usage
+from stratagraph.records import Failure, Usage
+
+Verdicts = Sequence[Hashable | None]
+
+
+def cohen_kappa(one: Verdicts, other: Verdicts) -> float | None:
+    """Cohen's kappa of two judges (Cohen 1960): 1 if they always agree, 0 if as often as by chance.
+
+    Parameters
+    ----------
+    one, other
+        Verdicts by question, in one order; a question where either is None does not count.
+
+    Returns ------- (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones; 1 where
+    both always gave the same verdict, None if no question has both.
+    """
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return None
+    agreed = sum(a == b for a, b in pairs) / len(pairs)
+    ours, theirs = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(ours[verdict] * theirs[verdict] for verdict in ours) / len(pairs) ** 2
+    return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
+
+
+def mean_kappa(judges: Sequence[Verdicts]) -> float | None:
+    """The mean of Cohen's kappa over all pairs of judges (Light 1971); None with fewer than two."""
+    found = [cohen_kappa(one, other) for one, other in combinations(judges, 2)]
+    known = [each for each in found if each is not None]
+    return sum(known) / len(known) if known else None
+
+
+T = TypeVar("T")
+
+
+def verdicts(
+    gates: Sequence[Gate], task: Task[T], items: Sequence[CallItem], stage: str
+) -> list[list[T | None]]:
+    """The verdicts of each judge on each item; None where a verdict cannot be read.
+
+    A judge whose calls all fail (a wrong key, a server that is gone, a budget that is spent) gives no
+    verdict, and the failures are its gate's. If all judges fail, the error of the last one is raised.
+    """
+    found: list[list[T | None]] = []
+    gone: list[ModelError | BudgetExceeded] = []
+    for gate in gates:
+        with gate.stage(stage, len(items)):
+            try:
+                found.append(_sync.run(gate.map(task, items, required=False)))
+            except (ModelError, BudgetExceeded) as error:
+                gone.append(error)
+                found.append([None] * len(items))
+                gate.failures += [Failure(stage, item.item, str(error)) for item in items]
+    if len(gone) == len(found) and gone:
+        raise gone[-1]
+    return found
 
 
 class Correctness(BaseModel):
@@ -24,17 +83,17 @@ class Correctness(BaseModel):
 
 
 class Correct(NamedTuple):
-    """What judges hold for right.
+    """Verdicts on whether answers are right.
 
     Attributes
     ----------
     scores
-        By question the share of the judges that hold the answer for right, 0 where there is none; None
-        without a gold answer or a verdict.
+        By question the share of judges that call the answer right, 0 without an answer; None without a gold
+        answer or a verdict.
     agreement
-        The mean of Cohen's kappa over pairs of judges; None with one judge.
+        Mean of Cohen's kappa over pairs of judges; None with one judge.
     usage
-        What it cost, all judges together.
+        Calls and tokens of all judges.
     """
 
     scores: tuple[float | None, ...]
@@ -55,11 +114,7 @@ CORRECTNESS: Task[Correctness] = Task(
 def judge_correctness(
     gates: Gate | Sequence[Gate], name: str, questions: Sequence[Question], answers: Sequence[str | None]
 ) -> Correct:
-    """Whether answers are right, by one judge or several.
-
-    A verdict that cannot be read is among the gate's failures, and ends nothing; nor does a judge who answers
-    nothing, while there is another one (`verdicts.verdicts`).
-    """
+    """Judge whether answers are right, by one judge or several; see `verdicts` for judges that fail."""
     gates = list(gates) if isinstance(gates, Sequence) else [gates]
     judged = [at for at, question in enumerate(questions) if question.answers and answers[at] is not None]
     items = [
@@ -87,3 +142,191 @@ def judge_correctness(
         scores[at] = sum(known) / len(known) if known else None
     usage = sum((gate.ledger.stages[stage] for gate in gates), Usage())
     return Correct(tuple(scores), mean_kappa(said), usage)
+
+
+CRITERIA = ("comprehensiveness", "diversity", "empowerment", "directness", "overall")
+Side = Literal["first", "second", "tie"]
+_POINTS: Mapping[Side, int] = {"first": 1, "tie": 0, "second": -1}
+
+
+class Verdict(BaseModel):
+    """Which answer is better by a criterion, explained first; a bare side has no explanation."""
+
+    explanation: str = ""
+    winner: Side
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return {"winner": value} if isinstance(value, str) else value
+
+
+class Comparison(BaseModel):
+    """Which of two answers is better, by each criterion."""
+
+    comprehensiveness: Verdict
+    diversity: Verdict
+    empowerment: Verdict
+    directness: Verdict
+    overall: Verdict
+
+    def of(self, criterion: str) -> Verdict:
+        """The verdict by a criterion."""
+        verdict: Verdict = getattr(self, criterion)
+        return verdict
+
+
+COMPARISON: Task[Comparison] = Task(
+    name="eval/compare",
+    prompt=load_prompt("stratagraph.eval", "compare"),
+    parse=json_as(Comparison),
+    placeholder=lambda values: Comparison.model_validate(
+        {
+            criterion: {"explanation": "Both say much the same. " * 3, "winner": "tie"}
+            for criterion in CRITERIA
+        }
+    ),
+    schema=Comparison,
+    expected_output_tokens=200,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """How one side's answers fared by a criterion, over all questions judged.
+
+    Parameters
+    ----------
+    wins, ties, losses
+        Numbers of questions. A question is won if more judges prefer the answer than the other's. A judge
+        prefers an answer that wins in one order and does not lose in the other.
+    interval
+        Bootstrap interval of `win_rate`; None for fewer than two questions.
+    consistency
+        Share of pairs of judgements, one in each order, that agree.
+    agreement
+        Mean of Cohen's kappa over pairs of judges; None with one judge.
+    explanations
+        By question, the explanations of all judges in both orders.
+    """
+
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    interval: Difference | None = None
+    consistency: float | None = None
+    agreement: float | None = None
+    explanations: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins, a tie counting half; None if nothing was judged."""
+        judged = self.wins + self.ties + self.losses
+        return (self.wins + self.ties / 2) / judged if judged else None
+
+
+class Judged(NamedTuple):
+    """One judge's verdicts on a pair of answers, with ours first and with ours second."""
+
+    forward: Comparison | None
+    backward: Comparison | None
+
+    def outcome(self, criterion: str) -> int | None:
+        """1 if ours won, 0 for a tie, -1 if theirs did; None without both verdicts."""
+        if self.forward is None or self.backward is None:
+            return None
+        points = self._points(criterion)
+        return (sum(points) > 0) - (sum(points) < 0)
+
+    def consistent(self, criterion: str) -> bool | None:
+        """Whether both orders agree; None without both verdicts."""
+        if self.forward is None or self.backward is None:
+            return None
+        one, other = self._points(criterion)
+        return one == other
+
+    def said(self, criterion: str) -> list[str]:
+        """The explanations, each with the order and the winner."""
+        orders = (("ours first", self.forward), ("theirs first", self.backward))
+        return [
+            f"({order}: {each.of(criterion).winner}) {each.of(criterion).explanation}".strip()
+            for order, each in orders
+            if each is not None
+        ]
+
+    def _points(self, criterion: str) -> tuple[int, int]:
+        assert self.forward is not None
+        assert self.backward is not None
+        return _POINTS[self.forward.of(criterion).winner], -_POINTS[self.backward.of(criterion).winner]
+
+
+def head_to_head(
+    gates: Gate | Sequence[Gate],
+    questions: Sequence[str],
+    ours: Sequence[str | None],
+    theirs: Sequence[str | None],
+    *,
+    stage: str = "compare",
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Mapping[str, Duel]:
+    """Compare two systems' answers question by question, in both orders, since models prefer a position.
+
+    Pairs with a missing answer are left out, and so is a judge's part in a pair if a verdict of it cannot be
+    read; that failure is among the gate's. See `verdicts` for judges that fail.
+
+    Parameters
+    ----------
+    gates
+        Gate of the judge, or several.
+    resamples, confidence, seed
+        Settings of the intervals; see `bootstrap.paired_difference`.
+
+    Returns
+    -------
+    How `ours` fared, by criterion.
+    """
+    gates = list(gates) if isinstance(gates, Sequence) else [gates]
+    asked = [
+        at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a is not None and b is not None
+    ]
+    pairs = [(questions[at], ours[at] or "", theirs[at] or "") for at in asked]
+    items = [_item(question, a, b) for question, a, b in pairs]
+    items += [_item(question, b, a) for question, a, b in pairs]
+    judges = [
+        [Judged(*both) for both in zip(said[: len(pairs)], said[len(pairs) :], strict=True)]
+        for said in verdicts(gates, COMPARISON, items, stage)
+    ]
+    found = {}
+    for criterion in CRITERIA:
+        outcomes = [[each.outcome(criterion) for each in judged] for judged in judges]
+        settled = [_majority(said) for said in zip(*outcomes, strict=True)]
+        points = [(outcome + 1) / 2 for outcome in settled if outcome is not None]
+        consistent = [each.consistent(criterion) for judged in judges for each in judged]
+        known = [each for each in consistent if each is not None]
+        explained: list[tuple[str, ...]] = [()] * len(questions)
+        for place, at in enumerate(asked):
+            explained[at] = tuple(text for judged in judges for text in judged[place].said(criterion))
+        found[criterion] = Duel(
+            points.count(1),
+            points.count(0.5),
+            points.count(0),
+            paired_difference(
+                points, [0.0] * len(points), resamples=resamples, confidence=confidence, seed=seed
+            ),
+            sum(known) / len(known) if known else None,
+            mean_kappa(outcomes),
+            tuple(explained),
+        )
+    return found
+
+
+def _item(question: str, first: str, second: str) -> CallItem:
+    return CallItem({"question": question, "first": first, "second": second}, question)
+
+
+def _majority(outcomes: Sequence[int | None]) -> int | None:
+    """The side that more judges prefer; None if none judged."""
+    known = [each for each in outcomes if each is not None]
+    return (sum(known) > 0) - (sum(known) < 0) if known else None

@@ -1,27 +1,28 @@
-"""Time and memory of making something ready."""
+"""What something takes: time and memory, and the model calls of one answer among many."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+
+from stratagraph.errors import CallFailed
+from stratagraph.models.gate import Gate
+from stratagraph.records import Usage
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.01  # seconds
 
 
 class Meter:
-    """A context manager that measures time, and memory by looking at it every 10 ms.
+    """A context manager that measures time, and memory every 10 ms.
 
-    Attributes
-    ----------
-    seconds, cpu_seconds
-        Of the block, by the clock and of the processor (all threads).
-    peak_memory
-        Bytes of resident memory above those at the start, at the highest; None where the system does not tell
-        (it does on Linux).
+    `cpu_seconds` is of all threads. `peak_memory` is the peak resident memory above that at the start, in
+    bytes; None where the system does not tell (Linux does).
     """
 
     def __init__(self) -> None:
@@ -63,8 +64,42 @@ class Meter:
 
 
 def resident_memory() -> int | None:
-    """Bytes of this process that are in memory; None where the system does not tell."""
+    """Resident memory of this process in bytes; None where the system does not tell."""
     try:
         return int(_STATM.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+class AnswerFailed(CallFailed):
+    """An answer failed; `usage` is what it took."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class Work:
+    """A piece of work, the gate it is done at, and its usage when it is over."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.usage = Usage()
+
+
+@contextmanager
+def booked(gate: Gate, stage: str) -> Iterator[Work]:
+    """A piece of work counted by itself, and under a stage of `gate` with the others.
+
+    Raises `AnswerFailed` in place of `CallFailed`, with the usage until then.
+    """
+    work = Work(gate.apart())
+    try:
+        with work.gate.stage(stage):
+            yield work
+    except CallFailed as error:
+        raise AnswerFailed(str(error), work.gate.ledger.total) from error
+    finally:
+        work.usage = work.gate.ledger.total
+        gate.ledger.include(work.gate.ledger)
+        gate.failures.extend(work.gate.failures)

@@ -1,4 +1,4 @@
-"""The package's own methods, through its public API, over one index."""
+"""The package's methods as rankers, through its public API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 from stratagraph.api import build_index
 from stratagraph.config import Config, construct
-from stratagraph.eval.measuring import Meter
+from stratagraph.eval.measuring import AnswerFailed, Meter
 from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
-from stratagraph.eval.spending import AnswerFailed
 from stratagraph.index import Index
 from stratagraph.models.budget import Budget
 from stratagraph.question import Length
@@ -22,13 +21,7 @@ from stratagraph.records import Failure, Usage
 
 
 def settings_of(wanted: RowName, config: Config) -> Config:
-    """The run's settings, with what the row's name says of the build.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a setting of its build is unknown or not valid.
-    """
+    """The run's settings with those of the row's build; `TypeError` or `ValueError` for a wrong one."""
     if not wanted.build:
         return config
     own = config.method(wanted.ranker)
@@ -38,7 +31,7 @@ def settings_of(wanted: RowName, config: Config) -> Config:
 
 
 class MethodRanker:
-    """One method of an index, in one view, with search options; `failures` are those of its build."""
+    """A method of an index in one view, with search options; `failures` are those of its build."""
 
     def __init__(self, index: Index, name: str, wanted: RowName, failures: Sequence[Failure] = ()) -> None:
         self.name = name
@@ -59,17 +52,11 @@ class MethodRanker:
 
     @property
     def asking(self) -> Usage:
-        """What the searches asked the model so far; a question that comes again counts once."""
+        """Calls and tokens of the searches so far; a repeated question counts once."""
         return sum(self._asked.values(), Usage())
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """The method's own answer, by its own prompts, from a context of so many tokens; and what it cost.
-
-        Raises
-        ------
-        AnswerFailed
-            The model gave none, so that sentences of the sources stand in its place.
-        """
+        """The method's answer by its own prompts, and its usage; `AnswerFailed` if it would be extractive."""
         found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
         if found.extractive and found.retrieval.hits:
             fault = "the model could not answer, and sentences of the sources would stand for it"
@@ -84,26 +71,16 @@ class MethodRanker:
 
 @dataclass
 class _Built:
-    """An index, the methods in it, and its size."""
-
     index: Index
     made: set[str] = field(default_factory=set)
     bytes: int = 0
 
 
 class MethodIndex:
-    """An index to which one method after another is added, each measured by itself.
+    """An index to which methods are added one by one, each measured by itself.
 
-    A method whose row has settings of its own is in an index of its own, of the same extraction.
-
-    Parameters
-    ----------
-    bench
-        What the run's rankers share.
-    llm, budget
-        As `build_index` takes them.
-    calls
-        The file of model calls.
+    A row with settings of its own build has its own index, of the same extraction. `llm` and `budget` are as
+    `build_index` takes them; `calls` is the file of model calls.
     """
 
     def __init__(self, bench: Workbench, llm: Any, budget: Budget | None, calls: Path) -> None:
@@ -114,13 +91,7 @@ class MethodIndex:
         self._built: dict[str, _Built] = {}
 
     def add(self, name: str, wanted: RowName) -> tuple[Ranker, Indexing | None]:
-        """Build a method, unless it is there; if it fails, those that are there stay.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a setting of its build is unknown or not valid.
-        """
+        """Build a method unless it exists; if it fails, the others stay."""
         method = wanted.ranker
         key = f"{method} {json.dumps(wanted.build, sort_keys=True)}" if wanted.build else ""
         built = self._built.get(key)

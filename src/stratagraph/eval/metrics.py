@@ -1,7 +1,7 @@
-"""Metrics of a ranking against gold documents. Binary relevance; one question at a time.
+"""Metrics of one question: a ranking against gold documents, an answer against gold answers.
 
-A ranking is a list of document ids, best first. The same document may come again (another passage of it):
-it then takes its place in the ranking and gains nothing, as it would in a reader's context.
+A ranking is a list of document ids, best first. A document that comes again (another passage of it) takes its
+place in the ranking and gains nothing. With several gold answers, the best one counts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
+from stratagraph.errors import MissingExtra
 from stratagraph.pipeline.names.spelling import UNSPACED
 from stratagraph.results import CountTokens, clip
 
@@ -28,16 +32,13 @@ def recall_at(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
 
 
 def all_recall_at(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
-    """1 if every gold document is among the first k, else 0: a chain is as good as its weakest hop."""
+    """1 if every gold document is among the first k, else 0."""
     _check(gold, k)
     return float(set(gold) <= set(ranking[:k]))
 
 
 def ndcg_at(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Normalised discounted cumulative gain: 1 / log2(1 + place) for each gold document, over the best sum.
-
-    Järvelin and Kekäläinen 2002, with gains of 0 and 1.
-    """
+    """Normalised discounted cumulative gain with gains 0 and 1 (Järvelin and Kekäläinen 2002)."""
     _check(gold, k)
     gain = sum(1 / math.log2(place + 1) for place in _places(ranking[:k], gold))
     best = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(set(gold))) + 1))
@@ -67,10 +68,7 @@ def _places(ranking: Sequence[str], gold: Collection[str]) -> list[int]:
 
 
 def normalized(text: str) -> str:
-    """Text as SQuAD compares answers: lower case, no punctuation, no English articles, single spaces.
-
-    Compatibility forms are unified (NFKC) first, and the punctuation of other scripts goes too.
-    """
+    """Text as SQuAD compares answers: NFKC, lower case, without punctuation and English articles."""
     folded = _PUNCTUATION.sub("", unicodedata.normalize("NFKC", text).lower())
     return " ".join(_ARTICLES.sub(" ", folded).split())
 
@@ -81,9 +79,9 @@ def is_yes_no(answers: Iterable[str]) -> bool:
 
 
 def contains_answer(text: str, answers: Iterable[str]) -> bool:
-    """Whether a text has one of the answers in it, normalised and as whole words.
+    """Whether a text contains one of the answers, normalised and as whole words.
 
-    In writing without spaces between words, any stretch will do.
+    In writing without spaces, any substring counts.
     """
     searched = normalized(text)
     return any(_contains(searched, normalized(answer)) for answer in answers)
@@ -96,10 +94,7 @@ def _contains(text: str, answer: str) -> bool:
 
 
 def fitting(texts: Sequence[str], budget: int, count_tokens: CountTokens) -> int:
-    """How many of the texts, best first, a context of so many tokens holds in full.
-
-    A text that has come before costs nothing, as in `context_of`.
-    """
+    """Number of texts, best first, that fit a token budget in full; a repeated text costs nothing."""
     left = budget
     seen: set[str] = set()
     for place, text in enumerate(texts):
@@ -111,10 +106,7 @@ def fitting(texts: Sequence[str], budget: int, count_tokens: CountTokens) -> int
 
 
 def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> str:
-    """What a model would be given: the texts, best first, up to a number of tokens; the last one is cut.
-
-    A text that has come before is left out.
-    """
+    """The texts, best first, up to a token budget, without repeats; the last one is cut."""
     if budget < 1:
         raise ValueError(f"a token budget must be at least 1, not {budget}")
     kept: list[str] = []
@@ -129,3 +121,151 @@ def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> 
         if not left:
             break
     return "\n\n".join(each for each in kept if each)
+
+
+_PIECE = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\S)+")
+_WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+")
+_YES_NO = frozenset({"yes", "no"})
+
+Metric = Callable[[str, Sequence[str]], float]
+
+
+def tokens(text: str) -> list[str]:
+    """Words of a text as SQuAD compares them; characters in writing without spaces."""
+    return _PIECE.findall(normalized(text))
+
+
+def accuracy(answer: str, gold: Sequence[str]) -> float:
+    """1 if the answer contains a gold answer, normalised and as whole words; else 0."""
+    return float(contains_answer(answer, gold))
+
+
+def exact_match(answer: str, gold: Sequence[str]) -> float:
+    """1 if the answer is a gold answer, normalised; else 0 (SQuAD, Rajpurkar et al. 2016)."""
+    return float(any(normalized(answer) == normalized(each) for each in gold))
+
+
+def token_f1(answer: str, gold: Sequence[str]) -> float:
+    """Harmonic mean of precision and recall of the words (SQuAD)."""
+    return max((_f1(tokens(answer), tokens(each)) for each in gold), default=0.0)
+
+
+def _f1(ours: Sequence[str], gold: Sequence[str]) -> float:
+    if not ours or not gold:
+        return float(ours == gold)
+    common = (Counter(ours) & Counter(gold)).total()
+    return 2 * common / (len(ours) + len(gold))
+
+
+def token_recall(answer: str, gold: Sequence[str]) -> float:
+    """Share of a gold answer's words that the answer has.
+
+    0 wherever either has the word "yes" or "no", as in the papers' tables (ERRATA A9); read it beside
+    `accuracy`.
+    """
+    said = tokens(answer)
+    return max((_recall(said, tokens(each)) for each in gold), default=0.0)
+
+
+def _recall(said: Sequence[str], gold: Sequence[str]) -> float:
+    if not gold or not _YES_NO.isdisjoint([*said, *gold]):
+        return 0.0
+    return (Counter(said) & Counter(gold)).total() / len(gold)
+
+
+def bleu1(answer: str, gold: Sequence[str]) -> float:
+    """BLEU of single words, with the brevity penalty, by `nltk` (Papineni et al. 2002)."""
+    _, sentence_bleu = _nltk()
+    said, references = _spoken(answer), [_spoken(each) for each in gold]
+    if not set(said).intersection(*[{word for words in references for word in words}]):
+        return 0.0  # where nltk warns
+    return float(sentence_bleu(references, said, weights=(1.0,)))
+
+
+def meteor(answer: str, gold: Sequence[str]) -> float:
+    """METEOR by `nltk` (Banerjee and Lavie 2005), with synonyms if WordNet is installed."""
+    meteor_score, _ = _nltk()
+    references = [_spoken(each) for each in gold]
+    return float(meteor_score(references, _spoken(answer), wordnet=_wordnet())) if references else 0.0
+
+
+def rouge_l(answer: str, gold: Sequence[str]) -> float:
+    """F-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004)."""
+    scorer = _rouge()
+    return max((float(scorer.score(each, answer)["rougeL"].fmeasure) for each in gold), default=0.0)
+
+
+def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, float]:
+    """How many parts of a gold answer an answer contains, each in any wording (ALCE).
+
+    `strrec` is the share of the parts, `strem` 1 for all, `strhit` 1 for any.
+    """
+    said = [contains_answer(answer, part) for part in parts]
+    return {"strrec": sum(said) / len(said), "strem": float(all(said)), "strhit": float(any(said))}
+
+
+METRICS: Mapping[str, Metric] = {
+    "accuracy": accuracy,
+    "answer_recall": token_recall,
+    "em": exact_match,
+    "f1": token_f1,
+    "bleu1": bleu1,
+    "meteor": meteor,
+    "rouge_l": rouge_l,
+}
+"""Metrics of an answer's wording by name."""
+
+
+def has_wordnet() -> bool:
+    """Whether METEOR knows synonyms here."""
+    return not isinstance(_wordnet(), _NoWordNet)
+
+
+def _spoken(text: str) -> list[str]:
+    """Words in lower case, without punctuation; in writing without spaces, characters."""
+    return _WORD.findall(text.lower())
+
+
+class _NoWordNet:
+    """A dictionary without synonyms."""
+
+    def synsets(self, word: str) -> list[Any]:
+        return []
+
+
+@cache
+def _wordnet() -> Any:
+    _nltk()
+    from nltk.corpus import wordnet
+
+    try:
+        wordnet.ensure_loaded()
+    except LookupError:  # its data is a download of its own
+        return _NoWordNet()
+    return wordnet
+
+
+@cache
+def _nltk() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    try:
+        from nltk.translate.bleu_score import sentence_bleu
+        from nltk.translate.meteor_score import meteor_score
+    except ImportError as error:
+        raise MissingExtra("nltk", "eval") from error
+    return meteor_score, sentence_bleu
+
+
+class _Words:
+    """A tokenizer as `rouge-score` takes it; its own drops all letters but the English ones."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return _spoken(text)
+
+
+@cache
+def _rouge() -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise MissingExtra("rouge-score", "eval") from error
+    return RougeScorer(["rougeL"], tokenizer=_Words())

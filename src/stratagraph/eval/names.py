@@ -1,4 +1,4 @@
-"""What the name of a row means: a ranker, a view, and options, as in `noderag/nodes?mode=entry`."""
+"""Names of rows: a ranker, a view and options, as in `noderag/nodes?mode=entry`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 from stratagraph.question import VIEWS, View
 
 DEFAULT_VIEW = "default"
-"""Names what a retrieval gives that asks for no view."""
+"""The view of a retrieval that asks for none."""
 EVAL_VIEWS = (*VIEWS, DEFAULT_VIEW)
 OWN_PROMPT = "own_prompt"
-"""The option, of rows alone, that answers by the method's own prompts instead of the one prompt for all."""
+"""Option of a row that answers by the method's own prompts instead of the prompt for all."""
 BUILD = "build."
-"""Begins the options that are settings of a method's build: such a row has an index of its own."""
+"""Prefix of options that are settings of the build; such a row has its own index."""
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """A row's name, taken apart.
+    """A row's name in parts.
 
     Attributes
     ----------
     ranker
         A method or a baseline.
     view
-        Which results are ranked.
+        View of the results.
     options
-        The method's search options.
+        Search options of the ranker.
     own_prompt
-        Whether answers are made by the ranker's own prompts; None where the name does not say.
+        Whether the ranker answers by its own prompts; None where the name does not say.
     build
         Settings of the method's build that differ from the run's.
     """
@@ -46,15 +46,15 @@ class RowName:
 
     @classmethod
     def of(cls, name: str, view: str) -> RowName:
-        """Take a name apart; without a view of its own it has `view`, or `nodes` with `own_prompt`.
+        """Split a name. Without a view it has `view`, or `nodes` with `own_prompt`.
 
-        Values of options are JSON, or else text: `archrag?levels=[0,1]&mode=direct`. Those that begin with
-        `build.` are settings of the build: `archrag?build.clustering=spectral`.
+        Values of options are JSON or text: `archrag?levels=[0,1]&mode=direct`. Those named `build.*` are
+        settings of the build: `archrag?build.clustering=spectral`.
 
         Raises
         ------
         ValueError
-            If there is no such view, or an option has no value or comes twice.
+            If the view is unknown, or an option has no value or comes twice.
         """
         path, _, query = name.partition("?")
         ranker, _, own = path.partition("/")
@@ -77,7 +77,7 @@ class RowName:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Names from a list with commas; those within brackets belong to an option."""
+    """Names from a list with commas; commas within brackets belong to an option."""
     return tuple(name.strip() for name in _COMMA.split(text) if name.strip())
 
 

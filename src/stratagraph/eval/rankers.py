@@ -1,4 +1,4 @@
-"""What is measured: anything that ranks passages for a question."""
+"""Rankers of passages, and what the rankers of a run share."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from stratagraph.results import CountTokens
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A retrieved text, and the documents that it stands for: one for a passage, several for a summary."""
+    """A retrieved text and its documents: one for a passage, several for a summary."""
 
     text: str
     documents: tuple[str, ...]
 
 
 class Ranker(Protocol):
-    """A retrieval system. Name it in reports, say in a line what it is, and rank."""
+    """A retrieval system: a name, a line of description, and a ranking."""
 
     @property
     def name(self) -> str:
@@ -48,17 +48,16 @@ class Ranker(Protocol):
 
 
 class Workbench:
-    """What the rankers of a run have in common: one split of the corpus, one embedder, one model.
+    """What the rankers of a run share: one split of the corpus, one embedder, one model.
 
     Attributes
     ----------
     chunks
-        The passages, in the order of an index: by document id, then by place in the document.
+        Passages in the order of an index: by document id, then by place in the document.
     gate, judge_gates
-        The gates to the model that answers and to those that judge.
+        Gates of the model that answers and of those that judge.
     view
-        `chunks`: rankings are of passages. `nodes`: of whatever the ranker has, summaries too. `default`:
-        what suits the method.
+        `chunks` ranks passages, `nodes` whatever the ranker has, `default` what suits the method.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Workbench:
         self._graphs: list[SharedGraph | Exception] = []  # shared with the benches of all rows
 
     def apart(self, view: str) -> Workbench:
-        """The same bench with a view for one ranker, and a gate that counts its calls and failures alone."""
+        """A copy for one ranker, with its view and a gate that counts its calls and failures."""
         other = copy(self)
         other.view = view
         other.gate = self.gate.apart()
@@ -94,25 +93,24 @@ class Workbench:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        """The document of each passage, by the passage's id and by its row."""
         named = {identity_of(chunk): chunk.document_id for chunk in self.chunks}
         return named | {str(row): chunk.document_id for row, chunk in enumerate(self.chunks)}
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
-        """What the baselines return, by row."""
+        """The passages as baselines return them, by row."""
         return tuple(Passage(chunk.text, (chunk.document_id,)) for chunk in self.chunks)
 
     @cached_property
     def vectors(self) -> Vectors:
-        """Unit vectors of the passages, shape (passages, dimension); embedded once."""
+        """Unit vectors of the passages, shape (passages, dimension)."""
         return self.embedder.documents([chunk.text for chunk in self.chunks])
 
     @property
     def graph(self) -> SharedGraph:
-        """Entities, relations and triples of the passages; extracted once, by the ranker that asks first.
+        """The graph of the passages, extracted once by the first ranker that needs it.
 
-        If that failed, it fails for the others too: nobody asks the model again for the same.
+        If that fails, it fails for all: the model is not asked again.
         """
         if not self._graphs:
             given = self.dataset.extractions
@@ -129,11 +127,11 @@ class Workbench:
 
     @property
     def has_graph(self) -> bool:
-        """Whether `graph` was asked for, in this run or, see `catch_up`, in the one that it goes on with."""
+        """Whether `graph` was needed, in this run or in the earlier one that it continues."""
         return bool(self._graphs)
 
     def catch_up(self) -> None:
-        """Make the graph outside of any ranker's account; if that fails, it fails for who asks for it."""
+        """Make the graph on no ranker's account; an error is raised to the ranker that needs it."""
         with suppress(Exception):
             _ = self.graph
 
@@ -145,7 +143,7 @@ class Workbench:
 
 
 def needs_model(bench: Workbench, what: str) -> None:
-    """Raise `ModelError` if there is no language model to do this."""
+    """Raise `ModelError` if there is no language model."""
     if not bench.gate.has_llm:
         raise ModelError(f"{what} needs a language model: give --llm NAME (in Python llm=...)")
 

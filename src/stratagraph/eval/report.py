@@ -1,14 +1,20 @@
-"""An evaluation as tables for a terminal."""
+"""An evaluation: its rows, files of it, and its tables for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from stratagraph.eval.bootstrap import Difference
-from stratagraph.eval.datasets import FROM_EXTRACTION
-from stratagraph.eval.duels import Duel
-from stratagraph.eval.overview import Overview
-from stratagraph.eval.results import Evaluation, Row
+from stratagraph.eval.datasets import FROM_EXTRACTION, Question
+from stratagraph.eval.judging import Duel
+from stratagraph.eval.plot import draw
+from stratagraph.eval.results import Indexing, Row, mean
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.records import Failure, Usage
 
@@ -16,66 +22,247 @@ NOISE = "~"
 _WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")
 _ANSWER_METRICS = (*_WORDINGS, "strrec", "strem", "strhit", "judged")
 _DUELS = "wins/ties/losses, share won (a tie half) [interval]"
-_NAMED = 3  # ids that a note shows
-_SHOWN = 0.05  # seconds of a stage
+_NAMED = 3  # ids shown in a note
+_SHOWN = 0.05  # seconds of a stage that is shown
 
 Table = list[list[str]]
+StrPath = str | os.PathLike[str]
 
 
-def tables(found: Evaluation) -> str:
-    """All tables that have something in them, with the failures and the notes."""
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of `evaluate`. `str()` returns its tables for a terminal.
+
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    questions
+        The questions, in the order of all scores.
+    rows
+        One row for each ranker, in the order in which they were named.
+    reference
+        Name of the row that the others are compared with; empty if there is none.
+    settings
+        What the figures depend on: documents, passages, embedder, view, cutoffs, budgets, seed, versions.
+    notes
+        Faults of the data, with the ids concerned.
+    """
+
+    dataset: str
+    questions: tuple[Question, ...]
+    rows: tuple[Row, ...]
+    reference: str
+    settings: Mapping[str, Any]
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return tables(self)
+
+    def row(self, name: str) -> Row:
+        """The row of a ranker; `KeyError` if there is none of that name."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"no row {name!r}; there are {', '.join(row.name for row in self.rows)}")
+
+    @property
+    def cutoffs(self) -> Cutoffs:
+        """The cutoffs of the run."""
+        return Cutoffs(tuple(self.settings["k"]), tuple(self.settings["budgets"]))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all metrics, such as `recall@5`."""
+        return tuple(dict.fromkeys(metric for row in self.rows for metric in row.scores))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of questions, sorted."""
+        return tuple(sorted({question.type for question in self.questions if question.type}))
+
+    def mean(self, name: str, metric: str, type_: str | None = None) -> float | None:
+        """Mean of a metric over the questions it applies to, or those of one type."""
+        scores = self.row(name).scores.get(metric, ())
+        return mean(
+            [
+                score
+                for score, question in zip(scores, self.questions, strict=False)
+                if type_ is None or question.type == type_
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation as JSON-native values; a metric that does not apply is null."""
+        return {
+            "dataset": self.dataset,
+            "settings": dict(self.settings),
+            "notes": {what: list(ids) for what, ids in self.notes.items()},
+            "reference": self.reference,
+            "questions": [{"id": each.id, "type": each.type} for each in self.questions],
+            "rows": [self._row_dict(row) for row in self.rows],
+        }
+
+    def _row_dict(self, row: Row) -> dict[str, Any]:
+        return {
+            "name": row.name,
+            "description": row.description,
+            "measured": row.measured,
+            "error": row.error,
+            "means": {metric: self.mean(row.name, metric) for metric in row.scores},
+            "by_type": {
+                type_: {metric: self.mean(row.name, metric, type_) for metric in row.scores}
+                for type_ in (self.types if row.scores else ())
+            },
+            "differences": {
+                metric: {**asdict(each), "is_noise": each.is_noise}
+                for metric, each in row.differences.items()
+            },
+            "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
+            "cpu_ms": {"mean": row.cpu},
+            "indexing": None if row.indexing is None else asdict(row.indexing),
+            "asking": asdict(row.asking),
+            "usage": asdict(row.usage),
+            "judging": asdict(row.judging),
+            "failures": [asdict(failure) for failure in row.failures],
+            "duels": _duels_dict(row.duels),
+            "gold_duels": _duels_dict(row.gold_duels),
+            "agreement": row.agreement,
+            "scores": {metric: list(scores) for metric, scores in row.scores.items()},
+            "answers": list(row.answers),
+        }
+
+    def save_json(self, path: StrPath) -> None:
+        """Write `to_dict()` to a file."""
+        save_json(self.to_dict(), path)
+
+    def save_plot(self, path: StrPath, metric: str | None = None) -> None:
+        """Draw recall against retrieved tokens, and a metric against latency, to a file.
+
+        Parameters
+        ----------
+        path
+            The file, as .png, .svg or .pdf.
+        metric
+            Metric of the right panel; None uses recall at the middle cutoff.
+
+        Raises
+        ------
+        MissingExtra
+            If matplotlib is not installed.
+        ValueError
+            If no row has the metric.
+        """
+        metric = metric or f"recall@{self.cutoffs.middle}"
+        rows = [row for row in self.rows if self.mean(row.name, metric) is not None]
+        if not rows:
+            raise ValueError(
+                f"nothing to draw: no row has {metric!r}; there are {', '.join(self.metrics) or 'none'}"
+            )
+        curves = {
+            row.name: [
+                (self.mean(row.name, f"tokens@{k}"), self.mean(row.name, f"recall@{k}"))
+                for k in self.cutoffs.k
+            ]
+            for row in rows
+        }
+        points = {
+            row.name: (row.latency(50) or 0.0, row.latency(95) or 0.0, self.mean(row.name, metric) or 0.0)
+            for row in rows
+        }
+        title = f"{self.dataset}: {self.settings['questions']} questions, {self.settings['embedder']}"
+        draw(path, title, curves, self.cutoffs.k, points, metric)
+
+    def save_csv(self, path: StrPath) -> None:
+        """Write a CSV file with a line for each ranker and type of question, `all` first."""
+        save_csv([self], path)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The lines of `save_csv`."""
+        for row in self.rows:
+            for type_ in (None, *(self.types if row.scores else ())):
+                asked = [each for each in self.questions if type_ is None or each.type == type_]
+                line: dict[str, Any] = {"dataset": self.dataset, "name": row.name, "type": type_ or "all"}
+                line |= {"questions": len(asked), "error": row.error}
+                line |= {metric: _cell(self.mean(row.name, metric, type_)) for metric in row.scores}
+                if type_ is None:
+                    line |= {"p50_ms": _cell(row.latency(50)), "p95_ms": _cell(row.latency(95))}
+                    line |= {"cpu_ms": _cell(row.cpu)}
+                    line |= _indexing_cells(row.indexing)
+                yield line
+
+
+_LATENCIES = ("p50_ms", "p95_ms", "cpu_ms")
+_INDEXING = (
+    "index_seconds",
+    "index_cpu_seconds",
+    "index_calls",
+    "index_tokens",
+    "index_bytes",
+    "index_peak_memory",
+)
+
+
+def save_json(value: Mapping[str, Any], path: StrPath) -> None:
+    """Write JSON-native values to a file."""
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    Path(path).write_text(text + "\n", "utf-8")
+
+
+def save_csv(evaluations: Sequence[Evaluation], path: StrPath) -> None:
+    """Write several evaluations to one CSV file; see `Evaluation.save_csv`."""
+    metrics = tuple(dict.fromkeys(metric for each in evaluations for metric in each.metrics))
+    columns = ("dataset", "name", "type", "questions", *metrics, *_LATENCIES, *_INDEXING, "error")
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        for each in evaluations:
+            writer.writerows(each.lines())
+
+
+def _duels_dict(duels: Mapping[str, Duel]) -> dict[str, Any]:
+    return {criterion: {**asdict(duel), "win_rate": duel.win_rate} for criterion, duel in duels.items()}
+
+
+def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:
+    if indexing is None:
+        return {}
+    usage = indexing.usage
+    values = (
+        _cell(indexing.seconds),
+        _cell(indexing.cpu_seconds),
+        usage.calls + usage.cached_calls,
+        usage.input_tokens + usage.output_tokens,
+        _cell(indexing.bytes),
+        _cell(indexing.peak_memory),
+    )
+    return dict(zip(_INDEXING, values, strict=True))
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def tables(evaluation: Evaluation) -> str:
+    """All tables that are not empty, the failures and the notes."""
     parts = [
-        "\n".join(_heading(found)),
-        _drawn(_retrieval(found)),
-        _titled(_difference_title(found), _differences(found)),
-        _titled(f"recall@{_cutoffs(found).middle} by type of question", _by_type(found)),
-        _titled(_answer_title(found), _answers(found)),
-        _titled(f"answers against {found.reference}: {_DUELS}", _duels(found, "duels")),
-        _titled(f"answers against the gold answers: {_DUELS}", _duels(found, "gold_duels")),
-        _titled("making ready (passages' vectors apart)", _indexing(found)),
-        "\n".join([*_failures(found), *_notes(found)]),
+        "\n".join(_heading(evaluation)),
+        _drawn(_retrieval(evaluation)),
+        titled(_difference_title(evaluation), _differences(evaluation)),
+        titled(f"recall@{evaluation.cutoffs.middle} by type of question", _by_type(evaluation)),
+        titled(_answer_title(evaluation), _answers(evaluation)),
+        titled(f"answers against {evaluation.reference}: {_DUELS}", _duels(evaluation, "duels")),
+        titled(f"answers against the gold answers: {_DUELS}", _duels(evaluation, "gold_duels")),
+        titled("making ready (passages' vectors apart)", _indexing(evaluation)),
+        "\n".join([*_failures(evaluation), *_notes(evaluation)]),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def overview_tables(found: Overview) -> str:
-    """Means by corpus, the worst margin of each method, and its margin on every fold."""
-    names = [each.dataset for each in found.evaluations]
-    means = [["", *names, "mean"]]
-    for ranker in (*found.methods, *found.plain):
-        each = [_number(one.mean(ranker, found.metric), 3) for one in found.evaluations]
-        means.append([ranker, *each, _number(found.mean(ranker), 3)])
-    worst = [["", "margin", "on", "against"]]
-    for method in found.methods:
-        if (fold := found.worst(method)) is not None:
-            worst.append([method, _difference(fold.difference), fold.dataset, fold.plain])
-    parts = list(dict.fromkeys(fold.part for fold in found.folds))
-    folds = [["", *parts]]
-    for name in names:
-        for method in found.methods:
-            known = {f.part: f for f in found.folds if (f.dataset, f.method) == (name, method)}
-            cells = [_difference(known[part].difference) if part in known else "" for part in parts]
-            folds.append([f"{name}: {method}", *cells])
-    best = f"the best of {', '.join(found.plain)}"
-    return "\n\n".join(
-        table
-        for table in (
-            _titled(f"{found.metric} on {len(names)} corpora", means),
-            _titled(f"worst margin over {best}", worst),
-            _titled(f"margin over {best} on these questions, by corpus and random halves of it", folds),
-        )
-        if table
-    )
-
-
-def _cutoffs(found: Evaluation) -> Cutoffs:
-    return Cutoffs(tuple(found.settings["k"]), tuple(found.settings["budgets"]))
-
-
-def _heading(found: Evaluation) -> Iterator[str]:
-    about = found.settings
+def _heading(evaluation: Evaluation) -> Iterator[str]:
+    about = evaluation.settings
     yield (
-        f"{found.dataset}: {about['questions']} questions, {about['documents']} documents, "
+        f"{evaluation.dataset}: {about['questions']} questions, {about['documents']} documents, "
         f"{about['passages']} passages; view {about['view']}"
     )
     yield (
@@ -84,14 +271,14 @@ def _heading(found: Evaluation) -> Iterator[str]:
         f"(not in the latencies); extraction: {about['extraction']}"
     )
     if taken := about["taken_rows"]:
-        days = sorted(row.measured[:10] for row in found.rows if row.name in taken)
+        days = sorted(row.measured[:10] for row in evaluation.rows if row.name in taken)
         when = " to ".join(dict.fromkeys((days[0], days[-1])))
-        yield f"{len(taken)} of {len(found.rows)} rows as an earlier run measured them, {when}"
+        yield f"{len(taken)} of {len(evaluation.rows)} rows as an earlier run measured them, {when}"
 
 
-def summary_metrics(found: Evaluation) -> dict[str, str]:
-    """The metrics of the main table by their short headings."""
-    cutoffs = _cutoffs(found)
+def summary_metrics(evaluation: Evaluation) -> dict[str, str]:
+    """Metrics of the main table by their short headings."""
+    cutoffs = evaluation.cutoffs
     middle, deepest = cutoffs.middle, cutoffs.k[-1]
     columns = {f"R@{k}": f"recall@{k}" for k in cutoffs.k}
     columns |= {f"all@{middle}": f"all_recall@{middle}", f"nDCG@{deepest}": f"ndcg@{deepest}"}
@@ -104,87 +291,88 @@ def _thousands(budget: int) -> str:
     return f"{budget // 1000}k" if budget % 1000 == 0 else str(budget)
 
 
-def _retrieval(found: Evaluation) -> Table:
+def _retrieval(evaluation: Evaluation) -> Table:
     columns = {
         heading: metric
-        for heading, metric in summary_metrics(found).items()
-        if any(found.mean(row.name, metric) is not None for row in found.rows)
+        for heading, metric in summary_metrics(evaluation).items()
+        if any(evaluation.mean(row.name, metric) is not None for row in evaluation.rows)
     }
     table = [["", *columns, "p50 ms", "p95 ms", "CPU ms"]]
-    for row in _measured(found):
-        means = [_metric(metric, found.mean(row.name, metric)) for metric in columns.values()]
-        latencies = [_number(row.latency(percentile), 1) for percentile in (50, 95)]
-        table.append([row.name, *means, *latencies, _number(row.cpu, 1)])
+    for row in _measured(evaluation):
+        means = [_metric(metric, evaluation.mean(row.name, metric)) for metric in columns.values()]
+        latencies = [number(row.latency(percentile), 1) for percentile in (50, 95)]
+        table.append([row.name, *means, *latencies, number(row.cpu, 1)])
     return table
 
 
-def _difference_title(found: Evaluation) -> str:
-    share = 100 * found.settings["confidence"]
-    return f"difference to {found.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
+def _difference_title(evaluation: Evaluation) -> str:
+    share = 100 * evaluation.settings["confidence"]
+    return f"difference to {evaluation.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
 
 
-def _differences(found: Evaluation) -> Table:
-    cutoffs = _cutoffs(found)
+def _differences(evaluation: Evaluation) -> Table:
+    cutoffs = evaluation.cutoffs
     metrics = [f"recall@{k}" for k in cutoffs.k] + [f"answer@{budget}" for budget in cutoffs.budgets[:1]]
-    metrics = [metric for metric in metrics if any(metric in row.differences for row in found.rows)]
-    headings = {metric: heading for heading, metric in summary_metrics(found).items()}
-    compared = [row for row in found.rows if row.differences]
+    metrics = [metric for metric in metrics if any(metric in row.differences for row in evaluation.rows)]
+    headings = {metric: heading for heading, metric in summary_metrics(evaluation).items()}
+    compared = [row for row in evaluation.rows if row.differences]
     if not compared or not metrics:
         return []
     table = [["", *(headings[metric] for metric in metrics)]]
     return table + [
-        [row.name, *(_difference(row.differences.get(metric)) for metric in metrics)] for row in compared
+        [row.name, *(difference(row.differences.get(metric)) for metric in metrics)] for row in compared
     ]
 
 
-def _difference(each: Difference | None) -> str:
+def difference(each: Difference | None) -> str:
+    """A difference with its interval, marked where it is within noise."""
     if each is None:
         return ""
     mark = NOISE if each.is_noise else " "
     return f"{_signed(each.mean)} [{_signed(each.low)}, {_signed(each.high)}] {mark}"
 
 
-def _by_type(found: Evaluation) -> Table:
-    metric = f"recall@{_cutoffs(found).middle}"
+def _by_type(evaluation: Evaluation) -> Table:
+    metric = f"recall@{evaluation.cutoffs.middle}"
     types = [
         type_
-        for type_ in found.types
-        if any(found.mean(row.name, metric, type_) is not None for row in found.rows)
+        for type_ in evaluation.types
+        if any(evaluation.mean(row.name, metric, type_) is not None for row in evaluation.rows)
     ]
     if len(types) < 2:
         return []
-    counts = {type_: sum(question.type == type_ for question in found.questions) for type_ in types}
+    counts = {type_: sum(question.type == type_ for question in evaluation.questions) for type_ in types}
     table = [["", *(f"{type_} ({counts[type_]})" for type_ in types)]]
     return table + [
-        [row.name, *(_number(found.mean(row.name, metric, type_), 3) for type_ in types)]
-        for row in _measured(found)
+        [row.name, *(number(evaluation.mean(row.name, metric, type_), 3) for type_ in types)]
+        for row in _measured(evaluation)
     ]
 
 
-def _answer_title(found: Evaluation) -> str:
-    known = found.settings.get("meteor_synonyms", True)
+def _answer_title(evaluation: Evaluation) -> str:
+    known = evaluation.settings.get("meteor_synonyms", True)
     return "answers" if known else "answers (METEOR without synonyms: nltk has no WordNet here)"
 
 
-def _answers(found: Evaluation) -> Table:
+def _answers(evaluation: Evaluation) -> Table:
     columns = [
         metric
         for metric in _ANSWER_METRICS
-        if any(found.mean(row.name, metric) is not None for row in found.rows)
+        if any(evaluation.mean(row.name, metric) is not None for row in evaluation.rows)
     ]
     if not columns:
         return []
-    kappa = ["kappa of judges"] if any(row.agreement is not None for row in found.rows) else []
+    kappa = ["kappa of judges"] if any(row.agreement is not None for row in evaluation.rows) else []
     parts = {
         heading: kind
         for heading, kind in (("search: ", "asking"), ("", "usage"), ("judges: ", "judging"))
-        if kind == "usage" or any(getattr(row, kind) != Usage() for row in found.rows)
+        if kind == "usage" or any(getattr(row, kind) != Usage() for row in evaluation.rows)
     }
     counts = [f"{heading}{count}" for heading in parts for count in ("calls", "tokens in", "out")]
     table = [["", *columns, *kappa, *counts]]
-    for row in _measured(found):
-        means = [_number(found.mean(row.name, metric), 3) for metric in columns]
-        means += [_number(row.agreement, 2)] * len(kappa)
+    for row in _measured(evaluation):
+        means = [number(evaluation.mean(row.name, metric), 3) for metric in columns]
+        means += [number(row.agreement, 2)] * len(kappa)
         table.append(
             [row.name, *means, *(each for kind in parts.values() for each in _counts(getattr(row, kind)))]
         )
@@ -196,15 +384,15 @@ def _counts(usage: Usage) -> list[str]:
     return [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
 
 
-def _duels(found: Evaluation, kind: str) -> Table:
-    rows = [(row.name, getattr(row, kind)) for row in found.rows if getattr(row, kind)]
+def _duels(evaluation: Evaluation, kind: str) -> Table:
+    rows = [(row.name, getattr(row, kind)) for row in evaluation.rows if getattr(row, kind)]
     if not rows:
         return []
     several = any(duels["overall"].agreement is not None for _, duels in rows)
     table = [["", *rows[0][1], "same in both orders", *(["kappa of judges"] if several else [])]]
     for name, duels in rows:
         overall = duels["overall"]
-        agreed = [_number(overall.consistency, 2), *([_number(overall.agreement, 2)] if several else [])]
+        agreed = [number(overall.consistency, 2), *([number(overall.agreement, 2)] if several else [])]
         table.append([name, *map(_duel, duels.values()), *agreed])
     return table
 
@@ -216,9 +404,9 @@ def _duel(duel: Duel) -> str:
     return f"{duel.wins}/{duel.ties}/{duel.losses} {duel.win_rate:.2f}{within}"
 
 
-def _indexing(found: Evaluation) -> Table:
+def _indexing(evaluation: Evaluation) -> Table:
     table = [["", "seconds", "CPU s", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
-    for row in found.rows:
+    for row in evaluation.rows:
         made = row.indexing
         if made is None:
             continue
@@ -229,45 +417,46 @@ def _indexing(found: Evaluation) -> Table:
             if each.seconds >= _SHOWN or each.calls
         )
         sizes = [_megabytes(made.bytes), _megabytes(made.peak_memory)]
-        spent = [_number(made.seconds, 1), _number(made.cpu_seconds, 1)]
+        spent = [number(made.seconds, 1), number(made.cpu_seconds, 1)]
         table.append([row.name, *spent, *_counts(usage), *sizes, stages])
     return table if len(table) > 1 else []
 
 
-def _failures(found: Evaluation) -> Iterator[str]:
-    for row in found.rows:
+def _failures(evaluation: Evaluation) -> Iterator[str]:
+    for row in evaluation.rows:
         if row.error:
             yield f"failed: {row.name}: {' '.join(row.error.split())}"
         for stage in dict.fromkeys(failure.stage for failure in row.failures):
             failures = [failure for failure in row.failures if failure.stage == stage]
             reason = " ".join(failures[0].reason.split())
             named = stage if row.name in stage else f"{row.name}: {stage}"
-            yield f"failed: {named}: {_units(found, failures)}, as {failures[0].about!r}: {reason}"
+            yield f"failed: {named}: {_units(evaluation, failures)}, as {failures[0].about!r}: {reason}"
 
 
-def _units(found: Evaluation, failures: Sequence[Failure]) -> str:
-    asked = {text for question in found.questions for text in (question.id, question.question)}
+def _units(evaluation: Evaluation, failures: Sequence[Failure]) -> str:
+    asked = {text for question in evaluation.questions for text in (question.id, question.question)}
     items = {failure.item for failure in failures}
     if items & asked:
-        return f"{len(items)} of {len(found.questions)} questions"
+        return f"{len(items)} of {len(evaluation.questions)} questions"
     return f"{len(failures)} unit{'s' * (len(failures) > 1)}"
 
 
-def _notes(found: Evaluation) -> Iterator[str]:
-    for what, ids in found.notes.items():
+def _notes(evaluation: Evaluation) -> Iterator[str]:
+    for what, ids in evaluation.notes.items():
         shown = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
         yield f"note: {what}: {shown if what.startswith(FROM_EXTRACTION) else f'{len(ids)} ({shown})'}"
 
 
-def _measured(found: Evaluation) -> list[Row]:
-    return [row for row in found.rows if row.scores]
+def _measured(evaluation: Evaluation) -> list[Row]:
+    return [row for row in evaluation.rows if row.scores]
 
 
 def _metric(name: str, value: float | None) -> str:
-    return _number(value, 0 if name.startswith("tokens") else 3)
+    return number(value, 0 if name.startswith("tokens") else 3)
 
 
-def _number(value: float | None, digits: int) -> str:
+def number(value: float | None, digits: int) -> str:
+    """A number as a cell, without the zero before the point if it has three digits."""
     if value is None:
         return ""
     text = f"{value:.{digits}f}"
@@ -282,12 +471,13 @@ def _megabytes(size: int | None) -> str:
     return "" if size is None else f"{size / 1e6:.1f}"
 
 
-def _titled(title: str, table: Table) -> str:
+def titled(title: str, table: Table) -> str:
+    """A table under its title; empty if it has no rows."""
     return f"{title}\n{_drawn(table)}" if len(table) > 1 else ""
 
 
 def _drawn(table: Sequence[Sequence[str]]) -> str:
-    """Columns of equal width, the first to the left and the others to the right, the last as it comes."""
+    """The table in columns: the first aligned left, the others right, a column of stages not at all."""
     if len(table) < 2:
         return ""
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]

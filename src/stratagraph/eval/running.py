@@ -1,4 +1,4 @@
-"""One ranker after the other: made ready, asked, scored, and compared with the reference."""
+"""One ranker after the other: made ready, asked, scored, compared with the reference."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from stratagraph.eval.answering import (
     own_answers,
 )
 from stratagraph.eval.baselines import make
-from stratagraph.eval.baselines.asking import ASK
+from stratagraph.eval.baselines.shared import ASK
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question
-from stratagraph.eval.duels import head_to_head
-from stratagraph.eval.judging import judge_correctness
-from stratagraph.eval.kept_rows import KeptRows
+from stratagraph.eval.judging import head_to_head, judge_correctness
+from stratagraph.eval.kept import KeptRows
 from stratagraph.eval.measuring import Meter
 from stratagraph.eval.methods import MethodIndex, MethodRanker
 from stratagraph.eval.names import RowName
@@ -47,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A ranker that can be asked. `gate` is a baseline's own, and of no other ranker."""
+    """A ranker that can be asked; `gate` is that of a baseline."""
 
     ranker: Ranker
     indexing: Indexing | None = None
@@ -55,7 +54,7 @@ class Ready:
 
     @property
     def asking(self) -> Usage:
-        """What its searches asked the model so far."""
+        """Calls and tokens of its searches so far."""
         if self.gate is not None:
             stages = self.gate.ledger.stages.items()
             return sum((usage for stage, usage in stages if stage.startswith(ASK)), Usage())
@@ -63,7 +62,7 @@ class Ready:
 
     @property
     def failures(self) -> Sequence[Failure]:
-        """What failed so far, and ended nothing."""
+        """Failures so far."""
         if self.gate is not None:
             return self.gate.failures
         return self.ranker.failures if isinstance(self.ranker, MethodRanker) else ()
@@ -71,7 +70,7 @@ class Ready:
 
 @dataclass
 class Run:
-    """The rankers of one evaluation, one after the other."""
+    """The rankers of one evaluation."""
 
     bench: Workbench
     settings: Settings
@@ -89,11 +88,11 @@ class Run:
         self.depth = self.settings.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
 
     def row(self, wanted: str | Ranker) -> Row:
-        """Take the row of a name from an earlier run, or measure it and keep it.
+        """The row of a name: kept by an earlier run, or measured now and kept.
 
-        What earlier rows shared with later ones is made again when a later one needs it, on nobody's account.
+        What kept rows shared with later ones is made again when a later one needs it, on no row's account.
         """
-        if not isinstance(wanted, str):  # nobody knows what a ranker of someone's own depends on
+        if not isinstance(wanted, str):  # what a ranker of the user's depends on is unknown
             row = self._measured(wanted)
             self._before.append(f"{row.name} (given)")
             return row
@@ -110,7 +109,7 @@ class Run:
         return row
 
     def _measured(self, wanted: str | Ranker) -> Row:
-        """Make a ranker ready and measure it; whatever goes wrong is the row's error."""
+        """Make a ranker ready and measure it; an exception becomes the row's error."""
         name = wanted if isinstance(wanted, str) else wanted.name
         row = Row(
             name,
@@ -145,7 +144,7 @@ class Run:
         return Ready(ranker, indexing, bench.gate)
 
     def _catch_up(self) -> None:
-        """Build the methods of the rows that were taken, in their order."""
+        """Build the methods of kept rows, in their order."""
         while self._due:
             name = RowName.of(self._due[0], self.bench.view)
             if name.ranker in NAMES:
@@ -168,13 +167,12 @@ class Run:
             self.progress.finish(stage)
 
     def _answers(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Answered:
-        """By the one prompt for all, or by the ranker's own where it answers so."""
         if isinstance(ranker, Answering) and ranker.own_prompt:
             return own_answers(self.bench, row.name, ranker, config)
         return answer_all(self.bench, row.name, asked.texts, config)
 
     def _answered(self, row: Row, asked: Asked, ranker: Ranker) -> Row:
-        """With answers by the model; if that fails, retrieval stands and the error says so."""
+        """The row with answers; if they fail, retrieval stands and the error says so."""
         if self.settings.answers is None:
             return row
         try:
@@ -186,7 +184,7 @@ class Run:
         return self._judged(row) if self.settings.answers.judge else row
 
     def _judged(self, row: Row) -> Row:
-        """With the judges' verdicts; if they fail, the metrics of wording stand."""
+        """The row with verdicts; if they fail, metrics of wording stand."""
         gates, questions = self.bench.judge_gates, self.bench.dataset.questions
         try:
             found = judge_correctness(gates, row.name, questions, row.answers)
@@ -201,7 +199,7 @@ class Run:
         )
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
-        """With each row's answers compared with the reference's and the gold ones, if that is wanted."""
+        """The rows with comparisons of answers with the reference's and the gold ones, if wanted."""
         config = self.settings.answers
         reference = next((row for row in rows if row.name == self.settings.reference and row.answers), None)
         gold = tuple(question.answers[0] if question.answers else None for question in self._questions)
@@ -215,7 +213,6 @@ class Run:
         return found
 
     def _compared(self, row: Row, kind: str, stage: str, others: Sequence[str | None]) -> Row:
-        """With the judges' verdicts on two sets of answers under one of the row's names for them."""
         gates, settings = self.bench.judge_gates, self.settings
         try:
             duels = head_to_head(
@@ -244,7 +241,7 @@ class Run:
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:
-    """With the differences to the reference, if that has scores."""
+    """The rows with differences to the reference, if that has scores."""
     reference = next((row for row in rows if row.name == settings.reference and row.scores), None)
     if reference is None:
         return list(rows)

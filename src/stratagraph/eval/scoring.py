@@ -1,4 +1,4 @@
-"""Asking a ranker every question, and scoring what comes."""
+"""Ask a ranker every question and score the rankings."""
 
 from __future__ import annotations
 
@@ -25,15 +25,7 @@ from stratagraph.results import CountTokens
 
 @dataclass(frozen=True, slots=True)
 class Cutoffs:
-    """Where rankings are cut: by numbers of passages, and by tokens.
-
-    Parameters
-    ----------
-    k
-        Numbers of passages, ascending.
-    budgets
-        Numbers of tokens of context, ascending.
-    """
+    """Cutoffs of rankings, ascending: `k` in passages, `budgets` in tokens of context."""
 
     k: tuple[int, ...] = (2, 5, 10)
     budgets: tuple[int, ...] = (1000, 2000, 5000)
@@ -48,11 +40,11 @@ class Cutoffs:
 
     @property
     def middle(self) -> int:
-        """The k that summaries show: 5 where it is there, else the middle one."""
+        """The k of summaries: 5 if it is a cutoff, else the middle one."""
         return 5 if 5 in self.k else self.k[len(self.k) // 2]
 
     def depth(self, chunks: Sequence[Chunk], count_tokens: CountTokens) -> int:
-        """How many passages fill the largest budget, amply; no more than there are."""
+        """Number of passages that amply fill the largest budget."""
         tokens = sum(count_tokens(chunk.text) for chunk in chunks) / max(len(chunks), 1)
         filling = ceil(2 * max(self.budgets, default=0) / max(tokens, 1))
         return min(len(chunks), max(self.k[-1], filling))
@@ -60,7 +52,7 @@ class Cutoffs:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A ranker's results: scores by metric and question, milliseconds, and the rankings' texts."""
+    """Scores by metric and question, milliseconds, and the texts of the rankings."""
 
     scores: dict[str, tuple[float | None, ...]]
     latency_ms: tuple[float, ...]
@@ -78,13 +70,8 @@ def ask_all(
 ) -> Asked:
     """Ask every question once for the largest k, timed, and once as deep as the token budgets need.
 
-    The first question is asked once before, untimed, since much is opened only then. Where what comes is
-    shorter than a passage, and so does not fill the largest budget, more is asked for.
-
-    Raises
-    ------
-    Exception
-        Whatever the ranker raises, with a note on the question.
+    The first question is asked once more before, untimed, since it opens much. More is asked for where short
+    texts do not fill the largest budget. An exception of the ranker gets a note on the question.
     """
     results: list[dict[str, float | None]] = []
     latency: list[float] = []
@@ -118,7 +105,7 @@ def _filled(
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
 ) -> Sequence[Passage]:
-    """A ranking that fills the largest budget, or has no more to give."""
+    """A ranking that fills the largest budget, or is complete."""
     budget = max(cutoffs.budgets, default=0)
     while budget and len(found) >= asked:
         if fitting([passage.text for passage in found], budget, count_tokens) < len(found):
@@ -135,20 +122,20 @@ def score(
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
 ) -> dict[str, float | None]:
-    """The metrics of one question; None for those that do not apply to it.
+    """Metrics of one question; None for those that do not apply.
 
     Parameters
     ----------
     question
-        Without gold documents it has no retrieval metrics. Without answers, or if it asks for yes or no, it
-        has no `answer@`.
+        Without gold documents it has no retrieval metrics; without answers, or with a yes or no, no
+        `answer@`.
     found
-        The ranking for the largest k. Each passage takes one place, or if it stands for several documents,
-        one for each, so that a summary of a whole corpus does not find everything at once.
+        Ranking for the largest k. A passage of several documents takes one place for each, so that a summary
+        of a whole corpus does not find everything at once.
     deep
-        The ranking from which contexts are filled. `doc_recall@5` is the recall of its first five documents,
-        a further passage of a document taking no place. `recall@1000t` is the recall of what a context of
-        1,000 tokens holds in full, whatever the number of passages.
+        Ranking that fills contexts. `doc_recall@5` is the recall of its first five documents, in which a
+        further passage of a document takes no place. `recall@1000t` is the recall of what fits 1,000 tokens
+        in full.
     """
     scores: dict[str, float | None] = {}
     ranking = [document for passage in found for document in passage.documents]
@@ -179,7 +166,7 @@ def _within(
     texts: Sequence[str],
     count_tokens: CountTokens,
 ) -> float:
-    """Recall of the passages that a token budget has room for; a summary is none of its documents."""
+    """Recall of the passages that fit a token budget; a summary counts for none of its documents."""
     held = deep[: fitting(texts, budget, count_tokens)]
     ranking = [passage.documents[0] for passage in held if len(passage.documents) == 1]
     return recall_at(ranking, gold, len(ranking)) if ranking else 0.0

@@ -1,7 +1,7 @@
-"""The corpus' graph as the baselines see it: from the very extraction that the package's methods index.
+"""The corpus' graph for baselines, from the extraction that the package's methods index.
 
-It is made by the same stages as an index's: given extractions where there are any, else the model's, whose
-calls come from the cache where an index was built before, else the rules'.
+It is made by the stages of a build: from given extractions, else the model's (cached where an index was built
+before), else the rules'.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stratagraph.records import Built, Chunk, Extraction, Node, content_id
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """A fact between two entities, by their rows, and the rows of the chunks that state it."""
+    """A fact between two entities by their rows, and the rows of the chunks that state it."""
 
     subject: int
     predicate: str
@@ -40,17 +40,17 @@ class Triple:
 
 
 class SharedGraph:
-    """Entities, relations and triples of a corpus, with the chunks that they come from.
+    """Entities, relations and triples of a corpus, with their chunks.
 
     Attributes
     ----------
     entities, relations
-        Nodes as an index has them: `text`, `sources` (rows of chunks), `extra["name"]`. Sorted by canonical
-        name and by pair.
+        Nodes as an index has them, sorted by canonical name and by pair: `text`, `sources` (rows of chunks),
+        `extra["name"]`.
     ends
-        Rows of the two entities of each relation, shape (relations, 2).
+        Rows of the entities of each relation, shape (relations, 2).
     weights
-        The sum of the strengths of each relation, shape (relations,).
+        Sum of the strengths of each relation, shape (relations,).
     triples
         The distinct facts, sorted.
     """
@@ -67,7 +67,7 @@ class SharedGraph:
 
     @cached_property
     def names(self) -> list[str]:
-        """Of the entities, as texts write them."""
+        """Names of the entities, as texts write them."""
         return [str(node.extra["name"]) for node in self.entities]
 
     @cached_property
@@ -82,7 +82,7 @@ class SharedGraph:
 
     @cached_property
     def appearances(self) -> csr_array:
-        """In how many triples of a chunk an entity is, 1 if only mentioned, shape (entities, chunks)."""
+        """Number of triples of a chunk an entity is in, 1 if only mentioned, shape (entities, chunks)."""
         places = [
             (end, chunk)
             for each in self.triples
@@ -105,18 +105,18 @@ class SharedGraph:
 
     @cached_property
     def frequency(self) -> Rows:
-        """In how many chunks each entity is, at least 1, shape (entities,)."""
+        """Number of chunks of each entity, at least 1, shape (entities,)."""
         counts: Rows = np.diff(self.mentions.indptr).astype(np.int64)
         return np.maximum(counts, 1)
 
     @cached_property
     def degrees(self) -> Rows:
-        """How many relations each entity has, shape (entities,)."""
+        """Number of relations of each entity, shape (entities,)."""
         return np.bincount(self.ends.ravel(), minlength=len(self.entities))
 
     @cached_property
     def triple_texts(self) -> list[str]:
-        """Subject, predicate and object of each triple, as it is embedded and shown."""
+        """Subject, predicate and object of each triple as one text."""
         return [
             " ".join(
                 part for part in (self.names[each.subject], each.predicate, self.names[each.object]) if part
@@ -125,7 +125,7 @@ class SharedGraph:
         ]
 
     def vectors_of_names(self, embedder: SharedEmbedder) -> Vectors:
-        """Of the entities' names, shape (entities, dimension)."""
+        """Unit vectors of the entities' names, shape (entities, dimension)."""
         return embedder.documents(self.names)
 
     def _incidence(self, sources: Sequence[Iterable[int]]) -> csr_array:
@@ -135,24 +135,15 @@ class SharedGraph:
         return csr_array((np.ones(len(indices)), indices, indptr), shape=(len(sources), self._chunks))
 
 
-def shared_graph(
+async def ashared_graph(
     chunks: Sequence[Chunk],
     vectors: Vectors,
     gate: Gate,
     config: Config,
     given: Mapping[str, Extraction],
 ) -> SharedGraph:
-    """Extract and merge the passages of a run as `build_index` does.
-
-    Raises
-    ------
-    TooManyFailures, ModelError, BudgetExceeded
-        As the gate raises them.
-    """
-    return _sync.run(_made(_Corpus(chunks, vectors), gate, config, given))
-
-
-async def _made(corpus: _Corpus, gate: Gate, config: Config, given: Mapping[str, Extraction]) -> SharedGraph:
+    """Extract and merge the passages of a run as `build_index` does. Errors are those of the gate."""
+    corpus = _Corpus(chunks, vectors)
     settings = config.extraction
     use_llm = gate.has_llm and settings.mode != "nlp"
     extracted = _Held(
@@ -179,8 +170,11 @@ async def _made(corpus: _Corpus, gate: Gate, config: Config, given: Mapping[str,
     )
 
 
+shared_graph = _sync.blocking(ashared_graph)
+
+
 def _triples(collected: Merge, rows: Mapping[str, int]) -> list[Triple]:
-    """The distinct facts; those of one pair that say the same in several chunks are one."""
+    """The distinct facts; equal facts of several chunks are one."""
     found: dict[tuple[int, str, int], set[int]] = {}
     for relation in collected.relations.values():
         for chunk, subject, target, predicate in relation.texts:
@@ -194,8 +188,6 @@ def identity_of(chunk: Chunk) -> str:
 
 
 class _Corpus:
-    """The passages of a run as the stages of a build read them."""
-
     def __init__(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         self._chunks = chunks
         self.vectors = vectors
@@ -222,7 +214,7 @@ class _Corpus:
 
 
 class _Held:
-    """What a stage has made, read as if it were stored."""
+    """The output of a stage, read as if it were stored."""
 
     def __init__(self, built: Built) -> None:
         self._nodes = built.made

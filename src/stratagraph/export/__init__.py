@@ -1,18 +1,17 @@
-"""An index as files that other tools read.
+"""An index as files for other tools.
 
-============ ========================================================== ===============
-format       what is written                                            file
-============ ========================================================== ===============
-`jsonl`      everything, with the extraction of each chunk              `jsonlines.py`
-`graphml`    one graph of documents, chunks, entities and nodes         `graphml.py`
-`parquet`    a folder with a table for each kind of thing               `parquet.py`
-`neo4j`      a folder with CSV for `neo4j-admin database import`         `neo4j.py`
+============ ========================================================== ===================
+format       contents                                                   module
+============ ========================================================== ===================
+`jsonl`      everything, with the extraction of each chunk              `tables.py`
+`parquet`    a folder with a table for each kind of record              `tables.py`
+`graphml`    one graph of documents, chunks, entities and nodes         `graph.py`
+`neo4j`      a folder with CSV for `neo4j-admin database import`        `graph.py`
 `html`       the hierarchy of a method as a page                        `stratagraph.viz`
-============ ========================================================== ===============
+============ ========================================================== ===================
 
-All read an index through `tables.py`, which says what a record of each kind consists of; GraphML, Neo4j and
-`Index.to_networkx` share one graph, `graph.py`. Nothing is held in
-memory but a batch. A file appears under its name once it is whole.
+All read an index through `tables.tables`. Only a batch is held in memory, and a file gets its name when it
+is complete.
 """
 
 from __future__ import annotations
@@ -22,12 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stratagraph import viz
-from stratagraph.export.graphml import write_graphml
-from stratagraph.export.jsonlines import write_jsonl
-from stratagraph.export.neo4j import write_neo4j
-from stratagraph.export.networkx import to_networkx
-from stratagraph.export.parquet import write_parquet
-from stratagraph.export.tables import Source
+from stratagraph.export.graph import to_networkx, write_graphml, write_neo4j
+from stratagraph.export.tables import Source, write_jsonl, write_parquet
 
 __all__ = ["FORMATS", "Source", "export", "to_networkx"]
 

@@ -1,26 +1,31 @@
-"""Everything as one graph: what GraphML, networkx and Neo4j are given.
+"""An index as one graph, for GraphML, networkx and Neo4j.
 
-Ids of nodes begin with what the node is, since a document and an entity may have the same name:
-`document:`, `chunk:`, `entity:`, `unit:`, `node:<method>:`. Kinds of edges are `part of` (chunk to
-document), `mentions` (chunk or unit to entity), `relation` (entity to entity), `member` (node to its members)
-and `source` (node or unit to chunk). The relations of the index have no direction; they are there once, from
-`source` to `target`.
+Ids of nodes begin with their kind, since a document and an entity may have one name: `document:`, `chunk:`,
+`entity:`, `unit:`, `node:<method>:`. Kinds of edges are `part of` (chunk to document), `mentions` (chunk or
+unit to entity), `relation` (entity to entity, once for each undirected relation), `member` (node to its
+members) and `source` (node or unit to chunk).
 """
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape, quoteattr
 
-from stratagraph.export.tables import Record, Source, tables
+from stratagraph.errors import MissingExtra
+from stratagraph.export.tables import Record, Source, tables, whole
 
 _LABEL = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A node: its kind, its name, and those of text, type, method, level and metadata that it has."""
+    """A node: its kind, its label, and those of text, type, method, level and metadata that it has."""
 
     id: str
     kind: str
@@ -39,7 +44,7 @@ class Link:
 
 
 def elements(index: Source, methods: Sequence[str]) -> Iterator[Vertex | Link]:
-    """Each record as a node with the edges that go out from it; nodes may come after edges to them."""
+    """Yield each record as a node and its outgoing edges; a node may follow edges to it."""
     places = {name: _Places(index, name) for name in methods}
     for name, records in tables(index, methods):
         for record in records:
@@ -84,7 +89,7 @@ _PARTS = {"document": _document, "chunk": _chunk, "entity": _entity, "unit": _un
 
 
 class _Places:
-    """What the members of a method's nodes are: nodes of the method, entities of the graph, or chunks."""
+    """Ids of members of a method's nodes: nodes of the method, entities, or chunks."""
 
     def __init__(self, index: Source, method: str) -> None:
         self._prefix = f"node:{method}:"
@@ -97,7 +102,7 @@ class _Places:
         return self._prefix + identity
 
     def is_new(self, identity: str) -> bool:
-        """Whether a node was not told yet: two shards may have nodes of one id."""
+        """Whether a node was not yielded yet; two shards may have nodes of one id."""
         new = identity not in self._told
         self._told.add(identity)
         return new
@@ -123,3 +128,145 @@ def _method_node(record: Record, places: _Places) -> Iterator[Vertex | Link]:
 
 def _present(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
+
+
+# Attributes of nodes and edges with their types; all nodes share one list, as GraphML has it.
+_NODE = {
+    "kind": "string",
+    "label": "string",
+    "text": "string",
+    "type": "string",
+    "method": "string",
+    "level": "int",
+    "metadata": "string",
+}
+_EDGE = {"relation": "string", "text": "string", "weight": "double"}
+_UNREADABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_graphml(index: Source, path: Path, methods: Sequence[str]) -> None:
+    """Write documents, chunks, entities, relations, units and nodes as a directed graph.
+
+    Characters that XML does not allow become U+FFFD.
+    """
+    with whole(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
+        file.write('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
+        for domain, attributes in (("node", _NODE), ("edge", _EDGE)):
+            for name, kind in attributes.items():
+                file.write(
+                    f'<key id="{domain}.{name}" for="{domain}" attr.name="{name}" attr.type="{kind}"/>\n'
+                )
+        file.write('<graph id="stratagraph" edgedefault="directed">\n')
+        for line in _lines(index, methods):
+            file.write(line)
+        file.write("</graph>\n</graphml>\n")
+
+
+def _lines(index: Source, methods: Sequence[str]) -> Iterator[str]:
+    for each in elements(index, methods):
+        if isinstance(each, Vertex):
+            yield _node(each.id, {"kind": each.kind, "label": each.label, **_told(each.values)})
+        else:
+            yield _edge(each.source, each.target, each.kind, **each.values)
+
+
+def _told(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values in the order of the file's attributes, metadata as JSON."""
+    found = {name: values[name] for name in _NODE if name in values}
+    if "metadata" in found:
+        found["metadata"] = json.dumps(found["metadata"], ensure_ascii=False)
+    return found
+
+
+def _node(identity: str, values: Mapping[str, Any]) -> str:
+    return f"<node id={_attribute(identity)}>{_fields('node', values)}</node>\n"
+
+
+def _edge(source: str, target: str, relation: str, **values: Any) -> str:
+    fields = _fields("edge", {"relation": relation, **values})
+    return f"<edge source={_attribute(source)} target={_attribute(target)}>{fields}</edge>\n"
+
+
+def _fields(domain: str, values: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<data key="{domain}.{name}">{escape(_readable(str(value)))}</data>'
+        for name, value in values.items()
+        if value != ""
+    )
+
+
+def _attribute(value: str) -> str:
+    return quoteattr(_readable(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def _readable(text: str) -> str:
+    return _UNREADABLE.sub("\ufffd", text)
+
+
+NODES, RELATIONSHIPS = "nodes.csv", "relationships.csv"
+_CSV_NODE = ("name", "text", "type", "method", "level", "metadata")
+_CSV_HEADER = ("id:ID", ":LABEL", "name", "text", "type", "method", "level:int", "metadata")
+_CSV_EDGE_HEADER = (":START_ID", ":END_ID", ":TYPE", "text", "weight:double")
+_NOT_WORD = re.compile(r"[\W_]+")
+
+
+def write_neo4j(index: Source, path: Path, methods: Sequence[str]) -> None:
+    """Write `nodes.csv` and `relationships.csv` to a folder, as `neo4j-admin database import` reads them.
+
+    A node's label is its kind (`Document`, `Chunk`, `Entity`, `Unit`, `Community`, `Summary` ...); a
+    relationship's type is `PART_OF`, `MENTIONS`, `RELATION`, `MEMBER` or `SOURCE`. Metadata is a JSON column.
+    Texts may have several lines, so the import needs `--multiline-fields=true`.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with (
+        whole(path / NODES) as nodes_aside,
+        whole(path / RELATIONSHIPS) as edges_aside,
+        nodes_aside.open("w", encoding="utf-8", newline="") as nodes_file,
+        edges_aside.open("w", encoding="utf-8", newline="") as edges_file,
+    ):
+        nodes, edges = csv.writer(nodes_file), csv.writer(edges_file)
+        nodes.writerow(_CSV_HEADER)
+        edges.writerow(_CSV_EDGE_HEADER)
+        for each in elements(index, methods):
+            if isinstance(each, Vertex):
+                values = {"name": each.label, **each.values}
+                nodes.writerow(
+                    [each.id, _csv_label(each.kind), *(_csv_cell(values.get(name)) for name in _CSV_NODE)]
+                )
+            else:
+                own = each.values.get("text"), each.values.get("weight")
+                edges.writerow([each.source, each.target, _csv_type(each.kind), *map(_csv_cell, own)])
+
+
+def _csv_label(kind: str) -> str:
+    return "".join(word.capitalize() for word in _NOT_WORD.split(kind))
+
+
+def _csv_type(kind: str) -> str:
+    return _NOT_WORD.sub("_", kind).upper()
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+if TYPE_CHECKING:
+    import networkx
+
+
+def to_networkx(index: Source, methods: Sequence[str]) -> networkx.MultiDiGraph:
+    """The graph as a `MultiDiGraph`; see `Index.to_networkx`."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingExtra("networkx", "networkx") from error
+    graph = networkx.MultiDiGraph()
+    for each in elements(index, methods):
+        if isinstance(each, Vertex):
+            graph.add_node(each.id, kind=each.kind, label=each.label, **each.values)
+        else:
+            graph.add_edge(each.source, each.target, kind=each.kind, **each.values)
+    return graph

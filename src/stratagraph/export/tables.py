@@ -1,74 +1,54 @@
-"""The records of an export, kind by kind: their fields are the same in every format."""
+"""The records of an export, kind by kind, with the same fields in every format; JSON lines and parquet."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from stratagraph.errors import MissingExtra
+from stratagraph.importing.own import FORMAT
 from stratagraph.records import (
-    Chunk,
     Extraction,
-    GraphEntity,
     GraphRelation,
     GraphUnit,
     Metadata,
-    MethodNode,
 )
+from stratagraph.viz.hierarchy import Readable
 
-_BATCH = 1000  # documents
+_DOCUMENTS = 1000
 
 Record = dict[str, Any]
 Table = tuple[str, Iterator[Record]]
 
 
-class Source(Protocol):
-    """What is read of an index."""
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods it holds."""
-        ...
+class Source(Readable, Protocol):
+    """The methods of an index that exports read."""
 
     def documents(self) -> dict[str, Metadata]:
         """Metadata by document id."""
         ...
 
-    def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
-        """Chunks by document."""
-        ...
-
-    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
-        """Chunks by id."""
-        ...
-
-    def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
-        """The graph's entities."""
-        ...
-
     def relations(self) -> Iterator[GraphRelation]:
-        """The graph's relations."""
+        """Relations of the graph."""
         ...
 
     def units(self) -> Iterator[GraphUnit]:
-        """The graph's semantic units."""
+        """Semantic units of the graph."""
         ...
 
     def extractions(self) -> Iterator[tuple[str, Extraction]]:
-        """What was extracted from each chunk, in the order of `chunks`."""
-        ...
-
-    def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
-        """A method's nodes."""
+        """Extraction of each chunk, by chunk id, in the order of `chunks`."""
         ...
 
 
 def tables(index: Source, methods: Sequence[str]) -> Iterator[Table]:
-    """All kinds of records, each with its name, in the order in which one refers to another."""
+    """All kinds of records by name, in an order in which records refer to earlier ones."""
     yield "document", ({"id": each, "metadata": dict(m)} for each, m in index.documents().items())
     yield "chunk", _chunks(index)
     yield "entity", (asdict(each) for each in index.entities())
@@ -80,7 +60,7 @@ def tables(index: Source, methods: Sequence[str]) -> Iterator[Table]:
 def _chunks(index: Source) -> Iterator[Record]:
     said = index.extractions()
     documents = iter(index.documents())
-    while names := list(islice(documents, _BATCH)):
+    while names := list(islice(documents, _DOCUMENTS)):
         for chunk in chain.from_iterable(index.chunks(names).values()):
             identity, extraction = next(said)
             if identity != chunk.id:
@@ -102,7 +82,7 @@ def _chunks(index: Source) -> Iterator[Record]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A place to write a file at, which takes its name when the block is left without an error."""
+    """A temporary path; the file gets its name when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -110,3 +90,97 @@ def whole(path: Path) -> Iterator[Path]:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def write_jsonl(index: Source, path: Path, methods: Sequence[str]) -> None:
+    """Write everything to one file of JSON lines.
+
+    Each line has `record`: `stratagraph` (the header), `document`, `chunk` (with its `extraction`), `entity`,
+    `relation`, `unit` or `node` (with its `method`).
+    """
+    with whole(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        header = {"record": "stratagraph", "format": FORMAT, "methods": list(methods)}
+        file.write(json.dumps(header) + "\n")
+        for name, records in tables(index, methods):
+            for record in records:
+                file.write(json.dumps({"record": name, **record}, ensure_ascii=False) + "\n")
+
+
+_ROWS = 4096
+_TEXT, _LIST, _WHOLE, _REAL, _JSON = "text", "list", "whole", "real", "json"
+_ORIGIN = {"sources": _LIST, "documents": _LIST}
+COLUMNS = {
+    "document": {"id": _TEXT, "metadata": _JSON},
+    "chunk": {
+        "id": _TEXT,
+        "document": _TEXT,
+        "ordinal": _WHOLE,
+        "start": _WHOLE,
+        "end": _WHOLE,
+        "ref": _TEXT,
+        "text": _TEXT,
+        "metadata": _JSON,
+        "extraction": _JSON,
+    },
+    "entity": {"id": _TEXT, "name": _TEXT, "type": _TEXT, "description": _TEXT, **_ORIGIN},
+    "relation": {"id": _TEXT, "source": _TEXT, "target": _TEXT, "text": _TEXT, "weight": _REAL, **_ORIGIN},
+    "unit": {"id": _TEXT, "text": _TEXT, "entities": _LIST, **_ORIGIN},
+    "node": {
+        "method": _TEXT,
+        "id": _TEXT,
+        "kind": _TEXT,
+        "level": _WHOLE,
+        "text": _TEXT,
+        "members": _LIST,
+        **_ORIGIN,
+        "metadata": _JSON,
+    },
+}
+FILES = {
+    "document": "documents",
+    "chunk": "chunks",
+    "entity": "entities",
+    "relation": "relations",
+    "unit": "units",
+    "node": "nodes",
+}
+
+
+def write_parquet(index: Source, path: Path, methods: Sequence[str]) -> None:
+    """Write `documents.parquet`, `chunks.parquet` and so on to a folder.
+
+    Lists of ids are lists; metadata and extractions are JSON columns.
+
+    Raises
+    ------
+    MissingExtra
+        If pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    types = {
+        _TEXT: pyarrow.large_string(),
+        _JSON: pyarrow.large_string(),
+        _LIST: pyarrow.list_(pyarrow.large_string()),
+        _WHOLE: pyarrow.int64(),
+        _REAL: pyarrow.float64(),
+    }
+    path.mkdir(parents=True, exist_ok=True)
+    for name, records in tables(index, methods):
+        columns = COLUMNS[name]
+        schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
+        with whole(path / f"{FILES[name]}.parquet") as aside, parquet.ParquetWriter(aside, schema) as writer:
+            for rows in _batches(records, columns):
+                writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+
+
+def _batches(records: Iterator[Record], columns: dict[str, str]) -> Iterator[list[dict[str, Any]]]:
+    while batch := list(islice(records, _ROWS)):
+        yield [{name: _cell(record[name], kind) for name, kind in columns.items()} for record in batch]
+
+
+def _cell(value: Any, kind: str) -> Any:
+    return json.dumps(value, ensure_ascii=False) if kind == _JSON else value

@@ -1,16 +1,16 @@
-"""Extractions that were paid for elsewhere, in the schema of `stratagraph.records.Extraction`.
+"""Extractions made by other systems, as `stratagraph.records.Extraction`.
 
 ====================== ================================================= ===================
-function               reads                                             file
+function               reads                                             module
 ====================== ================================================= ===================
 `read_openie`          entities and triples per passage (OpenIE)         `openie.py`
 `read_graphrag`        the output folder of Microsoft GraphRAG           `graphrag.py`
 `from_property_graph`  LlamaIndex property graphs and their nodes        `property_graph.py`
 `from_graph_documents` LangChain graph documents                         `graph_documents.py`
-`read_extraction`      what `Index.export` wrote as JSON lines           `own.py`
+`read_extraction`      JSON lines that `Index.export` wrote              `own.py`
 ====================== ================================================= ===================
 
-Each gives an `Imported`: passages, what they say, and a count of everything that was noisy.
+Each returns an `Imported`: passages, their extractions, and counts of what was repaired or left out.
 
 >>> imported = read_graphrag("output")                                              # doctest: +SKIP
 >>> index = sg.build_index(imported.documents, extraction=imported.extractions)     # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""What every import gives back, and one passage's extraction while it is put together."""
+"""What an import returns, and the extraction of a passage while it is collected."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ key_of = lru_cache(maxsize=2**17)(canonical)  # a name comes once per relation a
 
 @dataclass(frozen=True, slots=True)
 class CommunityReport:
-    """A community of entities that another system found, and what it wrote of it.
+    """A community of entities that another system found, with its report.
 
-    `level` counts as the system does (GraphRAG: 0 is the coarsest), `rating` as well (GraphRAG: 0 to 10);
-    `parent` is the id of the enclosing community, empty at the top. `text` is the full report.
+    `level` and `rating` are the system's (GraphRAG: level 0 is the coarsest, ratings are 0 to 10). `parent`
+    is the id of the enclosing community, empty at the top. `text` is the full report.
     """
 
     id: str
@@ -47,15 +47,15 @@ class Imported:
     Parameters
     ----------
     documents
-        What to index; empty if the import had no texts. A passage with an extraction is a `Chunk`, since
-        the extraction is of the passage as a whole and holds for no part of it alone.
+        Documents to index; empty if the import had no texts. A passage with an extraction is a `Chunk`, since
+        the extraction holds for the whole passage.
     extractions
-        By passage: the chunk's `ref` if it has one, else its document id. A passage in which nothing was
-        found has an empty extraction: it was paid for too.
+        By passage: the chunk's `ref` if it has one, else its document id. A passage without findings has an
+        empty extraction.
     notes
-        Everything that was noisy: what it was and what was done with it, and how often.
+        What was repaired or left out, with counts.
     reports
-        Community reports, where the source has them.
+        Community reports, if the source has them.
     """
 
     documents: Sequence[Document | StreamedDocument | Chunk]
@@ -65,7 +65,7 @@ class Imported:
 
 
 class Draft:
-    """What one passage says, whole in itself: whatever a relation names is an entity of the passage too."""
+    """The extraction of a passage. Whatever a relation or fact names becomes an entity of the passage."""
 
     def __init__(self, notes: Counter[str]) -> None:
         self._notes = notes
@@ -78,7 +78,7 @@ class Draft:
         return key_of(name) in self._names
 
     def entity(self, mention: EntityMention) -> None:
-        """Add a mention; one that says nothing new of a known name is that name again."""
+        """Add a mention, unless it adds nothing to a known name."""
         if not is_name(mention.name):
             self._notes["entities whose name is too long, or no word: left out"] += 1
             return
@@ -89,15 +89,15 @@ class Draft:
         self._entities[mention] = None
 
     def fact(self, text: str, names: Iterable[str]) -> None:
-        """Add a semantic unit about those of the names that are entities here."""
+        """Add a semantic unit about those names that are entities here."""
         if text:
             self._units[SemanticUnit(text, tuple(dict.fromkeys(n for n in names if n in self)))] = None
 
     def relation(self, relation: RelationMention, statement: str = "", *, added: str = "") -> None:
-        """Add a relation, its ends, and what it says as a fact.
+        """Add a relation, its ends, and its statement as a fact.
 
-        What is no relation between two entities (an end that is a whole sentence, or both ends the same)
-        stays a fact. `added` is the note under which ends that were no entities here are counted, if any.
+        What is no relation between two entities (an end that is a sentence, or equal ends) becomes only a
+        fact. `added` is the note that counts ends which were no entities here, if any.
         """
         ends = [name for name in (relation.source, relation.target) if is_name(name)]
         for name in ends:
@@ -116,12 +116,12 @@ class Draft:
         self.fact(statement or relation.description, ends)
 
     def extraction(self) -> Extraction:
-        """The passage's extraction, in the order in which things were added."""
+        """The extraction, in the order of additions."""
         return Extraction(tuple(self._units), tuple(self._entities), tuple(self._relations))
 
 
 def is_name(name: str) -> bool:
-    """Whether a string can name an entity: some letter or digit, and not a whole paragraph."""
+    """Whether a string can name an entity: it has a letter or digit and is no paragraph."""
     return len(name) <= LONGEST_NAME and bool(key_of(name))
 
 
@@ -133,7 +133,7 @@ def clean_name(value: object) -> str:
 
 
 def statement(source: str, predicate: str, target: str) -> str:
-    """A triple as a readable phrase; a predicate that names both ends is a sentence already."""
+    """A triple as a phrase; a predicate that names both ends is a sentence already."""
     words = f" {key_of(predicate)} "
     if all(f" {key_of(end)} " in words for end in (source, target)):
         return predicate
@@ -141,14 +141,14 @@ def statement(source: str, predicate: str, target: str) -> str:
 
 
 def strength_of(value: object, shared_by: int = 1) -> float:
-    """A relation's weight, divided among the passages it was summed over, within our bounds of 0.1 to 10."""
+    """A relation's weight divided among the passages it was summed over, clipped to [0.1, 10]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         return 1.0
     return min(max(value / shared_by, 0.1), 10.0)
 
 
 def finish(drafts: Mapping[str, Draft], notes: Counter[str]) -> dict[str, Extraction]:
-    """The extractions of all passages; those in which nothing was found are counted."""
+    """The extractions of all passages; counts empty ones."""
     extractions = {key: draft.extraction() for key, draft in drafts.items()}
     if empty := sum(found == Extraction() for found in extractions.values()):
         notes["passages without anything: kept with an empty extraction"] = empty

@@ -9,23 +9,22 @@ from stratagraph.importing.draft import Draft, Imported, clean_name, finish, key
 from stratagraph.importing.loose import (
     Loose,
     field_of,
-    json_native,
     mention_of,
     properties_of,
     relation_of,
 )
-from stratagraph.records import Chunk, EntityMention, content_id, digest_blocks
+from stratagraph.records import Chunk, EntityMention, content_id, digest_blocks, json_native
 
 _UNTYPED = "Node"
 
 
 def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
-    """Nodes and relationships with the document that each was extracted from.
+    """Read the nodes and relationships of LangChain graph documents.
 
-    Objects with `nodes` (`id`, `type`, `properties`), `relationships` (`source`, `target`, `type`,
-    `properties`) and `source` (`page_content`, `metadata`, `id`), or the dictionaries of them. Each source is
-    one chunk; its document id is the source's `id`, else `metadata["source"]`, else a hash of the text. A
-    graph document without a source text is kept as statements of the graph, in passages of their own.
+    Takes objects with `nodes` (`id`, `type`, `properties`), `relationships` (`source`, `target`, `type`,
+    `properties`) and `source` (`page_content`, `metadata`, `id`), or dictionaries of these. Each source is
+    one chunk. Its document id is the source's `id`, else `metadata["source"]`, else a hash of the text. Graph
+    documents without a source text become passages of statements.
 
     Raises
     ------
@@ -59,7 +58,7 @@ class _Sources:
         self._notes = notes
 
     def draft(self, source: object) -> Draft | None:
-        """The draft of a source's chunk, the same for the same source; None if it has no text."""
+        """The draft of a source's chunk; None if it has no text."""
         text = field_of(source, "page_content")
         if not isinstance(text, str) or not text.strip():
             return None

@@ -1,7 +1,8 @@
-"""The output folder of Microsoft GraphRAG: what was extracted, and from which text units."""
+"""The output folder of Microsoft GraphRAG: its tables, and what was extracted from which text units."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections import Counter, defaultdict
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from stratagraph.errors import MissingExtra
 from stratagraph.importing.draft import (
     CommunityReport,
     Draft,
@@ -21,33 +23,140 @@ from stratagraph.importing.draft import (
     statement,
     strength_of,
 )
-from stratagraph.importing.tables import Row, Tables, list_of, text_of
+from stratagraph.importing.lines import json_lines
 from stratagraph.records import Chunk, EntityMention, RelationMention
+
+Row = Mapping[str, Any]
+
+TABLES = {
+    "entities": ("entities", "create_final_entities"),
+    "relationships": ("relationships", "create_final_relationships"),
+    "text_units": ("text_units", "create_final_text_units", "create_base_text_units", "corpus"),
+    "documents": ("documents", "create_final_documents"),
+    "communities": ("communities", "create_final_communities"),
+    "community_reports": ("community_reports", "create_final_community_reports"),
+    "nodes": ("create_final_nodes",),
+    "covariates": ("covariates", "create_final_covariates"),
+}
+_SUFFIXES = (".parquet", ".jsonl", ".json")
+_FOLDERS = ("", "output", "artifacts", "output/artifacts")
+_UNREAD = ("embedding", "findings", "full_content_json", "raw_content")  # large, and of no use here
+
+
+class Tables:
+    """The tables of a folder: parquet or JSON lines, under the names and columns of all GraphRAG versions."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"no such folder: {str(folder)!r}")
+        self._folder = folder
+        places = [folder / name for name in _FOLDERS]
+        self._files = next(filter(None, map(_find, places)), {})
+        if missing := [name for name in ("entities", "text_units") if name not in self._files]:
+            files = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
+            wanted = ", ".join(f"{name}.parquet" for name in missing)
+            raise ValueError(
+                f"no table of {' and '.join(missing)} in {str(folder)!r}: looked for {wanted} (or .jsonl, or "
+                f"older names), found {files}. Give the folder with the outputs of one GraphRAG run"
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def rows(self, name: str) -> Iterator[Row]:
+        """Rows of a table; none if the folder does not have it."""
+        path = self._files.get(name)
+        if path is None:
+            return iter(())
+        return _parquet(path) if path.suffix == ".parquet" else (row for _, row in json_lines(path))
+
+
+def _find(folder: Path) -> dict[str, Path]:
+    """The table files of a folder, if one has entities."""
+    found = {}
+    for table, names in TABLES.items():
+        paths = (folder / f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
+        if path := next((path for path in paths if path.is_file()), None):
+            found[table] = path
+    return found if "entities" in found else {}
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            columns = [name for name in file.schema_arrow.names if not name.endswith(_UNREAD)]
+            for batch in file.iter_batches(columns=columns):
+                yield from batch.to_pylist()
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path}: not readable as parquet: {error}") from error
+
+
+def text_of(row: Row, *names: str) -> str:
+    """The first non-empty column, as stripped text."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, float):  # data frames leave a text out as NaN, and make floats of such numbers
+            value = int(value) if value.is_integer() else value if value == value else None
+        if value is not None and not isinstance(value, bool) and (text := str(value).strip()):
+            return text
+    return ""
+
+
+def list_of(row: Row, *names: str) -> list[str]:
+    """The first non-empty column, as a list of strings.
+
+    A list written as text is read as JSON, as Python prints it, or separated by commas.
+    """
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str):
+            value = _split(value.strip())
+        elif isinstance(value, int) and not isinstance(value, bool):
+            value = [value]
+        if isinstance(value, list | tuple) and value:
+            return [text for item in value if item is not None and (text := str(item).strip())]
+    return []
+
+
+def _split(text: str) -> list[Any]:
+    if text.startswith("["):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                value = read(text)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+            if isinstance(value, list):
+                return value
+        text = text.strip("[]")
+    return [part.strip(" '\"\n") for part in text.split(",")]
+
 
 _ID = ("id", "human_readable_id")
 _UNLISTED = "ends of relations and claims that their text unit does not list: added as entities"
 
 
 def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
-    """A GraphRAG index: text units as chunks, with their entities, relations, claims and the reports.
+    """Read a GraphRAG index: text units as chunks, with their entities, relations, claims and reports.
 
-    Tables are `entities`, `relationships`, `text_units`, `documents`, `communities`, `community_reports`
-    and `covariates`, or the `create_final_*` of older versions; as parquet, or as JSON lines under the same
-    names. Entities and text units are needed. Each text unit becomes a `Chunk` whose `ref` is its id.
+    Tables are `entities`, `relationships`, `text_units`, `documents`, `communities`, `community_reports` and
+    `covariates`, or `create_final_*` of older versions, as parquet or JSON lines. Entities and text units are
+    required. Each text unit becomes a `Chunk` with its id as `ref`.
 
-    GraphRAG keeps one description of an entity or relation, written from all its text units. It cannot be
-    divided again, so each of those text units gets the mention with the whole description; merging counts
-    equal descriptions once. A relation's weight is a sum over its text units and is divided among them.
-    A relation that names an entity missing from the table is kept, with both ends as entities.
+    GraphRAG keeps one description of an entity or relation for all its text units, so each of these gets the
+    whole description; merging counts equal descriptions once. A relation's weight is divided among its text
+    units.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If it holds no GraphRAG tables, or one cannot be read; the message names the file.
+    FileNotFoundError, ValueError
+        If there is no such folder, or it lacks a required table.
     MissingExtra
-        If a table is parquet and pyarrow is not installed.
+        If the tables are parquet and pyarrow is not installed.
     """
     tables = Tables(Path(folder))
     notes: Counter[str] = Counter()
@@ -63,7 +172,7 @@ def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
 
 
 class _TextUnits:
-    """The chunks, a draft of each one's extraction, and which text units a row is from."""
+    """Chunks, their drafts, and the text units of each row."""
 
     def __init__(self, tables: Tables, notes: Counter[str]) -> None:
         self._notes = notes
@@ -85,7 +194,7 @@ class _TextUnits:
         self.drafts = {identity: Draft(notes) for identity in self.chunks}
 
     def of(self, row: Row) -> list[Draft]:
-        """The drafts of the text units that a row was extracted from."""
+        """Drafts of the text units that a row was extracted from."""
         listed = list_of(row, "text_unit_ids", "text_unit_id") or self._back.get(text_of(row, *_ID), [])
         known = [identity for identity in dict.fromkeys(listed) if identity in self.drafts]
         if lost := len(set(listed)) - len(known):
@@ -94,7 +203,7 @@ class _TextUnits:
 
 
 class _Documents:
-    """The documents that text units are from, with the order of the units in each."""
+    """The documents of text units, and the order of the units in each."""
 
     def __init__(self, tables: Tables, notes: Counter[str]) -> None:
         self._notes = notes
@@ -122,7 +231,7 @@ class _Documents:
         return Chunk(text, document or title or identity, metadata=metadata, ref=identity)
 
     def in_order(self, chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks numbered within their documents: as the document lists them, else as they came."""
+        """The chunks numbered within their documents, in the document's order or as they came."""
         grouped: dict[str, list[Chunk]] = defaultdict(list)
         for chunk in chunks.values():
             grouped[chunk.document_id].append(chunk)
@@ -144,7 +253,7 @@ def _document_metadata(row: Row) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Entities:
-    """The names in the table of entities."""
+    """Names in the table of entities."""
 
     names: dict[str, str] = field(default_factory=dict)  # by canonical name
     ids: dict[str, str] = field(default_factory=dict)
@@ -153,12 +262,12 @@ class _Entities:
         return key_of(name) in self.names
 
     def resolve(self, member: str) -> str | None:
-        """The name of an entity that is given by id or by name."""
+        """The name of an entity given by id or by name."""
         return self.ids.get(member) or self.names.get(key_of(member))
 
 
 def _add_entities(tables: Tables, units: _TextUnits, notes: Counter[str]) -> _Entities:
-    """Give each entity to its text units; returns all of them."""
+    """Add each entity to its text units, and return all entities."""
     known = _Entities()
     for row in tables.rows("entities"):
         name = clean_name(text_of(row, "title", "name"))

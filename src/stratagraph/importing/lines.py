@@ -1,4 +1,4 @@
-"""JSON files line by line; what is not JSON is named by file and line."""
+"""JSON and JSON lines files, with errors that name the file and line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each line's object with its place, `file:line`. Blank lines are passed over.
+    """Yield the object of each line with its place, `file:line`; blank lines are skipped.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def json_object(raw: bytes, place: str) -> dict[str, Any]:
-    """The object that the bytes hold."""
+    """The JSON object in some bytes."""
     try:
         text = raw.decode("utf-8-sig").rstrip()
         value = json.loads(text)
@@ -42,19 +42,19 @@ def json_object(raw: bytes, place: str) -> dict[str, Any]:
 
 
 def _without_lone_surrogates(value: Any, text: str) -> Any:
-    """What a JSON text holds; a lone surrogate, as of an emoji cut in two, cannot be stored."""
+    """The value without lone surrogates, such as half an emoji, which cannot be stored."""
     if "\\ud" not in text.lower():
         return value
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object of a JSON file that holds a list of them, with its place, `file[number]`.
+    """Yield each object of a JSON list with its place, `file[number]`.
 
     Raises
     ------
     ValueError
-        If the file is not JSON, or holds anything else.
+        If the file is not JSON, or no list of objects.
     """
     value = json_value(path)
     if not isinstance(value, list):
@@ -66,7 +66,7 @@ def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def json_value(path: Path) -> Any:
-    """What a JSON file holds.
+    """The value of a JSON file.
 
     Raises
     ------

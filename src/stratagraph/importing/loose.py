@@ -1,8 +1,7 @@
-"""Graph objects of any framework: read by their fields, and kept where they name no source text."""
+"""Graph objects of any framework: their fields, and statements without a source text."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,31 +14,24 @@ _STRENGTHS = ("weight", "strength", "relationship_strength")
 
 
 def field_of(item: object, name: str) -> Any:
-    """A field of an object, or of the dictionary that it was dumped to; None if it has none."""
+    """A field of an object or of a dictionary; None if it has none."""
     return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
 
 
 def properties_of(item: object, name: str = "properties") -> Mapping[str, Any]:
-    """The properties of a node or relation, which may be missing."""
+    """Properties of a node or relation; empty if missing."""
     found = field_of(item, name)
     return found if isinstance(found, Mapping) else {}
 
 
-def json_native(metadata: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
-    """Metadata in JSON's own types; what is of another type becomes its text."""
-    kept = {str(key): value for key, value in metadata.items() if key not in without}
-    native: dict[str, Any] = json.loads(json.dumps(kept, default=str))
-    return native
-
-
 def mention_of(name: object, kind: object, properties: Mapping[str, Any], *, untyped: str) -> EntityMention:
-    """A node as a mention; `untyped` is the framework's label of a node that was given none."""
+    """A node as a mention; `untyped` is the framework's label of a node without one."""
     label = clean_name(kind)
     return EntityMention(clean_name(name), "" if label == untyped else label, _description(properties))
 
 
 def relation_of(source: str, label: object, target: str, properties: Mapping[str, Any]) -> RelationMention:
-    """An edge as a relation; without a description of its own it says its label ("WORKS_AT": "works at")."""
+    """An edge as a relation; without a description its label describes it ("WORKS_AT": "works at")."""
     words = clean_name(label).replace("_", " ")
     said = statement(source, words.lower() if words.isupper() else words, target)
     strength = next((properties[key] for key in _STRENGTHS if key in properties), 1.0)
@@ -52,10 +44,10 @@ def _description(properties: Mapping[str, Any]) -> str:
 
 
 class Loose:
-    """What a graph says without a text that says it.
+    """Statements of a graph without a source text.
 
-    It is cited as what it is: each entity's statements are a passage of their own, whose document is
-    `graph:<name>`, so that no text is credited with what it may not say.
+    Each entity's statements become a passage of their own, with the document id `graph:<name>`, so that no
+    text is cited for them.
     """
 
     def __init__(self, notes: Counter[str]) -> None:
@@ -64,20 +56,20 @@ class Loose:
         self._relations: dict[str, list[RelationMention]] = defaultdict(list)
 
     def entity(self, mention: EntityMention) -> None:
-        """An entity that no text mentions."""
+        """Add an entity that no text mentions."""
         key = key_of(mention.name)
         if key not in self._entities or not self._entities[key].description:
             self._entities[key] = mention
 
     def relation(self, relation: RelationMention, ends: Iterable[EntityMention]) -> None:
-        """A relation that no text states, and its ends."""
+        """Add a relation that no text states, and its ends."""
         self._notes["relations without a source text: kept in a passage of the graph's own statements"] += 1
         self._relations[relation.source].append(relation)
         for end in ends:
             self.entity(end)
 
     def passages(self) -> tuple[dict[str, Chunk], dict[str, Draft]]:
-        """A chunk and a draft for each entity that has something to say."""
+        """A chunk and a draft for each entity with statements."""
         chunks: dict[str, Chunk] = {}
         drafts: dict[str, Draft] = {}
         described = {mention.name for mention in self._entities.values() if mention.description}

@@ -1,16 +1,16 @@
-"""Open information extraction: the entities and triples of each passage, as HippoRAG writes them."""
+"""Open information extraction: entities and triples of passages, also as models write them."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish, statement
 from stratagraph.importing.lines import json_lines, json_object
-from stratagraph.importing.triples import read_triple
 from stratagraph.records import (
     Chunk,
     Document,
@@ -19,6 +19,62 @@ from stratagraph.records import (
     StreamedDocument,
     content_id,
 )
+
+_ROLES = (("subject", "head", "source"), ("predicate", "relation", "label"), ("object", "tail", "target"))
+_DEPTH = 3  # a list of triples in a list of triples; what is deeper is no triple
+
+
+def read_triple(value: Any, notes: Counter[str]) -> list[tuple[str, ...]]:
+    """Read the triples of a value, usually one.
+
+    Returns ------- Tuples of three non-blank parts (the middle one may be empty), or of two for a statement
+    with unknown roles. `notes` counts repairs and what is neither.
+    """
+    parts = [next((value[k] for k in keys if k in value), "") for keys in _ROLES] if _is_map(value) else value
+    if not isinstance(parts, list | tuple):
+        return _dropped(notes)
+    nested = any(isinstance(part, list | tuple) for part in parts)
+    if nested:
+        notes["triples with lists inside: taken apart"] += 1
+    flat = _flat(parts, _DEPTH)
+    return [read for one in flat for read in _read(one, notes)] if flat else _dropped(notes)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _dropped(notes: Counter[str]) -> list[tuple[str, ...]]:
+    notes["triples that are no triples: left out"] += 1
+    return []
+
+
+def _flat(parts: list[Any] | tuple[Any, ...], depth: int) -> list[list[Any]]:
+    """Lists of lists as their members; a list in place of a part as one triple for each member."""
+    if not parts or not depth:
+        return []
+    if all(isinstance(part, list | tuple) for part in parts):
+        return [flat for part in parts for flat in _flat(part, depth - 1)]
+    choices = [(list(part) or [""]) if isinstance(part, list | tuple) else [part] for part in parts]
+    if sum(len(choice) > 1 for choice in choices) > 1:  # several lists: which goes with which is not known
+        return [[", ".join(map(clean_name, choice)) for choice in choices]]
+    return [list(choice) for choice in product(*choices)]
+
+
+def _read(parts: list[Any], notes: Counter[str]) -> list[tuple[str, ...]]:
+    texts = [clean_name(part) for part in parts]
+    full = [text for text in texts if text]
+    if len(full) < 2:
+        return _dropped(notes)
+    if len(full) < len(texts):
+        notes["triples with an empty part: read without it"] += 1
+    if len(texts) > 2 and texts[0] and texts[-1]:
+        if len(texts) > 3:
+            notes["triples of more than three parts: middle parts joined"] += 1
+        return [(texts[0], " ".join(full[1:-1]), texts[-1])]
+    notes["triples without two ends: kept as facts"] += 1
+    return [(full[0], " ".join(full[1:]))]
+
 
 Item = Document | StreamedDocument | Chunk
 
@@ -29,22 +85,22 @@ _TRIPLES = ("triples", "extracted_triples")
 
 
 def read_openie(path: str | os.PathLike[str], *, documents: Iterable[Item] | None = None) -> Imported:
-    """The entities and triples of passages, from JSON lines or from HippoRAG's JSON file.
+    """Read entities and triples of passages, from JSON lines or HippoRAG's JSON file.
 
     A line is `{"passage_id": ..., "entities": [name, ...], "triples": [[subject, predicate, object], ...]}`;
     HippoRAG's file is `{"docs": [{"idx": ..., "passage": ..., "extracted_entities": [...],
-    "extracted_triples": [...]}, ...]}`, with the texts. A triple becomes a relation between its ends and a
-    semantic unit that says the same; ends that are not listed become entities. A triple of more than three
-    parts is read with the middle ones joined; one of two parts is kept as a semantic unit.
+    "extracted_triples": [...]}, ...]}`, with the texts. A triple becomes a relation and a semantic unit; ends
+    that are not listed become entities. Middle parts of a longer triple are joined; a triple of two parts
+    becomes a semantic unit only.
 
     Parameters
     ----------
     path
         The file.
     documents
-        The texts of the passages, for a file that has none: documents whose ids are the passages' ids (or
-        whose text is the passage), or chunks with those ids as `ref`. Each is then one chunk. Documents
-        without an extraction are returned as they are.
+        Texts of the passages, for a file without them: documents whose ids are the passages' ids (or whose
+        text is the passage), or chunks with those ids as `ref`. Each becomes one chunk. Documents without an
+        extraction are returned unchanged.
 
     Raises
     ------
@@ -63,7 +119,7 @@ def read_openie(path: str | os.PathLike[str], *, documents: Iterable[Item] | Non
 
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The passages' records with their places, whichever of the two forms the file has."""
+    """Records of the passages with their places, in either form of the file."""
     with path.open("rb") as file:
         indented = file.readline(16).removeprefix(b"\xef\xbb\xbf").strip() == b"{"
     objects = [(str(path), json_object(path.read_bytes(), str(path)))] if indented else json_lines(path)
@@ -79,7 +135,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class _Passages:
-    """Where the extracted passages' texts are: among the caller's documents, or in the file itself."""
+    """Texts of the passages: the caller's documents, or those in the file."""
 
     def __init__(self, documents: Iterable[Item] | None, notes: Counter[str]) -> None:
         self._given = None if documents is None else list(documents)
@@ -89,7 +145,7 @@ class _Passages:
         self._notes = notes
 
     def key(self, record: Mapping[str, Any], place: str) -> str:
-        """The key of a record's passage."""
+        """Key of a record's passage."""
         text = _first(record, _TEXTS)
         identity = clean_name(_first(record, _IDS))
         if not isinstance(text, str) or not text.strip():
@@ -112,7 +168,7 @@ class _Passages:
         return identity
 
     def items(self, extracted: Mapping[str, Draft]) -> list[Item]:
-        """The caller's documents, those with an extraction as one chunk each, and the file's own."""
+        """The caller's documents, those with an extraction as one chunk each, and the file's."""
         result: list[Item] = []
         for item in self._given or ():
             key = _key(item)

@@ -1,4 +1,4 @@
-"""What `Index.export` wrote as JSON lines: passages and their extractions, nothing lost."""
+"""Read JSON lines that `Index.export` wrote."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from stratagraph.importing.lines import json_lines
 from stratagraph.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
 
 FORMAT = 1
-"""Version of the JSON lines; raised when a reader of the earlier one would misread them."""
+"""Version of the JSON lines."""
 
 
 def read_extraction(path: str | os.PathLike[str]) -> Imported:
-    """The chunks of an exported index, each with what was extracted from it.
+    """Read the chunks of an exported index and their extractions.
 
-    An index that is built from these has the same graph. Chunks keep their text, place, `ref` and metadata
-    (with their document's merged into it); the extractions are by chunk id. Entities, relations and nodes of
-    the file are derived from these and are not read.
+    An index built from these has the same graph. Chunks keep text, place, `ref` and metadata (with that of
+    their document); extractions are by chunk id. Derived records of the file are not read.
 
     Raises
     ------
     ValueError
-        If the file is no export, of a later format, or a line of it cannot be read; the message names the
-        line.
+        If the file is no export or a line cannot be read; the message names the line.
     """
     source = Path(path)
     chunks: list[Chunk] = []
@@ -49,16 +47,15 @@ def read_extraction(path: str | os.PathLike[str]) -> Imported:
 
 
 def _check_header(record: Mapping[str, Any], place: str) -> None:
-    version = record.get("format")
-    if record.get("record") != "stratagraph" or not isinstance(version, int):
+    if record.get("record") != "stratagraph":
         raise ValueError(
             f"{place}: not an export of stratagraph, which begins with its format. Write one with "
             "index.export(path) or `stratagraph export`; for OpenIE there is read_openie"
         )
-    if version > FORMAT:
+    if record.get("format") != FORMAT:
         raise ValueError(
-            f"{place}: format {version}, which a later version of stratagraph wrote; "
-            f"this one reads formats up to {FORMAT}"
+            f"{place}: format {record.get('format')!r}, which another version of stratagraph wrote; "
+            f"this one reads format {FORMAT}"
         )
 
 

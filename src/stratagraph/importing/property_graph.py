@@ -1,4 +1,4 @@
-"""LlamaIndex property graphs: stores, their graphs, and nodes as the extractors leave them."""
+"""LlamaIndex property graphs: stores, their graphs, and nodes with metadata of extractors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from stratagraph.importing.draft import Draft, Imported, clean_name, finish
 from stratagraph.importing.loose import (
     Loose,
     field_of,
-    json_native,
     mention_of,
     properties_of,
     relation_of,
 )
-from stratagraph.records import Chunk, EntityMention, content_id
+from stratagraph.records import Chunk, EntityMention, content_id, json_native
 
 _UNTYPED = "entity"
 _SOURCE_KEY = "triplet_source_id"  # the passage that a node or relation was extracted from
@@ -30,25 +29,23 @@ _LINKS = frozenset(("SOURCE", "PARENT", "CHILD", "PREVIOUS", "NEXT"))  # of pass
 
 
 def from_property_graph(graph: object) -> Imported:
-    """Entities and relations of a property graph, with the passages they were extracted from.
+    """Read entities and relations of a property graph, with the passages they were extracted from.
 
     Parameters
     ----------
     graph
-        A `SimplePropertyGraphStore`, an index that has one, its `LabelledPropertyGraph`, the dictionary of
-        that; or a list of chunk nodes, entity nodes, relations and triplets, or of the text nodes that a
-        path extractor returned. Only their fields are used.
+        A `SimplePropertyGraphStore`, an index with one, its `LabelledPropertyGraph` or the dictionary of
+        that; or a list of chunk nodes, entity nodes, relations and triplets, or of text nodes from a path
+        extractor. Only their fields are read.
 
-    Returns
-    -------
-    A chunk for each passage, with the node's id as `ref`. A store remembers one passage for an entity or a
-    relation, that of its first or last extraction; what names a passage that is not in the graph, or none,
-    is kept as statements of the graph, in passages of their own.
+    Returns ------- A chunk for each passage, with the node's id as `ref`. A store keeps one passage for an
+    entity or relation, that of its first or last extraction. What names no passage of the graph becomes
+    passages of statements.
 
     Raises
     ------
     TypeError
-        If it is nothing of the above.
+        If `graph` is none of these.
     """
     parts = _Parts()
     for item in _items(graph):
@@ -85,14 +82,14 @@ class _Edge:
 
 @dataclass(slots=True)
 class _Parts:
-    """A graph's parts, each with the id of the passage that it says it is from."""
+    """Parts of a graph, each with the id of its passage."""
 
     passages: dict[str, object] = field(default_factory=dict)
     entities: dict[str, dict[tuple[EntityMention, str], None]] = field(default_factory=dict)
     edges: dict[tuple[str, ...], _Edge] = field(default_factory=dict)
 
     def add(self, item: object, passage: str = "") -> None:
-        """Sort in a node, a relation, or what holds some: a triplet, a text node."""
+        """Add a node, a relation, a triplet, or a text node with its metadata."""
         properties = properties_of(item)
         passage = passage or clean_name(properties.get(_SOURCE_KEY))
         source, target = field_of(item, "source_id"), field_of(item, "target_id")
@@ -147,7 +144,7 @@ def _imported(parts: _Parts) -> Imported:
 
 
 def _by_role(parts: _Parts) -> tuple[list[_Edge], list[_Edge], list[_Edge]]:
-    """Edges that order passages, edges from a passage to what it mentions, and edges that say something."""
+    """Links between passages, edges from a passage to what it mentions, and relations."""
     links: list[_Edge] = []
     mentions: list[_Edge] = []
     said: list[_Edge] = []
@@ -161,7 +158,7 @@ def _by_role(parts: _Parts) -> tuple[list[_Edge], list[_Edge], list[_Edge]]:
 
 
 def _entities(parts: _Parts, links: Iterable[_Edge], said: Iterable[_Edge]) -> Entities:
-    """The entities by id, without those that a store made up for the documents that passages link to."""
+    """Entities by id, without those a store made for documents that passages link to."""
     linked = {edge.target for edge in links} - {end for edge in said for end in (edge.source, edge.target)}
     return {
         identity: known
@@ -186,14 +183,14 @@ def _chunks(parts: _Parts, documents: Mapping[str, str], notes: Counter[str]) ->
             (name for name in stated if name not in ("", "None")), documents.get(identity, identity)
         )
         start, end = _offsets(node, metadata)
-        own = json_native(metadata, _INTERNAL)
+        own = json_native({key: value for key, value in metadata.items() if key not in _INTERNAL})
         chunks[identity] = Chunk(text, document, ordinals[document], start, end, own, ref=ref)
         ordinals[document] += 1
     return chunks
 
 
 def _offsets(node: object, metadata: Mapping[str, Any]) -> tuple[int, int]:
-    """Where a passage stands in its document: a text node's fields, or the copy of it in a chunk node."""
+    """Place of a passage in its document: a text node's fields, or the copy of it in a chunk node."""
     try:
         copied = json.loads(metadata.get("_node_content") or "{}")
     except (TypeError, ValueError):
@@ -206,7 +203,7 @@ def _offsets(node: object, metadata: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _add_entities(entities: Entities, drafts: Mapping[str, Draft]) -> list[tuple[str, EntityMention]]:
-    """Add entities to the passages they are from; returns those that are from none, with their ids."""
+    """Add entities to their passages; return those without a passage, with their ids."""
     homeless = []
     for identity, known in entities.items():
         for mention, passage in known:
@@ -224,7 +221,7 @@ def _add_edges(
     loose: Loose,
     notes: Counter[str],
 ) -> set[str]:
-    """Add relations to the passages they are from; returns the ids of entities that thereby have a place."""
+    """Add relations to their passages; return the ids of their ends."""
     placed = set()
     for edge in edges:
         if edge.source not in entities or edge.target not in entities:
@@ -243,7 +240,7 @@ def _add_edges(
 
 
 def _add_mentions(edges: Iterable[_Edge], entities: Entities, drafts: Mapping[str, Draft]) -> set[str]:
-    """Add entities to the passages that an edge ties them to."""
+    """Add entities to the passages that mention them; return their ids."""
     placed = set()
     for edge in edges:
         passage, entity = (edge.source, edge.target) if edge.source in drafts else (edge.target, edge.source)
@@ -255,6 +252,6 @@ def _add_mentions(edges: Iterable[_Edge], entities: Entities, drafts: Mapping[st
 
 
 def _bare(identity: str, entities: Entities) -> EntityMention:
-    """An entity by its name and type, without the description, which is from one passage only."""
+    """An entity's name and type, without its description, which is from one passage."""
     known, _ = next(iter(entities.get(identity, ())), (EntityMention(clean_name(identity)), ""))
     return EntityMention(known.name, known.type)

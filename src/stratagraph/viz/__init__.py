@@ -1,16 +1,15 @@
-"""Pictures of an index, of a question and of a build, as pages that work offline.
+"""Pages that show an index, a question or a build, and work offline.
 
 ================ ====================================================== ==================
-function         shows                                                  file
+function         shows                                                  module
 ================ ====================================================== ==================
 `hierarchy`      a method's levels as an icicle; a click opens a text   `hierarchy.py`
 `question`       the graph around a question: what was found, and why   `question.py`
 `build_report`   tokens and seconds of a build, stage by stage          `report.py`
 ================ ====================================================== ==================
 
-`Index.show`, `Retrieval.show` and `Index.show_report` are the short ways to them. Each gives a `Picture`.
-The pages are put together in `page.py`, where all text that comes from documents becomes data, never
-markup. Layouts are by the D3 modules in `assets/d3` (their licence is beside them).
+`Index.show`, `Retrieval.show` and `Index.show_report` call them. Each returns a `Picture`. In `page.py` all
+text of documents becomes data, never markup. Layouts are by the D3 modules in `assets/d3`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hierarchy of a method as an icicle: the whole on the left, each level to the right of the one above."""
+"""The hierarchy of a method as an icicle: the root on the left, each level to the right of the one above."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ _BODY = """<main class="split">
 
 
 class Readable(Protocol):
-    """What is read of an index."""
+    """The methods of an index that the page reads."""
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods it holds, the default one first."""
+        """Methods of the index, the default one first."""
         ...
 
     def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
-        """The nodes of a method."""
+        """Nodes of a method."""
         ...
 
     def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
-        """The entities with these ids."""
+        """Entities with these ids, or all."""
         ...
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
-        """All chunks by document."""
+        """Chunks by document."""
         ...
 
     def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
-        """The chunks with these ids."""
+        """Chunks with these ids."""
         ...
 
 
 def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SHOWN) -> Picture:
-    """A method's hierarchy; a click on a cell opens its text and the passages that it came from.
+    """Show a method's hierarchy; a click on a cell opens its text and its passages.
 
     Parameters
     ----------
     index
         An open index.
     method
-        Which of its methods; None means the first.
+        One of its methods; None uses the first.
     most
-        Cells that are shown at most. Of a larger hierarchy these are the largest, each below what contains
-        it, and the page says so; each place that is cut says how much is left out.
+        Maximum number of cells. Of a larger hierarchy the largest are shown, each below the one that contains
+        it, and the page says how many are left out.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _note(shown: Shown, total: int) -> str:
 
 
 def _chunks_alone(index: Readable, label: str) -> Branch:
-    """The tree of a corpus so small that the method made nothing above its chunks."""
+    """The tree of a corpus for which the method made no nodes above chunks."""
     ids = [chunk.id for chunks in index.chunks().values() for chunk in chunks]
     return Branch(label, children=[Branch(each, size=1) for each in ids], size=len(ids))
 
@@ -122,7 +122,7 @@ def _data(index: Readable, shown: Shown) -> dict[str, Any]:
 
 
 def _texts(index: Readable, ids: Sequence[str]) -> Texts:
-    """What members are that are no nodes: chunks, else entities."""
+    """Texts of members that are not nodes: chunks, else entities."""
     chunks = {chunk.id: chunk for chunk in index.find_chunks(ids)}
     rest = [each for each in ids if each not in chunks]
     found = {
@@ -164,7 +164,7 @@ def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str,
 
 
 def _title(node: MethodNode) -> str:
-    """What the method calls a node, else the beginning of its text."""
+    """The node's title, else the beginning of its text."""
     for key in ("title", "name"):
         found = node.metadata.get(key)
         if isinstance(found, str) and found.strip():

@@ -57,7 +57,7 @@ def page(
 
 
 def embedded(data: Any) -> str:
-    """Data as JSON in ASCII that means the same to a script and nothing to a parser of HTML."""
+    """Data as ASCII JSON without characters that an HTML parser reads."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.translate(_ESCAPES)
 
@@ -69,7 +69,7 @@ def asset(name: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text on one line of at most `limit` characters, cut at a blank where there is one."""
+    """A text on one line of at most `limit` characters, cut at a blank if possible."""
     line = " ".join(text.split())
     if len(line) <= limit:
         return line

@@ -53,10 +53,10 @@ _BODY = f"""<main class="split">
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """The part of an index's graph that lies around a question and its hits.
+    """The part of an index's graph around a question and its hits.
 
-    `named` are ids of those of `entities` that the question names, `meant` of those that it may mean.
-    `left_out` counts entities of the hits' passages that are not among `entities`.
+    `named` are ids of entities that the question names, `meant` of those it may mean. `left_out` counts
+    entities of the hits' passages that are not among `entities`.
     """
 
     entities: tuple[GraphEntity, ...] = ()
@@ -68,7 +68,7 @@ class Subgraph:
 
 @dataclass(slots=True)
 class _Drawing:
-    """Nodes and links as the page gets them; nodes are found again by a key."""
+    """Nodes and links of the page; `places` finds a node by its table and key."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -85,18 +85,17 @@ class _Drawing:
 
 
 def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Picture:
-    """The graph around a question.
+    """Show the graph around a question.
 
-    Drawn are the question, what it names, the hits (their area is their score within this search), the
-    entities of their passages, and the relations between these. A click tells why a hit is there, in the
-    words of the method's trace.
+    It draws the question, what it names, the hits (their area is their score within this search), the
+    entities of their passages, and the relations between these. A click on a hit shows the method's trace.
 
     Parameters
     ----------
     retrieval
-        What a search found.
+        The retrieval.
     surroundings
-        The part of the graph around it; without it, only the question and the hits are drawn.
+        The part of the graph around it; None draws only the question and the hits.
     """
     around = surroundings or Subgraph()
     hits = retrieval.hits[:MOST_HITS]
@@ -155,7 +154,7 @@ def _add_entity(drawing: _Drawing, asked: int, entity: GraphEntity, around: Subg
 def _add_hit(
     drawing: _Drawing, asked: int, rank: int, hit: Hit, trace: Mapping[str, Any], share: float
 ) -> None:
-    """A hit; one that is an entity of the graph is that entity, found."""
+    """Add a hit; one that is an entity of the graph marks that entity as found."""
     why = [["score", _shown(hit.score)], *([str(key), _shown(value)] for key, value in trace.items())]
     place = drawing.add("entity", hit.id) if ("entity", hit.id) in drawing.places else None
     if place is not None:
@@ -183,7 +182,7 @@ def _name(hit: Hit) -> str:
 
 
 def _share(hit: Hit, hits: Sequence[Hit]) -> float:
-    """A hit's score within the range of all, from 0 to 1."""
+    """A hit's score scaled to [0, 1] over all hits."""
     low, high = min(each.score for each in hits), max(each.score for each in hits)
     return (hit.score - low) / (high - low) if high > low else 1.0
 
@@ -203,7 +202,7 @@ def _cut(text: str) -> str:
 
 
 def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Subgraph) -> None:
-    """Join hits to the entities of their passages; what no entity joins was found by similarity."""
+    """Join hits to the entities of their passages, or to the question if there are none."""
     passages = [(entity, set(entity.sources)) for entity in around.entities]
     for hit in hits:
         place = drawing.places.get(("hit", hit.id))
@@ -224,7 +223,7 @@ def _join_entities(drawing: _Drawing, around: Subgraph) -> None:
 
 
 def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the walks that traces tell of, through those of their stations that are shown."""
+    """Draw the paths in traces, through those of their entities that are shown."""
     known = {name: each.id for each in around.entities for name in (each.name, each.id)}
     joined = set()
     for trace in traces:

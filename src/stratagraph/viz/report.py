@@ -1,4 +1,4 @@
-"""What a build cost: a table of its stages, with bars, and what did not go smoothly."""
+"""A build's cost: a table of its stages with bars, then notes and failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SWATCHES = {
 
 
 def build_report(report: BuildReport) -> Picture:
-    """Tokens and seconds of a build, insert or delete, stage by stage; then its notes and failures."""
+    """Show tokens and seconds of a build, insert or delete by stage, then its notes and failures."""
     usage = report.usage
     notes = [
         f"{counted(report.documents, 'document')}, {counted(report.chunks, 'chunk')}; "

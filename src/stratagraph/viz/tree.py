@@ -17,8 +17,7 @@ MOST_ROOTS = 60
 class Branch:
     """A place in the tree: a node, a group of nodes, or a member that is not a node (`node` is None).
 
-    `size` counts the leaves at and below it; a leaf is a node without members, or a member of a node that
-    is itself none.
+    `size` counts the leaves at and below it: nodes without members, and members that are not nodes.
     """
 
     id: str
@@ -30,7 +29,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The part of a tree that is shown: parents before children, each with the place of its parent.
+    """The shown part of a tree: parents before children, each with the place of its parent.
 
     `hidden[i]` counts the children of branch i that are left out.
     """
@@ -41,9 +40,9 @@ class Shown:
 
 
 def tree_of(nodes: Iterable[MethodNode], label: str) -> tuple[Branch, int]:
-    """All nodes below one root, and how many nodes and members there are.
+    """All nodes below one root, and the number of nodes and members.
 
-    A node that several contain (clusters may overlap) stands below the first of them.
+    A node with several parents (clusters may overlap) is below the first.
     """
     branches = {node.id: Branch(node.id, node) for node in nodes}
     descending = sorted(branches.values(), key=_level, reverse=True)
@@ -108,7 +107,7 @@ def largest_part(root: Branch, limit: int) -> Shown:
 
 
 def members_shown(shown: Shown) -> list[str]:
-    """Ids of those shown that are no nodes and no groups: entities or chunks."""
+    """Ids of shown branches that are no nodes and no groups: entities or chunks."""
     return [branch.id for branch in shown.branches if branch.node is None and not branch.children]
 
 

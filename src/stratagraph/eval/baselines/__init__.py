@@ -1,20 +1,17 @@
-"""What the methods are compared with: other systems' ways of retrieving, on the passages and graph of a run.
+"""Baselines: other systems' ways of retrieving, on the passages and the graph of a run.
 
-A baseline is a class with a `name`, a `description` and `rank` (`eval.rankers.Ranker`), made over a
-`Workbench`; keyword arguments of its constructor are its options, as in `hipporag?specificity=false`. One
-that answers by prompts of its own has `answer` too (`eval.answering.Answering`).
+A baseline is a `Ranker` over a `Workbench`. Keyword arguments of its constructor are its options, as in
+`hipporag?specificity=false`. One that answers by its own prompts is `eval.answering.Answering` too.
 
-    plain               bm25, dense (vanilla RAG), hybrid
-    hyde                by the vector of a hypothetical answer
-    closed_book         zero_shot, cot: no retrieval at all
+    plain               bm25, dense (vanilla RAG), hybrid, hyde
+    closed_book         zero_shot, cot: no retrieval
     raptor              tree of summaries: collapsed, or traversed from the top
-    entity_walk         ppr: a walk over passages and entities, ours before it had its walk
-    hipporag, hipporag2 personalised PageRank from entities, from triples
-    fastgraphrag, kag   the same, with scores passed on to relations, or joined with similarity
+    entity_walk         ppr: a walk over passages and entities
+    hipporag            hipporag, hipporag2: personalised PageRank from entities, from triples
+    fastgraphrag, kag   the same with scores passed on to relations, or joined with similarity
     graphrag            graphrag_local, graphrag_global, over Leiden or attributed communities
     lightrag            dual-level keywords: local, global, hybrid, mix
-    communities, spreading    what several of them are made of
-    options             what their options may be
+    communities, spreading, shared, options     parts that several of them use
 """
 
 from __future__ import annotations
@@ -36,9 +33,9 @@ _WHERE = {
     "graphrag_global": "graphrag.GlobalSearch",
     "graphrag_local": "graphrag.LocalSearch",
     "hipporag": "hipporag.HippoRAG",
-    "hipporag2": "hipporag2.HippoRAG2",
+    "hipporag2": "hipporag.HippoRAG2",
     "hybrid": "plain.Hybrid",
-    "hyde": "hyde.HyDE",
+    "hyde": "plain.HyDE",
     "kag": "kag.MutualIndex",
     "lightrag": "lightrag.LightRAG",
     "ppr": "entity_walk.EntityWalk",
@@ -46,7 +43,7 @@ _WHERE = {
     "zero_shot": "closed_book.ZeroShot",
 }
 BASELINES = tuple(_WHERE)
-"""Their names, sorted."""
+"""Names of the baselines, sorted."""
 
 
 def make(
@@ -56,23 +53,10 @@ def make(
     *,
     own_prompt: bool | None = None,
 ) -> Ranker:
-    """A baseline by its name, with options; what it needs is imported now.
+    """Make a baseline by its name, with keyword arguments of its constructor; its packages are imported now.
 
-    Parameters
-    ----------
-    name, bench, options
-        Which, over what, and keyword arguments of its constructor.
-    own_prompt
-        Whether it answers by prompts of its own; None: as it does by itself.
-
-    Raises
-    ------
-    KeyError
-        If there is none of that name.
-    ValueError
-        As `checked` raises it.
-    ModelError
-        If it needs a language model and there is none.
+    `own_prompt` says whether it answers by its own prompts; None uses its default. Raises `ValueError` as
+    `checked`, and `ModelError` if it needs a language model and there is none.
     """
     made, options = checked(name, options, own_prompt=own_prompt)
     ranker: Ranker = made(bench, **options)
@@ -82,12 +66,10 @@ def make(
 def checked(
     name: str, options: Mapping[str, Any], *, own_prompt: bool | None = None
 ) -> tuple[type[Any], Mapping[str, Any]]:
-    """The class of a baseline and the arguments of its constructor, as `make` takes them; nothing is made.
+    """Class and constructor arguments of a baseline.
 
-    Raises
-    ------
-    ValueError
-        If it has no such option, a value is not valid, or it answers in one way alone, and that another.
+    Raises `ValueError` if an option is unknown, a value is not valid, or it cannot answer as `own_prompt`
+    says.
     """
     module, _, kind = _WHERE[name].partition(".")
     made = getattr(import_module(f"{__name__}.{module}"), kind)
@@ -98,7 +80,7 @@ def checked(
 
 
 def _answering(name: str, made: Any, own_prompt: bool) -> dict[str, bool]:
-    """The option of a baseline that answers in both ways; of the others, only what they do is taken."""
+    """The option `own_prompt` of a baseline that answers both ways; others accept only their own way."""
     if OWN_PROMPT in names_of(made):
         return {OWN_PROMPT: own_prompt}
     if own_prompt and not hasattr(made, "answer"):

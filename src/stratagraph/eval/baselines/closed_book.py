@@ -1,4 +1,4 @@
-"""Answers without any retrieval: asked directly, or with the steps thought through first."""
+"""Answers without retrieval: asked directly, or step by step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
+from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
-from stratagraph.eval.spending import booked
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.structured import json_as, plain_text
 from stratagraph.pipeline.prompts import load_prompt
@@ -29,7 +29,7 @@ class Reasoned(BaseModel):
 
 
 class _ClosedBook:
-    """What the model knows by itself. It retrieves nothing, so its recall is 0."""
+    """The model's own knowledge. It retrieves nothing, so its recall is 0."""
 
     name: ClassVar[str]
     own_prompt = True
@@ -39,11 +39,9 @@ class _ClosedBook:
         self._gate = bench.gate
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """Nothing."""
         return []
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """An answer of the length, and what it cost."""
         with booked(self._gate, f"answer {self.name}") as work:
             values = {"question": question, "length": _ASKED[length]}
             text = await self._answered(work.gate, values, question)
@@ -64,7 +62,7 @@ class ZeroShot(_ClosedBook):
 
 
 class ChainOfThought(_ClosedBook):
-    """The question, with the steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
+    """The question, with steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
 
     name = "cot"
     description = "the model alone, without retrieval, step by step"

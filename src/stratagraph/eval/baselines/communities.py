@@ -1,4 +1,4 @@
-"""A hierarchy of communities with reports over the shared graph: GraphRAG's, or of attributed ones."""
+"""A hierarchy of communities with reports over the shared graph: GraphRAG's, or attributed ones."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stratagraph.protocols import Rows, Vectors
 
 Kind = Literal["leiden", "attributed"]
 LARGEST = 10
-"""Entities of a community that is not split any more: `max_cluster_size` of GraphRAG's program."""
+"""Maximum entities of a community that is not split: `max_cluster_size` of GraphRAG's program."""
 MOST_LEVELS = 6
 FEWEST = 10
-"""Communities below which there is no further level of attributed ones (ERRATA A4)."""
+"""Minimum communities for a further level of attributed ones (ERRATA A4)."""
 REPORT_TOKENS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """Entities that belong together, by rows, with the report on them and the chunks behind it."""
+    """A community of entities (rows), with its report and the rows of its chunks."""
 
     members: tuple[int, ...]
     sources: tuple[int, ...]
@@ -39,11 +39,11 @@ Level = Sequence[Community]
 
 
 def hierarchy(bench: Workbench, kind: Kind = "leiden") -> list[Level]:
-    """Communities by level, the coarsest first; each of two entities at least.
+    """Communities by level, the coarsest first, each of at least two entities.
 
-    `leiden`: Leiden's partition of the relations, and of each community of more than `LARGEST` entities
-    again. `attributed`: the graph augmented by similar entities and partitioned (ArchRAG, Alg. 1); then the
-    graph of these communities, by their reports, and so on. Both have the same reports, by the same prompt.
+    `leiden` partitions the relations by Leiden, and each community of more than `LARGEST` entities again.
+    `attributed` partitions the graph augmented by similar entities (ArchRAG, Alg. 1), then the graph of these
+    communities by their reports, and so on. Both write reports by one prompt.
     """
     if not bench.graph.entities:
         return []
@@ -57,7 +57,9 @@ def _leiden(bench: Workbench) -> list[Level]:
     )
     written: dict[tuple[int, ...], Community] = {}
     levels = [_groups(each) for each in labels]
-    for groups in reversed(levels):  # the finest first: a large community is told by its parts
+    for groups in reversed(
+        levels
+    ):  # the finest first: reports on large communities are made from those on their parts
         new = [group for group in groups if group not in written]
         written |= dict(zip(new, _reported(bench, new, written), strict=True))
     return [[written[group] for group in groups] for groups in levels]
@@ -88,7 +90,6 @@ def _attributed(bench: Workbench) -> list[Level]:
 
 
 def _groups(labels: Rows) -> list[tuple[int, ...]]:
-    """The members of each community of two at least."""
     order = np.argsort(labels, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
     return [tuple(part.tolist()) for part in parts if len(part) > 1]
@@ -97,7 +98,7 @@ def _groups(labels: Rows) -> list[tuple[int, ...]]:
 def _reported(
     bench: Workbench, groups: Sequence[tuple[int, ...]], parts: dict[tuple[int, ...], Community]
 ) -> list[Community]:
-    """Communities with reports on their entities and the relations between these."""
+    """Communities with reports on their entities and inner relations."""
     graph = bench.graph
     asked, sources = [], []
     for group in groups:
@@ -121,7 +122,7 @@ def _fitting(
     texts: Sequence[str],
     parts: dict[tuple[int, ...], Community],
 ) -> Sequence[str]:
-    """What a report is made of: the elements, or where these are too long, the reports on the parts."""
+    """Texts of a report: its elements, or the reports on its parts where the elements are too long."""
     if sum(map(bench.count_tokens, texts)) <= MEMBER_TOKENS:
         return texts
     within = [each for members, each in parts.items() if set(members) < set(group)]
@@ -130,5 +131,5 @@ def _fitting(
 
 
 def vectors_of(bench: Workbench, level: Level) -> Vectors:
-    """Unit vectors of the reports of a level, shape (communities, dimension)."""
+    """Unit vectors of a level's reports, shape (communities, dimension)."""
     return bench.embedder.documents([each.text for each in level])

@@ -1,4 +1,4 @@
-"""A walk over passages and the entities in them, after HippoRAG: what this package began with."""
+"""A walk over passages and their entities, after HippoRAG."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NEAREST = 100
 
 
 class EntityWalk:
-    """Personalised PageRank over passages, their entities, and relations between entities.
+    """Personalised PageRank over passages, entities, and relations between entities.
 
-    The walk restarts from entities that the question names, a rare one more often, and a little from the
-    passages nearest to the question: from these alone where it names none. Passages are ranked by their mass.
-    A relation weighs as often as it is stated, a mention 1.
+    It restarts from entities the question names, weighted by rarity, and a little from the passages nearest
+    to the question; from these alone if it names none. A relation weighs the number of its statements, a
+    mention 1.
     """
 
     name = "ppr"
@@ -60,7 +60,6 @@ class EntityWalk:
         return [self._bench.passages[row] for row in nodes[order]]
 
     def _entries(self, question: str) -> tuple[Rows, NDArray[np.float64]]:
-        """Where the walk restarts, and with what shares."""
         vector = self._bench.embedder.question(question)
         rows, scores = top_k(self._vectors, vector, _NEAREST + 1)
         likeness = np.maximum(scores - (scores[-1] if len(scores) > _NEAREST else 0.0), 1e-6)
@@ -73,7 +72,7 @@ class EntityWalk:
         return entries, np.concatenate([(1 - PASSAGE_SHARE) * rare / rare.sum(), PASSAGE_SHARE * near])
 
     def _named(self, question: str) -> Rows:
-        """The entities that a question names: those given for it, else those found in it."""
+        """Entities of a question: those given for it, else those named in it."""
         names = map(canonical, self._given.get(question, ()))
         given = [self._graph.rows[name] for name in names if name in self._graph.rows]
         return np.unique(np.array(given, dtype=np.int64)) if given else link(question, self._names).named

@@ -1,6 +1,6 @@
-"""FastGraphRAG's walk: entities by PageRank, relations by their ends, passages by their relations.
+"""FastGraphRAG: entities by PageRank, relations by their ends, passages by their relations.
 
-As the program of circlemind-ai does it; there is no paper.
+After the program of circlemind-ai; there is no paper.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stratagraph.eval.baselines.mixing import passage_of, shared_out
 from stratagraph.eval.baselines.options import Damping
 from stratagraph.eval.baselines.plain import Dense
+from stratagraph.eval.baselines.shared import passage_of, shared_out
 from stratagraph.eval.baselines.spreading import (
     Namer,
     Scores,
@@ -25,27 +25,26 @@ from stratagraph.kernels.topk import top_k
 from stratagraph.protocols import Rows, Vectors
 
 NAMED = 0.7
-"""Least similarity of an entity to a name in the question; it then restarts with all of that name's share."""
+"""Minimum similarity of an entity to a name in the question, whose whole share it then gets."""
 ASKED, NEAREST = 0.5, 20
-"""Least similarity of an entity to the whole question, and how many such entities share its restart."""
+"""Minimum similarity of entities to the whole question, and how many of them share its restart."""
 SAME, SAMES = 0.9, 2
-"""From which similarity two entities are held for one, and how many others are looked at for each."""
+"""Minimum similarity of entities that count as one, and how many are compared with each."""
 MOST_ENTITIES, MOST_RELATIONS = 128, 64
 SHARES = {"entities": 4, "relations": 3, "passages": 9}
-"""Of the context, in the program: thousands of tokens."""
+"""Shares of the context in the program, in thousands of tokens."""
 
 
 class FastGraphRAG:
     """PageRank over entities, passed on to facts and from them to passages.
 
-    It restarts at the entity most like each name in the question, and at the twenty most like the question
-    as a whole, by their names (in the program with their descriptions, for which its bounds are too high
-    here). Its edges are facts, as many as passages state them (more than five on one pair the program has
-    merged by a model), and pairs of entities that are nearly the same. Entities keep what is at least
-    `threshold`, the 128 best at most. A fact scores the sum of its ends, and the 64 best do; a passage scores
-    the sum of the facts that it states. In view `nodes` entities, facts and passages have the program's
-    shares of the context. A question that nothing is like enough is searched by similarity, where the program
-    gives nothing.
+    It restarts at the entity most similar to each name in the question, and at the twenty most similar to the
+    question, by their names (the program uses descriptions, for which its bounds are too high here). Edges
+    are facts, weighted by the passages that state them (the program merges more than five on a pair by a
+    model), and pairs of nearly equal entities. Entities of at least `threshold` are kept, 128 at most. A fact
+    scores the sum of its ends, and the best 64 are kept; a passage scores the sum of its facts. In view
+    `nodes` entities, facts and passages have the program's shares of the context. A question without a
+    similar entity is searched by similarity; the program returns nothing.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ class FastGraphRAG:
         )
 
     def _same(self) -> Rows:
-        """Pairs of entities that are nearly the same and have no fact in common, shape (pairs, 2)."""
+        """Pairs of nearly equal entities without a common fact, shape (pairs, 2)."""
         if self._vectors is None:
             return np.zeros((0, 2), np.int64)
         related = {frozenset(pair) for pair in self._ends.tolist()}
@@ -85,7 +84,7 @@ class FastGraphRAG:
         return np.array(kept, np.int64).reshape(-1, 2)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """At most `k` passages or nodes, best first; passages that state no fact found are none."""
+        """At most `k` passages or nodes, best first, without passages that state none of the facts."""
         restart = self._restart(question)
         if not restart.any():
             return self._dense.rank(question, k)
@@ -102,7 +101,7 @@ class FastGraphRAG:
         return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], self._bench, k)
 
     def _restart(self, question: str) -> Scores:
-        """Of each entity the greatest of its shares in the names and in the question, shape (entities,)."""
+        """The largest share of each entity over the names and the question, shape (entities,)."""
         restart = np.zeros(len(self._graph.entities))
         if self._vectors is None:
             return restart
@@ -115,7 +114,7 @@ class FastGraphRAG:
         return restart
 
     def _alike(self, vector: Vectors, most: int, least: float) -> tuple[Rows, Scores]:
-        """The entities nearest to a vector, if they are near enough, and their shares of 1."""
+        """The entities nearest to a vector, if similar enough, and their shares of 1."""
         assert self._vectors is not None
         rows, scores = top_k(self._vectors, vector, most)
         near = scores >= least
@@ -130,14 +129,13 @@ class FastGraphRAG:
 
 
 def _best(scores: Scores) -> list[int]:
-    """Rows with a score, best first."""
     order = np.argsort(-scores, kind="stable")
     best: list[int] = order[scores[order] > 0].tolist()
     return best
 
 
 def _kept(scores: Scores, threshold: float, most: int) -> Scores:
-    """Scores of at least a threshold, so many at most; 0 for the others."""
+    """Scores of at least a threshold, of at most so many rows; 0 for others."""
     kept = np.where(scores >= threshold, scores, 0.0)
     kept[np.argsort(-kept, kind="stable")[most:]] = 0
     return kept

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
-from stratagraph.eval.baselines.mixing import passage_of, shared_out, stand_ins
 from stratagraph.eval.baselines.options import Level
+from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
+from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
-from stratagraph.eval.spending import booked
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import CallItem, Task
 from stratagraph.models.structured import json_as, plain_text
@@ -24,16 +24,16 @@ from stratagraph.records import Usage
 from stratagraph.results import clip
 
 LEVEL = 2
-"""Of the communities, from 0, the coarsest: `community_level` of the program."""
+"""Level of the communities, from 0, the coarsest: `community_level` of the program."""
 ENTITIES, RELATIONS = 20, 10
 """Entities that a local search starts from, and relations to others for each of them.
 
-The program is told ten entities, looks for twice as many in case some are to be left out, and keeps them all.
+The program's setting is ten entities, of which it finds and keeps twice as many.
 """
 SHARES = {"reports": 0.15, "texts": 0.5, "graph": 0.35}
-"""Of the context of a local search, in the program."""
+"""Shares of the context of a local search in the program."""
 MAP_TOKENS = 8000
-"""Of reports in one call of a global search."""
+"""Maximum tokens of reports in one call of a global search."""
 _EXPECTED = {"brief": 20, "full": 400}
 _ASKED = {
     "brief": "the shortest answer that is complete, without a sentence around it",
@@ -42,14 +42,14 @@ _ASKED = {
 
 
 class Point(BaseModel):
-    """Something that reports say on a question, and how much it helps, from 0 to 100."""
+    """A point of reports on a question, and how much it helps, from 0 to 100."""
 
     description: str
     score: float
 
 
 class Points(BaseModel):
-    """What a batch of reports says; may be nothing."""
+    """Points of a batch of reports; may be empty."""
 
     points: list[Point] = Field(default_factory=list)
 
@@ -66,7 +66,7 @@ REDUCE = load_prompt("stratagraph.eval", "graphrag_reduce")
 
 
 class _OverCommunities:
-    """What both searches have: the reports of one level, or of the finest above it."""
+    """The reports of one level, or of the finest level above it."""
 
     def __init__(self, bench: Workbench, communities: Kind, level: int) -> None:
         self._bench = bench
@@ -78,20 +78,19 @@ class _OverCommunities:
 
 
 class LocalSearch(_OverCommunities):
-    """From the twenty entities whose descriptions are most like the question, to what is around them.
+    """What surrounds the twenty entities whose descriptions are most similar to the question.
 
-    In view `chunks`: their passages, entity by entity, those first that state most of its relations. In view
-    `nodes` also the reports on their communities (those with most of them first), they themselves and their
-    relations (those between them first, then those of neighbours that several of them share; among these,
-    those of the best connected ends first), each kind with the program's share of the context. Needs no
-    model.
+    View `chunks` ranks their passages, entity by entity, those first that state most of its relations. View
+    `nodes` adds, with the program's shares of the context, the reports on their communities (those with most
+    of them first), the entities, and their relations: first those between them, then those to neighbours that
+    several of them share, the best connected first. Needs no model.
 
     Parameters
     ----------
     communities
         `leiden`, or `attributed` as ArchRAG builds them.
     level
-        Of the communities, from 0, the coarsest.
+        Level of the communities, from 0, the coarsest.
     """
 
     name = "graphrag_local"
@@ -115,7 +114,7 @@ class LocalSearch(_OverCommunities):
         return shared_out([(SHARES[kind], found[kind]) for kind in SHARES], self._bench, k)
 
     def _chunks(self, chosen: Rows) -> list[int]:
-        """Chunks of the entities, by the order of these, then by how many of its relations they state."""
+        """Chunks of the entities, in their order, then by how many of an entity's relations they state."""
         listed: dict[int, None] = {}
         for row in chosen.tolist():
             own = np.flatnonzero((self._graph.ends == row).any(axis=1))
@@ -127,7 +126,7 @@ class LocalSearch(_OverCommunities):
         return list(listed)
 
     def _told(self, chosen: Rows) -> list[Passage]:
-        """Reports by how many of the entities they are on, then by passages (by rating in the program)."""
+        """Reports by how many of the entities they cover, then by passages (by rating in the program)."""
         wanted = set(chosen.tolist())
         matches = [(len(wanted & set(each.members)), each) for each in self._reports]
         matches = [each for each in matches if each[0]]
@@ -137,7 +136,6 @@ class LocalSearch(_OverCommunities):
         ]
 
     def _around(self, chosen: Rows) -> list[Passage]:
-        """The entities, then their relations."""
         graph = self._graph
         inside = np.isin(graph.ends, chosen)
         within = np.flatnonzero(inside.all(axis=1))
@@ -156,17 +154,17 @@ class LocalSearch(_OverCommunities):
 
 
 class GlobalSearch(_OverCommunities):
-    """Map-reduce over the reports of a level: points with scores from batches of reports, then one answer.
+    """Map-reduce over the reports of a level: scored points from batches of reports, then one answer.
 
-    Answers are made so, by a model. A ranking is the LLM-free form: reports by their similarity to the
-    question, and in view `chunks` the most similar passages behind them, a passage for each report in turn.
+    A model answers so. A ranking is a form without a model: reports by similarity to the question, and in
+    view `chunks` the most similar passage of each report in turn.
 
     Parameters
     ----------
     communities, level
         As for the local search.
     own_prompt
-        False: it answers from its ranking, by the one prompt for all.
+        False answers from its ranking by the prompt for all.
     """
 
     name = "graphrag_global"
@@ -195,7 +193,7 @@ class GlobalSearch(_OverCommunities):
         return [self._bench.passages[row] for row in rows]
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        """An answer from the best points of all reports, as many as fit; and what it cost."""
+        """An answer from the best points of all reports that fit, and its usage."""
         bench = self._bench
         needs_model(bench, "GraphRAG's global search")
         with booked(bench.gate, f"answer {self.name}") as work:
@@ -224,7 +222,7 @@ class GlobalSearch(_OverCommunities):
         return text, work.usage
 
     def _batches(self) -> list[str]:
-        """The reports in shuffled order, as many in one text as have room."""
+        """The reports in shuffled order, joined to texts of at most `MAP_TOKENS`."""
         order = np.random.default_rng(0).permutation(len(self._reports))
         batches: list[list[str]] = []
         left = 0

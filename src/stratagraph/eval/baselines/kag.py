@@ -1,7 +1,4 @@
-"""KAG's mutual index, as far as it is retrieval: a graph of entities and passages, joined with similarity.
-
-From Liang et al. 2024 and the authors' program. Its logical forms and its solver are not here.
-"""
+"""KAG's mutual index (Liang et al. 2024, and the authors' program), without its logical forms and solver."""
 
 from __future__ import annotations
 
@@ -23,17 +20,17 @@ from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.kernels.topk import top_k
 
 CANDIDATES = 20
-"""Similar passages that are looked at, for each passage that is wanted."""
+"""Similar passages that are compared, for each passage that is returned."""
 
 
 class MutualIndex:
-    """Entities and the passages that mention them point to each other; relations join entities.
+    """Entities and the passages that mention them are joined both ways; relations join entities.
 
-    PageRank restarts from the entities most similar to the names in the question. Where all of them are
-    certain (similarity above `certain`), passages are ranked by it alone; else by its sum with the similarity
-    to the question, both from 0 to 1, weighed by `walk_share`. Entities have no types here, so that each name
-    finds one. The program gives up the last of its passages for the best by keywords, if that is not among
-    them; a ranking, which is cut at several depths, has no last one.
+    PageRank restarts from the entities most similar to the names in the question. If all similarities exceed
+    `certain`, passages are ranked by PageRank alone; else by its sum with the similarity to the question,
+    both scaled to [0, 1], weighted by `walk_share`. Entities have no types here, so each name finds one. The
+    program replaces the last passage by the best one by keywords; a ranking that is cut at several depths has
+    no last one.
 
     Parameters
     ----------
@@ -42,7 +39,7 @@ class MutualIndex:
     walk_share
         0.5 in the program.
     damping
-        Not stated; HippoRAG's, whose retrieval it follows.
+        Not stated; HippoRAG's.
     """
 
     name = "kag"

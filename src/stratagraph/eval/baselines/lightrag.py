@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, Field
 
-from stratagraph.eval.baselines.asking import Asked
-from stratagraph.eval.baselines.mixing import passage_of, shared_out
 from stratagraph.eval.baselines.plain import Dense
+from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task
@@ -24,13 +23,13 @@ from stratagraph.records import Node
 
 Mode = Literal["local", "global", "hybrid", "mix", "naive"]
 TOP_K = 60
-"""Entities or relations that keywords find, in the program."""
+"""Maximum entities or relations that keywords find, in the program."""
 LEAST = 0.2
-"""Cosine similarity that they need, in the program."""
+"""Minimum cosine similarity of these, in the program."""
 
 
 class Keywords(BaseModel):
-    """What a question is about: themes, and particular things."""
+    """Themes and particular things of a question."""
 
     high_level: list[str] = Field(default_factory=list, description="Themes and aims of the question")
     low_level: list[str] = Field(default_factory=list, description="Names and particular things in it")
@@ -47,7 +46,7 @@ KEYWORDS: Task[Keywords] = Task(
 
 
 class _Found(NamedTuple):
-    """Rows of what one level of keywords led to, best first."""
+    """Rows that one level of keywords found, best first."""
 
     entities: list[int]
     relations: list[int]
@@ -55,20 +54,19 @@ class _Found(NamedTuple):
 
 
 class LightRAG:
-    """Low-level keywords find entities, high-level ones relations; each brings the other, and passages.
+    """Low-level keywords find entities, high-level ones relations; each adds the other, and passages.
 
-    `local`: entities like the low-level keywords, their relations (those of the best connected ends first),
-    and their passages (entity by entity, those first that its neighbours share). `global`: relations like the
-    high-level keywords, their ends, and the passages that state them. `hybrid` takes both in turn; `mix` has
-    the passages most like the question in the turn too; `naive` has them alone. In view `nodes` entities,
-    relations and passages have a third of the context each, as in the program.
+    `local` takes entities similar to the low-level keywords, their relations (best connected ends first), and
+    their passages (entity by entity, those first that its neighbours share). `global` takes relations similar
+    to the high-level keywords, their ends, and the passages that state them. `hybrid` alternates both, `mix`
+    alternates these with the passages most similar to the question, and `naive` takes only the latter. In
+    view `nodes` entities, relations and passages have a third of the context each, as in the program.
 
-    That is the program of the paper's time. Later ones take, of the passages behind what they found, those
-    that are most like the question, which is not done here. The neighbours one step away, which the paper
-    adds, stand in the relations, as in all of them.
+    This is the program of the paper's time; later ones take the passages most similar to the question.
+    Neighbours one step away, which the paper adds, are in the relations.
 
-    Keywords are the model's; without one (LLM-free), or where it fails for a question or finds none, they are
-    the names in the question and its other words.
+    Keywords are the model's. Without a model, or where it fails or finds none, they are the names in the
+    question and its other words.
     """
 
     name = "lightrag"
@@ -79,7 +77,7 @@ class LightRAG:
         self._graph = graph = bench.graph
         self._mode = mode
         self._dense = Dense(bench)
-        self._asked = Asked(bench.gate, "keywords", KEYWORDS) if bench.gate.has_llm else None
+        self._asked = OncePerQuestion(bench.gate, "keywords", KEYWORDS) if bench.gate.has_llm else None
         self._entities = _embedded(bench, graph.entities)
         self._relations = _embedded(bench, graph.relations)
 
@@ -109,7 +107,6 @@ class LightRAG:
         ]
 
     def _keywords(self, question: str) -> Keywords:
-        """The model's; the rules' where there is none, it fails, or finds nothing."""
         found = None if self._asked is None else self._asked(question)
         if found is not None and (found.high_level or found.low_level):
             return found
@@ -156,6 +153,6 @@ def _embedded(bench: Workbench, nodes: Sequence[Node]) -> Vectors | None:
 
 
 def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
-    """The first of each ranking, then the second of each, and so on, each thing once."""
+    """The first of each ranking, then the second of each, and so on, without repeats."""
     both = chain.from_iterable(zip_longest(*rankings))
     return list(dict.fromkeys(row for row in both if row is not None))

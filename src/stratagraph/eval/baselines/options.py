@@ -1,6 +1,6 @@
-"""The options of a baseline: keyword arguments of its constructor, checked before anything is made of them.
+"""Options of baselines: keyword arguments of constructors, checked by their annotations.
 
-Annotations say all that is allowed: a type, a `Literal`, or `Annotated` with a `Within`.
+An annotation is a type, a `Literal`, or `Annotated` with a `Within`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Bounds of a number: from `low` to `high`, or between them where `open` leaves both ends out."""
+    """Bounds of a number, both included, or excluded if `open`."""
 
     low: float
     high: float = math.inf
@@ -41,18 +41,12 @@ Count = Annotated[int, Within(1)]
 
 
 def names_of(made: type[Any]) -> list[str]:
-    """What a baseline's constructor takes beside the bench."""
+    """Options of a baseline: arguments of its constructor without the bench."""
     return list(inspect.signature(made).parameters)[1:]
 
 
 def check(name: str, made: type[Any], options: Mapping[str, Any]) -> None:
-    """Refuse options that a baseline does not have, and values that it cannot take.
-
-    Raises
-    ------
-    ValueError
-        The message names the option, the value, and what is allowed.
-    """
+    """Refuse unknown options and invalid values by a `ValueError` that says what is allowed."""
     known = names_of(made)
     if strange := sorted(set(options) - set(known)):
         raise ValueError(
@@ -65,7 +59,7 @@ def check(name: str, made: type[Any], options: Mapping[str, Any]) -> None:
 
 
 def _lacking(hint: Any, value: Any) -> str:
-    """What a value should be and is not; empty if it is."""
+    """What a value should be; empty if it is valid."""
     bounds: Within | None = None
     if get_origin(hint) is Annotated:
         hint, bounds = get_args(hint)

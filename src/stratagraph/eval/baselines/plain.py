@@ -1,4 +1,4 @@
-"""Keywords, vectors, and both."""
+"""Search by keywords, by vectors, by both, and by the vector of a made-up passage."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import MissingExtra
-from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.baselines.shared import OncePerQuestion
+from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.kernels.topk import top_k
+from stratagraph.models.gate import Task
+from stratagraph.models.structured import plain_text
 from stratagraph.pipeline.fusion import reciprocal_ranks
 from stratagraph.pipeline.names.index import words
+from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.protocols import Rows, Vectors
 
 _FUSED = 100  # places of each ranking that are fused, at least
@@ -42,9 +46,9 @@ class Dense:
 
 
 class Bm25:
-    """Keyword search by `bm25s`, with what Lucene does to English: no possessives, no stop words, stems.
+    """Keyword search by `bm25s`, with stems and without possessives and stop words, as Lucene does English.
 
-    Writing without spaces between words is searched by character bigrams.
+    Writing without spaces is searched by character bigrams.
     """
 
     name = "bm25"
@@ -70,7 +74,7 @@ class Bm25:
         return [self._stem(word) for word in words(text) if word not in self._stop_words]
 
     def rows(self, question: str, k: int) -> Rows:
-        """The best passages; those that share no word with the question are none."""
+        """The best passages that share a word with the question."""
         tokens = [token for token in self._tokens(question) if token in self._known]
         if not tokens:
             return np.zeros(0, dtype=np.int64)
@@ -84,7 +88,6 @@ class Bm25:
 
 
 def _remembered(function: Callable[[str], str]) -> Callable[[str], str]:
-    """Stemming once per distinct word."""
     known: dict[str, str] = {}
 
     def look_up(word: str) -> str:
@@ -96,7 +99,7 @@ def _remembered(function: Callable[[str], str]) -> Callable[[str], str]:
 
 
 class Hybrid:
-    """Both rankings, fused by the reciprocals of their places."""
+    """BM25 and dense, fused by reciprocal ranks."""
 
     name = "hybrid"
     description = "BM25 and dense by reciprocal rank fusion (Cormack et al. 2009)"
@@ -109,3 +112,37 @@ class Hybrid:
         """At most `k` passages, best first."""
         rankings = [part.rows(question, max(k, _FUSED)) for part in self._parts]
         return [self._bench.passages[row] for row in reciprocal_ranks(rankings)[0][:k]]
+
+
+HYDE_PROMPT = load_prompt("stratagraph.eval", "hyde")
+TASK: Task[str] = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
+
+
+class HyDE:
+    """Search by the mean vector of the question and of a passage that the model makes up (Gao et al. 2023).
+
+    The paper samples several passages at a temperature; this takes one, as at temperature 0. If the model
+    fails, the question alone is searched.
+    """
+
+    name = "hyde"
+    description = "dense, by the mean vector of the question and an answer that the LLM makes up"
+
+    def __init__(self, bench: Workbench) -> None:
+        needs_model(bench, "HyDE")
+        self._bench = bench
+        self._dense = Dense(bench)
+        self._made_up = OncePerQuestion(bench.gate, "hyde", TASK)
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        embedder = self._bench.embedder
+        vector = embedder.question(question)
+        if passage := self._made_up(question):
+            vector = vector + embedder.documents([passage])[0]
+        return [self._bench.passages[row] for row in self._dense.nearest(_unit(vector), k)]
+
+
+def _unit(vector: Vectors) -> Vectors:
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector

@@ -1,8 +1,8 @@
 """A tree of summaries over Gaussian mixtures, as RAPTOR builds it (Sarthi et al. 2024), kept small.
 
-Vectors are reduced by principal components, where RAPTOR takes UMAP, and the number of components is a share
-of the vectors, where it searches for the best one: both would take most of a run's time (ERRATA H3). So do
-covariances, which are diagonal here. Its passages have 100 tokens; these are the run's.
+Vectors are reduced by principal components instead of UMAP, the number of components is a share of the
+vectors instead of the best one found, and covariances are diagonal: the paper's choices would take most of a
+run's time (ERRATA H3). Passages are the run's, where the paper's have 100 tokens.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ PROMPT = load_prompt("stratagraph.eval", "summarize")
 TARGET = 10
 """Members of a cluster, on average."""
 MOST_COMPONENTS = 50
-"""Of one mixture; more vectors are first parted coarsely, then each part finely."""
+"""Maximum components of one mixture; more are made by a coarse mixture and one in each part."""
 SHARED = 0.1
 """Posterior probability from which a vector belongs to a cluster; it may belong to several."""
 SUMMARY_TOKENS = 100
 MOST_LEVELS = 5
 MOST_MEMBERS = 12
-"""Of a balanced cluster."""
+"""Maximum members of a balanced cluster."""
 Mode = Literal["collapsed", "tree"]
 Clusters = Literal["mixture", "balanced"]
 MOST_TOKENS = 3500
-"""Of the texts of a cluster; one with more is parted again."""
+"""Maximum tokens of a cluster's texts; a larger one is split."""
 PER_LEVEL = 5
-"""Nodes that a traversal takes of each level, in the program."""
+"""Nodes a traversal takes of each level, in the program."""
 _DIMENSIONS = 10
 _ROUNDS = 5
 _SEED = 0
 
 
 class GmmTree:
-    """Clusters of passages are summarised, clusters of summaries again.
+    """Clusters of passages are summarised, and clusters of summaries again.
 
-    `collapsed`: all nodes are searched together, the better of the paper's two ways. `tree`: the nodes of the
-    top level that are most like the question, `per_level` of them, of their members as many, and so on down
-    to passages; what was passed on the way is the ranking, from the top, and there is no more of it. No level
-    is made of eleven nodes or fewer, as in the program.
+    `collapsed` searches all nodes together, the better of the paper's two ways. `tree` takes the `per_level`
+    nodes of the top level most similar to the question, then as many of their members, and so on down to
+    passages; all nodes on the way are the ranking. No level is made of eleven nodes or fewer, as in the
+    program.
 
-    `clusters="balanced"` has groups of one size, each in one group alone, by 2-means cut at the median: the
-    RaptorBalanced of later comparisons, where mixtures do not end.
+    `clusters="balanced"` makes disjoint groups of one size by 2-means cut at the median, as RaptorBalanced
+    does.
 
-    In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and of a tree's
-    ranking the passages alone are left. Without a language model, summaries consist of the passages' central
-    sentences.
+    In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and a tree's
+    ranking keeps its passages only. Without a language model, summaries are central sentences of the
+    passages.
     """
 
     name = "raptor"
@@ -93,14 +93,14 @@ class GmmTree:
             self._top = level = self._add(groups)
 
     def _groups(self, level: Sequence[int]) -> list[list[int]]:
-        """The clusters of a level's nodes, none of them longer than what one summary may be made of."""
+        """Clusters of a level's nodes, none longer than one summary may be made of."""
         grouped = (halves if self._balanced else clusters)(self._vectors[level])
         found = [[level[member] for member in group] for group in grouped]
         parts = [part for group in found for part in self._parted(group)]
         return list(map(list, dict.fromkeys(map(tuple, parts))))
 
     def _parted(self, group: list[int]) -> Iterator[list[int]]:
-        """A cluster; in clusters of its own as long as it is too long and falls apart."""
+        """A cluster, or clusters of it as long as it is too long and falls apart."""
         tokens = sum(self._bench.count_tokens(self._nodes[node].text) for node in group)
         parts = []
         if tokens > MOST_TOKENS and len(group) > 1:
@@ -117,7 +117,6 @@ class GmmTree:
         return _mixture(_reduced(vectors), wanted)
 
     def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
-        """Summarise groups of nodes into new ones; returns the new nodes."""
         below = [np.unique(np.concatenate([self._below[node] for node in group])) for group in groups]
         asked = [
             Group(f"cluster {number}", [self._nodes[node].text for node in group], [])
@@ -150,7 +149,6 @@ class GmmTree:
         return [self._nodes[row] for row in listed]
 
     def _traversed(self, vector: Vectors) -> list[Passage]:
-        """The best nodes of the top level, then of their members, down to passages."""
         passages = len(self._bench.chunks)
         found: list[int] = []
         level = list(self._top)
@@ -174,7 +172,7 @@ class GmmTree:
 
 
 def halves(vectors: Vectors, most: int = MOST_MEMBERS) -> list[list[int]]:
-    """Groups of at most so many rows: by 2-means cut at the median, again and again."""
+    """Groups of at most `most` rows, by repeated 2-means cut at the median."""
     rng = np.random.default_rng(_SEED)
     waiting, done = [np.arange(len(vectors))], []
     while waiting:
@@ -198,8 +196,8 @@ def halves(vectors: Vectors, most: int = MOST_MEMBERS) -> list[list[int]]:
 def clusters(vectors: Vectors) -> list[list[int]]:
     """Groups of rows by a Gaussian mixture in the first ten principal components; they may overlap.
 
-    The number of components is the number of rows over `TARGET`. Where that exceeds `MOST_COMPONENTS`, a
-    coarse mixture comes first, so that the time grows with the rows and not with their square.
+    The number of components is the number of rows over `TARGET`. If it exceeds `MOST_COMPONENTS`, a coarse
+    mixture comes first, so that the time grows with the rows and not with their square.
     """
     reduced = _reduced(vectors)
     wanted = ceil(len(vectors) / TARGET)
@@ -222,7 +220,7 @@ def _reduced(vectors: Vectors) -> NDArray[np.float64]:
 
 
 def _mixture(points: NDArray[np.float64], components: int) -> list[list[int]]:
-    """The members of each component; every point is in its likeliest one at least."""
+    """Members of each component; every point is at least in its most likely one."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 

@@ -1,4 +1,4 @@
-"""What walks over a corpus' graph have in common: names in a question, nodes for them, edges, PageRank."""
+"""Parts of walks over a corpus' graph: names in a question, nodes for them, edges, PageRank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.eval.baselines.asking import Asked
+from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.eval.shared_graph import SharedGraph
 from stratagraph.kernels.ppr import shallow_pagerank
@@ -21,24 +21,21 @@ from stratagraph.protocols import Rows, Vectors
 Scores = NDArray[np.float64]
 
 SYNONYMS = 100
-"""At most so many synonym edges from one entity, in HippoRAG's program."""
+"""Maximum synonym edges from one entity, in HippoRAG's program."""
 SHORTEST = 3
-"""Letters and digits of a name that looks for synonyms, in HippoRAG's program; shorter ones can be found."""
+"""Minimum letters and digits of a name that looks for synonyms, in HippoRAG's program."""
 _BLOCK = 512
 
 
 class Namer:
-    """The names in a question: those given with the dataset, else the model's.
-
-    The rules' where there is no model, or it fails for a question.
-    """
+    """Names in a question: those of the dataset, else the model's, else those found by rules."""
 
     def __init__(self, bench: Workbench) -> None:
         self._given = bench.question_entities
-        self._asked = Asked(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
+        self._asked = OncePerQuestion(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
 
     def names(self, question: str) -> tuple[str, ...]:
-        """Without repeats; there may be none."""
+        """Names without repeats; may be empty."""
         if question in self._given:
             return tuple(dict.fromkeys(self._given[question]))
         found = None if self._asked is None else self._asked(question)
@@ -46,7 +43,7 @@ class Namer:
 
 
 class Linker:
-    """The entity that is most like a name, by the vectors of both."""
+    """The entity most similar to a name, by the vectors of both."""
 
     def __init__(self, bench: Workbench, graph: SharedGraph) -> None:
         self._embedder = bench.embedder
@@ -71,7 +68,7 @@ def synonyms(
     most: int = SYNONYMS,
     shortest: int = SHORTEST,
 ) -> tuple[Rows, Scores]:
-    """Pairs of names of at least this cosine similarity, shape (pairs, 2), and the similarities.
+    """Pairs of names of at least this cosine similarity, shape (pairs, 2), and their similarities.
 
     Each name of at least `shortest` letters and digits finds at most the `most` nearest.
     """
@@ -91,10 +88,10 @@ def synonyms(
 
 
 def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
-    """The edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
+    """Edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
 
-    A triple weighs as many passages as state it, a pair of synonyms its similarity (none where `synonymy` is
-    above 1). Synonyms with triples of their own weigh their similarity alone: the programs write it over.
+    A triple weighs the number of passages that state it, a pair of synonyms its similarity (none if
+    `synonymy` is above 1). A pair that has both weighs its similarity, as in the programs.
     """
     graph = bench.graph
     stated = [each for each in graph.triples if each.subject != each.object]
@@ -109,16 +106,10 @@ def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
 
 
 def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:
-    """Personalised PageRank until it stands still, shape (nodes,).
+    """Personalised PageRank to convergence, shape (nodes,).
 
-    Parameters
-    ----------
-    transition
-        See `kernels.ppr.transition_matrix`.
-    restart
-        Restart masses, shape (nodes,), not all 0; only their proportions count.
-    damping
-        The probability of following an edge, as `igraph` calls it: 1 - the restart probability.
+    `restart` are masses, shape (nodes,), not all 0, of which only proportions matter. `damping` is the
+    probability of following an edge.
     """
     entries = np.flatnonzero(restart > 0)
     rows, mass = shallow_pagerank(
@@ -130,7 +121,7 @@ def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:
 
 
 def relative(scores: Scores) -> Scores:
-    """Scores between 0, the least, and 1, the best; all 1 where they are equal."""
+    """Scores scaled to [0, 1]; all 1 if they are equal."""
     if not len(scores):
         return scores
     low, high = scores.min(), scores.max()
@@ -138,6 +129,6 @@ def relative(scores: Scores) -> Scores:
 
 
 def best_passages(bench: Workbench, scores: Scores, k: int) -> list[Passage]:
-    """The `k` passages of the highest scores above 0, in the order of the corpus where they are equal."""
+    """The `k` passages with the highest scores above 0; equal ones in the order of the corpus."""
     order = np.argsort(-scores, kind="stable")[:k]
     return [bench.passages[row] for row in order[scores[order] > 0]]

@@ -1,4 +1,4 @@
-"""stratagraph under LlamaIndex's own namespace; `llama_index_stratagraph` is the same."""
+"""`llama_index_stratagraph` under LlamaIndex's namespace."""
 
 from llama_index_stratagraph import (
     ArchRAGIndex,

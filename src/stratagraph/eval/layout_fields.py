@@ -1,4 +1,4 @@
-"""What readers of data sets give, and how they read its values."""
+"""What readers of layouts return, and how they read fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QuestionRecord = _Asked | tuple[str, str, tuple[str, ...], tuple[str, ...], str,
 
 
 class DocumentRecord(NamedTuple):
-    """A document, unchecked, and where it stands, as `file:line`, for messages."""
+    """An unchecked document, and its place as `file:line` for messages."""
 
     id: str
     title: str
@@ -27,30 +27,27 @@ class DocumentRecord(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """What a layout holds, unchecked."""
+    """Unchecked contents of a layout."""
 
     documents: Sequence[DocumentRecord]
     questions: Sequence[QuestionRecord]
 
 
 def several(value: Any) -> list[Any]:
-    """A list as it is, nothing as an empty one, anything else as a list of one."""
+    """A list as it is, None as an empty list, another value as a list of one."""
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def texts_of(record: Mapping[str, Any], place: str, *keys: str) -> tuple[str, ...]:
-    """Answers or ids under some keys as strings, one or a list each; blank ones are left out.
+    """Answers or ids under some keys, one or a list each, as strings without blank ones.
 
-    Raises
-    ------
-    ValueError
-        If there is anything else; the message names the place.
+    Raises `ValueError` for anything else, with the place.
     """
     return tuple(text for key in keys for text in texts(record.get(key), f"{place}: {key!r}"))
 
 
 def texts(values: Any, what: str) -> tuple[str, ...]:
-    """One string or number, or a list of them; see `texts_of`. `what` names the place and the key."""
+    """A string or number, or a list of them; see `texts_of`. `what` names the place and the key."""
     for value in several(values):
         if value is not None and not _is_plain(value):
             raise ValueError(f"{what} must be a string, a number or a list of them, not {values!r:.60}")
@@ -59,10 +56,7 @@ def texts(values: Any, what: str) -> tuple[str, ...]:
 
 
 def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
-    """The first of some keys that holds something: a string, or a number written out; else empty.
-
-    Errors as `texts_of`.
-    """
+    """The string or number under the first key that has one, else empty. Errors as `texts_of`."""
     for key in keys:
         value = record.get(key)
         if value is not None and not _is_plain(value):
@@ -73,7 +67,7 @@ def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is text as it stands; of true and false nobody knows how they would be worded."""
+    """Whether a value is text as it is; true and false have no agreed wording."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int) and not isinstance(value, bool)
@@ -95,13 +89,7 @@ def title_of(record: Mapping[str, Any], place: str) -> str:
 
 
 def text_of(record: Mapping[str, Any], key: str, place: str) -> str:
-    """A string, or a whole number written out, under a key.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else; the message names the place.
-    """
+    """The string or whole number under a key, as a string; `ValueError` with the place for anything else."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
@@ -109,7 +97,7 @@ def text_of(record: Mapping[str, Any], key: str, place: str) -> str:
 
 
 def list_of(record: Mapping[str, Any], key: str, place: str) -> list[Any]:
-    """A list under a key; an empty one where there is nothing. Errors as `text_of`."""
+    """The list under a key, or an empty one. Errors as `text_of`."""
     value = record.get(key)
     if value is not None and not isinstance(value, list):
         raise ValueError(f"{place}: {key!r} must be a list, not {value!r:.60}")
@@ -117,7 +105,7 @@ def list_of(record: Mapping[str, Any], key: str, place: str) -> list[Any]:
 
 
 def objects_of(record: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    """A list of objects under a key, which must be there. Errors as `text_of`."""
+    """The list of objects under a key, which must exist. Errors as `text_of`."""
     value = record.get(key)
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise ValueError(f"{place}: {key!r} must be a list of objects")
@@ -125,7 +113,7 @@ def objects_of(record: Mapping[str, Any], key: str, place: str) -> list[dict[str
 
 
 def pairs_of(record: Mapping[str, Any], key: str, place: str) -> list[tuple[str, Any]]:
-    """A list of a title and something else under a key, which must be there. Errors as `text_of`."""
+    """The list of pairs of a title and a value under a key, which must exist. Errors as `text_of`."""
     value = record.get(key)
     if not isinstance(value, list) or not all(_is_pair(each) for each in value):
         raise ValueError(f"{place}: {key!r} must be a list of pairs, of which the first is a title")
@@ -137,7 +125,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def sentences_of(value: Any, place: str) -> str:
-    """A text, given as a string or as a list of its sentences. Errors as `text_of`."""
+    """A text given as a string or as a list of sentences. Errors as `text_of`."""
     parts = several(value)
     if not all(isinstance(part, str) for part in parts):
         raise ValueError(f"{place}: a paragraph must be a string or a list of them, not {value!r:.60}")
@@ -146,7 +134,7 @@ def sentences_of(value: Any, place: str) -> str:
 
 @contextmanager
 def table(path: Path) -> Iterator[TextIO]:
-    """A file of separated values, open for `csv`; what cannot be read of it is a `ValueError` naming it."""
+    """A file of separated values, open for `csv`; what cannot be read raises `ValueError` with its name."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             yield lines

@@ -1,0 +1,94 @@
+"""What several baselines share: one question to the model, and rankings of several kinds of things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph import _sync
+from stratagraph.errors import CallFailed
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.models.gate import Gate, Task
+from stratagraph.records import Failure
+
+T = TypeVar("T")
+ASK = "ask "
+"""Prefix of the stages that count such calls."""
+
+
+class OncePerQuestion(Generic[T]):
+    """Asks the model once for each question, however often it is ranked.
+
+    Calls and failures count at `gate` under the stage `ask WHAT`.
+    """
+
+    def __init__(self, gate: Gate, what: str, task: Task[T]) -> None:
+        self._gate = gate
+        self._stage = f"{ASK}{what}"
+        self._task = task
+        self._known: dict[str, T | None] = {}
+
+    def __call__(self, question: str, **values: str) -> T | None:
+        """The model's answer for a question and other values of the prompt; None if the call failed."""
+        if question not in self._known:
+            try:
+                self._known[question] = _sync.run(self._answer(question, values))
+            except CallFailed as error:
+                self._known[question] = None
+                self._gate.failures.append(Failure(self._stage, question, str(error)))
+        return self._known[question]
+
+    async def _answer(self, question: str, values: dict[str, str]) -> T:
+        with self._gate.stage(self._stage):
+            return await self._gate.call(self._task, {"question": question, **values}, item=question)
+
+
+def shared_out(streams: Sequence[tuple[float, Sequence[Passage]]], bench: Workbench, k: int) -> list[Passage]:
+    """The first `k` of several rankings, each with its share of the tokens of any prefix.
+
+    The next item comes from the ranking with the fewest tokens for its share; one that ends leaves its share
+    to the others.
+    """
+    queues = [(share, iter(ranking)) for share, ranking in streams]
+    spent = [0.0] * len(queues)
+    heads = [next(ranking, None) for _, ranking in queues]
+    found: list[Passage] = []
+    while len(found) < k:
+        open_ones = [place for place, head in enumerate(heads) if head is not None]
+        if not open_ones:
+            break
+        place = min(open_ones, key=lambda at: spent[at])
+        head = heads[place]
+        assert head is not None
+        found.append(head)
+        spent[place] += bench.count_tokens(head.text) / queues[place][0]
+        heads[place] = next(queues[place][1], None)
+    return found
+
+
+def passage_of(bench: Workbench, text: str, sources: Iterable[int]) -> Passage:
+    """A text with the documents of its chunks."""
+    return Passage(text, tuple(dict.fromkeys(bench.chunks[row].document_id for row in sources)))
+
+
+def stand_ins(groups: Sequence[Sequence[int]], similarity: NDArray[np.floating], k: int) -> list[int]:
+    """At most `k` chunks: the most similar one of each group, then the second of each, and so on.
+
+    `groups` are rows of chunks of each result, best first; `similarity` has shape (chunks,).
+    """
+    listed: dict[int, None] = {}
+    queues: list[Iterator[int]] = [
+        iter(sorted(group, key=lambda row: (-float(similarity[row]), row))) for group in groups
+    ]
+    while queues and len(listed) < k:
+        left = []
+        for queue in queues:
+            row = next((row for row in queue if row not in listed), None)
+            if row is not None:
+                listed[row] = None
+                left.append(queue)
+        queues = left
+    return list(listed)[:k]
